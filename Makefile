@@ -1,0 +1,35 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test check chaos simulate bench
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
+	touch .venv/installed
+
+demo: install
+	$(BIN)/batch-inference demo
+
+test: install
+	$(BIN)/pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(BIN)/codespell
+
+chaos: install
+	$(BIN)/python -m tests.chaos
+
+simulate: install
+	$(BIN)/python -m tests.simulation
+
+bench: install
+	$(BIN)/python -m tests.benchmarks $(ROW)

@@ -1,0 +1,112 @@
+"""Everything that can go wrong, and whether trying again can help.
+
+BatchInferenceError
+├── Final                      trying again gives the same answer
+│   ├── InvalidSpec            the spec or the call is wrong             exit 2
+│   │   └── InputNotFound      nothing lies at the source's path
+│   ├── SchemaMismatch         rows do not fit the run's output schema
+│   ├── UserCodeBroke          a step or model broke a rule of the house
+│   ├── HeldBack               nothing was published, on purpose         exit 3
+│   │   └── ErrorBudgetExceeded
+│   ├── OutputHeld             another run holds the output              exit 4
+│   └── UnfinishedRun          another spec's run is unfinished here     exit 2
+└── Retryable                  another attempt can help
+├── StageFailed            a stage raised; names stage, source, row
+├── InputChanged           an input was rewritten while it was read
+├── StaleLedger            somebody published since we looked
+├── JobLost                the job's process is gone without a result
+└── NoProgress             the job stalled
+"""
+
+from typing import ClassVar
+
+
+class BatchInferenceError(Exception):
+    """Root of the tree; `can_retry` and `exit_code` are facts of the class."""
+
+    can_retry: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+
+class Final(BatchInferenceError):
+    """Trying again gives the same answer."""
+
+
+class Retryable(BatchInferenceError):
+    """Another attempt can help."""
+
+    can_retry = True
+
+
+class InvalidSpec(Final):
+    """The spec or the call is wrong; the message names field, value and way out."""
+
+    exit_code = 2
+
+    @classmethod
+    def at(cls, field: str, given: object, problem: str) -> "InvalidSpec":
+        """Say what is wrong with one field, e.g. `at("source.path", "/x", "does not exist")`."""
+        return cls(f"{field}: {given!r} {problem}")
+
+
+class InputNotFound(InvalidSpec):
+    """Nothing lies at the source's path."""
+
+
+class UnfinishedRun(InvalidSpec):
+    """The output has an unfinished run of another spec."""
+
+
+class SchemaMismatch(Final):
+    """Rows do not fit the run's output schema."""
+
+
+class UserCodeBroke(Final):
+    """A step or model broke a rule of the house, e.g. returned fewer rows than it got."""
+
+
+class HeldBack(Final):
+    """Nothing was published, on purpose."""
+
+    exit_code = 3
+
+
+class ErrorBudgetExceeded(HeldBack):
+    """More rows were set aside than `errors.max_rejected_fraction` allows."""
+
+
+class OutputHeld(Final):
+    """Another run holds the output."""
+
+    exit_code = 4
+
+
+class StageFailed(Retryable):
+    """A stage raised an error that is not the fault of a row's data."""
+
+    def __init__(
+        self, stage: str, message: str, source: str | None = None, row: int | None = None
+    ) -> None:
+        super().__init__(stage, message, source, row)
+        self.stage, self.message, self.source, self.row = stage, message, source, row
+
+    def __str__(self) -> str:
+        where = f" at {self.source}" if self.source else ""
+        row = f", row {self.row}" if self.row is not None else ""
+        return f"stage {self.stage} failed{where}{row}: {self.message}"
+
+
+class InputChanged(Retryable):
+    """An input was rewritten between the plan and the end of its reading."""
+
+
+class StaleLedger(Retryable):
+    """Somebody published to this output since the ledger was looked at."""
+
+
+class JobLost(Retryable):
+    """The job's process is gone and left no result."""
+
+
+class NoProgress(Retryable):
+    """The job stalled for longer than `timeouts.no_progress_seconds`."""

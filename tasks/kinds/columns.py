@@ -1,0 +1,136 @@
+"""Between Arrow tables and what user code works on: NumPy arrays, pandas frames, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tasks.protocol.batch import RESERVED
+
+TENSOR_FIELDS = ("data", "shape", "dtype")
+
+
+def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
+    """Columns as arrays: lists of one length as 2-D, tensors as they were, the rest as objects."""
+    return {name: column_to_numpy(rows[name]) for name in rows.column_names}
+
+
+def visible(rows: pa.Table) -> list[str]:
+    """Columns user code sees: neither row ids nor what a model needs only on the way."""
+    return [name for name in rows.column_names if not name.startswith(RESERVED)]
+
+
+def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
+    """One column as an array; the first dimension is rows."""
+    kind = column.type
+    if is_tensor(kind):
+        return stack([tensor_from(value) for value in column.to_pylist()])
+    if pa.types.is_fixed_size_list(kind) and not column.null_count:
+        flat = column.combine_chunks().flatten()
+        inner = column_to_numpy(pa.chunked_array([flat]))
+        return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return stack([None if v is None else np.asarray(v) for v in column.to_pylist()])
+    return column.to_numpy()
+
+
+def is_tensor(kind: pa.DataType) -> bool:
+    """Whether a column holds arrays of differing shapes, as `tensor_array` makes them."""
+    if not pa.types.is_struct(kind):
+        return False
+    return tuple(kind.field(i).name for i in range(kind.num_fields)) == TENSOR_FIELDS
+
+
+def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
+    """One array of a tensor column."""
+    if value is None:
+        return None
+    return np.frombuffer(value["data"], dtype=value["dtype"]).reshape(value["shape"])
+
+
+def tensor_array(arrays: list[np.ndarray]) -> pa.Array:
+    """Arrays of differing shapes as a column of (bytes, shape, dtype)."""
+    return pa.StructArray.from_arrays(
+        [
+            pa.array([np.ascontiguousarray(each).tobytes() for each in arrays], pa.binary()),
+            pa.array([list(each.shape) for each in arrays], pa.list_(pa.int32())),
+            pa.array([each.dtype.str for each in arrays], pa.string()),
+        ],
+        names=list(TENSOR_FIELDS),
+    )
+
+
+def stack(values: list[np.ndarray | None]) -> np.ndarray:
+    """Arrays of one shape as one array, others as an array of objects."""
+    shapes = {None if value is None else value.shape for value in values}
+    if len(shapes) == 1 and None not in shapes:
+        return np.stack([value for value in values if value is not None])
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def to_pandas(rows: pa.Table) -> pd.DataFrame:
+    """Columns as a frame."""
+    return rows.to_pandas()
+
+
+def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:
+    """Whether a column came back as it was sent; NaN equals NaN."""
+    try:
+        returned = returned.cast(sent.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    if pa.types.is_floating(sent.type):
+        return np.array_equal(sent.to_numpy(), returned.to_numpy(), equal_nan=True)
+    return sent.combine_chunks().equals(returned.combine_chunks())
+
+
+def from_user(batch: Any) -> pa.Table:
+    """What user code returned as a table.
+
+    Raises:
+        TypeError: it is no dict of columns, frame or table, or a column has no Arrow type.
+    """
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pd.DataFrame):
+        return pa.Table.from_pandas(batch, preserve_index=False)
+    if not isinstance(batch, Mapping):
+        raise TypeError(f"returned {type(batch).__name__}; a dict of columns or a frame is wanted")
+    return pa.table({str(name): column_from_user(name, values) for name, values in batch.items()})
+
+
+def column_from_user(name: object, values: Any) -> pa.Array:
+    """One returned column as Arrow."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if hasattr(values, "detach"):  # a torch tensor; torch is not imported for this
+        values = values.detach().cpu().numpy()
+    try:
+        if isinstance(values, np.ndarray):
+            return array_from_numpy(values)
+        values = list(values)
+        if values and isinstance(values[0], np.ndarray) and values[0].ndim > 0:
+            return array_from_numpy(stack(values))
+        return pa.array(values)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise TypeError(f"column {name!r} has no Arrow type: {error}") from error
+
+
+def array_from_numpy(values: np.ndarray) -> pa.Array:
+    """An array as a column: 2-D and more become lists of fixed size."""
+    if values.ndim == 0:
+        raise ValueError("a single value, where one for each row is wanted")
+    if values.dtype == object:
+        items = list(values)
+        if items and all(isinstance(item, np.ndarray) for item in items):
+            flat = all(item.ndim == 1 for item in items)
+            return pa.array(items) if flat else tensor_array(items)
+        return pa.array(items)
+    if values.ndim == 1:
+        return pa.array(values)
+    inner = array_from_numpy(values.reshape(-1, *values.shape[2:]))
+    return pa.FixedSizeListArray.from_arrays(inner, values.shape[1])

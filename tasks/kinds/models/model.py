@@ -1,0 +1,64 @@
+"""What every model does: prepare rows on a CPU, predict on a device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+
+from tasks.kinds.kind import Kind
+
+Function = Callable[[pa.Table], pa.Table]
+DType = Literal["auto", "float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one replica runs."""
+
+    device: str = "cpu"
+    """`cpu` or `cuda`, as torch names it."""
+    num_threads: int = 1
+    batch_size: int | None = None
+    """Rows the user asked for in a batch; None: the model's own choice."""
+    dtype: DType = "auto"
+
+
+class Model(Kind):
+    """What makes predictions.
+
+    `preprocessor` and `predictor` build functions over tables that keep every row and its order.
+    The predictor gets the preprocessor's rows and adds its output columns; what it needs only on
+    the way lies in columns whose names start with `__`.
+    """
+
+    batch_size: ClassVar[int | None] = None
+    """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
+
+    @property
+    def input_columns(self) -> list[str]:
+        """Columns that must be there; empty where only the model's code knows."""
+        return []
+
+    def check(self) -> None:
+        """Find what is wrong without loading the model.
+
+        Raises:
+            InvalidSpec: says which field, and the way out.
+        """
+
+    def code_digest(self) -> str:
+        """Digest of the user's code that the model runs; empty where there is none."""
+        return ""
+
+    def fingerprint(self) -> str:
+        """Changes when the weights do: a resolved revision or a content hash."""
+        raise NotImplementedError
+
+    def preprocessor(self) -> Function | None:
+        """The CPU part, for the preprocess stage; None where there is none."""
+        return None
+
+    def predictor(self, placement: Placement) -> Function:
+        """The model itself, loaded; called once in each replica."""
+        raise NotImplementedError

@@ -1,0 +1,35 @@
+"""Rows as Parquet files."""
+
+import io
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ConfigDict, Field
+
+from tasks.kinds.sinks.sink import Sink
+
+
+class ParquetSink(Sink):
+    """Publishes Parquet files."""
+
+    model_config = ConfigDict(title="Parquet files")
+    kind: Literal["parquet"] = "parquet"
+    compression: Literal["zstd", "snappy", "none"] = Field(
+        default="zstd", description="How column data is compressed."
+    )
+
+    @property
+    def suffix(self) -> str:
+        """End of a file's name."""
+        return ".parquet"
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """Rows as one Parquet file."""
+        stream = pa.BufferOutputStream()
+        pq.write_table(rows, stream, compression=self.compression)
+        return stream.getvalue().to_pybytes()
+
+    def decode(self, data: bytes) -> pa.Table:
+        """Rows of a Parquet file."""
+        return pq.read_table(io.BytesIO(data))

@@ -1,0 +1,113 @@
+"""What every sink does: turn rows into files, and take rows out of a file it wrote."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, field_validator
+
+from tasks.kinds.kind import Kind
+from tasks.protocol.ids import Ids
+from tasks.protocol.records import Part
+
+Mask = npt.NDArray[np.bool_]
+MAX_PARTITIONS_PER_WRITE = 1_000
+
+
+class Sink(Kind):
+    """Where rows go."""
+
+    path: str = Field(
+        title="Output folder",
+        min_length=1,
+        description="Folder of the published rows; local or a URL. Its path is what identifies "
+        "the output; state lies beside it in <path>.state.",
+    )
+    storage_options: dict[str, Any] = Field(
+        default={},
+        description="Options of the filesystem, such as endpoint_url. Never secrets.",
+    )
+    keep_columns: list[str] | None = Field(
+        default=None,
+        description="Input columns to keep beside the predictions; all but decoded media where "
+        "empty.",
+    )
+    partition_by: list[str] = Field(
+        default=[], description="Columns that become folders, as in day=2026-01-31/."
+    )
+    rows_per_file: int | None = Field(
+        default=None,
+        ge=1,
+        description="At least this many rows in a file, where a write has that many at hand. "
+        "Larger files mean more work to repeat after a crash.",
+    )
+    mode: Literal["append", "replace"] = Field(
+        default="append",
+        description="append adds new inputs' rows; replace makes every run a complete version.",
+    )
+
+    @property
+    def suffix(self) -> str:
+        """End of a file's name, with the dot."""
+        raise NotImplementedError
+
+    @field_validator("path")
+    @classmethod
+    def _no_trailing_slash(cls, path: str) -> str:
+        return path.rstrip("/") or path
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """Rows as a file's content."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> pa.Table:
+        """Rows of a file that `encode` made."""
+        raise NotImplementedError
+
+    def drop_rows(self, data: bytes, keep: Mask) -> bytes:
+        """A file's content without some of its rows."""
+        return self.encode(self.decode(data).filter(pa.array(keep)))
+
+    def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
+        """Rows as files to stage, one for each partition.
+
+        Raises:
+            ValueError: a partition column is missing, or has too many values.
+        """
+        if not self.partition_by:
+            return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
+        return list(partitioned(rows, ids, self.partition_by, self.encode, self.suffix))
+
+
+def partitioned(
+    rows: pa.Table, ids: Ids, by: list[str], encode: Callable[[pa.Table], bytes], suffix: str
+) -> list[Part]:
+    """One part for each combination of the partition columns' values."""
+    missing = [name for name in by if name not in rows.column_names]
+    if missing:
+        raise ValueError(f"sink.partition_by: {missing} are not among {rows.column_names}")
+    keys = rows.select(by).group_by(by, use_threads=False).aggregate([])
+    if len(keys) > MAX_PARTITIONS_PER_WRITE:
+        raise ValueError(f"sink.partition_by: {len(keys)} folders from {len(rows)} rows of {by}")
+    parts = []
+    for key in keys.to_pylist():
+        mask = np.ones(len(rows), dtype=bool)
+        for name, value in key.items():
+            column = rows[name]
+            same = pc.is_null(column) if value is None else pc.equal(column, value).fill_null(False)
+            mask &= same.to_numpy().astype(bool)
+        folder = "".join(f"{name}={hive_value(value)}/" for name, value in key.items())
+        content = encode(rows.filter(pa.array(mask)).drop_columns(by))
+        parts.append(Part(content, suffix, ids[mask], folder))
+    return parts
+
+
+def hive_value(value: object) -> str:
+    """A value as a folder's name; what could leave the folder is percent-encoded."""
+    from urllib.parse import quote
+
+    text = "__HIVE_DEFAULT_PARTITION__" if value is None else str(value)
+    return quote(text, safe=" +@:,") if text not in (".", "..") else text.replace(".", "%2E")

@@ -1,0 +1,85 @@
+"""What every source does: list its inputs, cut them into shards, read a shard's rows in order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from tasks.kinds.kind import Kind
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage, Stat
+
+ROWS_PER_READ = 2_048
+BYTES_PER_READ = 32 << 20
+MEDIA = b"media"
+"""Field metadata: a binary column holds encoded media of this type (`image`)."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be read; it takes the next row number. Also stands for a whole bad file."""
+
+    error: Exception
+    raw: str = ""
+    """What was found there, shortened, for the person who looks into it."""
+
+
+Read: TypeAlias = "pa.Table | BadRow"
+
+
+class Source(Kind):
+    """Where rows come from."""
+
+    path: str | list[str] = Field(
+        title="Path",
+        description="File, folder, glob or list of them; local or any URL that fsspec knows, "
+        "such as s3://bucket/folder/.",
+    )
+    exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
+    storage_options: dict[str, Any] = Field(
+        default={},
+        description="Options of the filesystem, such as endpoint_url. Never secrets: those come "
+        "from the environment.",
+    )
+    on_empty: Literal["fail", "succeed"] = Field(
+        default="fail", description="What to do when nothing lies at the path."
+    )
+
+    suffixes: ClassVar[tuple[str, ...]]
+    """What a folder is searched for; empty: every file."""
+    one_row_per_file: ClassVar[bool] = False
+
+    @field_validator("path")
+    @classmethod
+    def _not_empty(cls, path: str | list[str]) -> str | list[str]:
+        if not path or (isinstance(path, list) and not all(path)):
+            raise ValueError("must name at least one file, folder or glob")
+        return path
+
+    @property
+    def paths(self) -> list[str]:
+        """The path as a list."""
+        return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """Reader settings that must not change between attempts, e.g. inferred column types.
+
+        Returns:
+            What `read` gets as `pins`; can be stored as JSON.
+        """
+        return {}
+
+    def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
+        """Cut an input into shards; their numbers are set later."""
+        rows = 1 if self.one_row_per_file else None
+        return [Shard(0, stat.path, stat.identity, stat.size, rows=rows)]
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the shard's rows in order: tables of at most ROWS_PER_READ rows, and bad rows.
+
+        Errors of the storage (OSError with an errno, network errors) are raised; what is wrong
+        with the data comes as a BadRow, so that every other row is still read.
+        """
+        raise NotImplementedError

@@ -1,0 +1,153 @@
+"""What travels from stage to stage: rows, and what became of those that travel no further.
+
+A batch is never split or merged on its way, so the children of one row stay together and its
+ids stay unique. It crosses process boundaries as one Arrow IPC stream.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.protocol.ids import IdRuns, Ids, as_ids
+
+ROW = "__row"
+RESERVED = "__"
+METADATA_KEY = b"batch"
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A row set aside, with the reason a person reads."""
+
+    id: int
+    source: str
+    row: int
+    stage: str
+    error_type: str
+    error_message: str
+    input_json: str
+
+
+@dataclass(frozen=True)
+class ShardEnd:
+    """A reader came to the end of a shard and had counted this many rows."""
+
+    shard: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows with their ids in the column `__row`; one id repeated is one row's children."""
+
+    rows: pa.Table
+    rejected: tuple[Rejection, ...] = ()
+    filtered: IdRuns = IdRuns()
+    ends: tuple[ShardEnd, ...] = ()
+    sources: dict[int, str] = field(default_factory=dict)
+    """Path of each shard that the rows come from."""
+    first_rows: dict[int, int] = field(default_factory=dict)
+    """Where a shard starts in its file, in rows; only where that is not 0."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Busy seconds by stage."""
+    inferred_at: tuple[float, float] | None = None
+    """When the model took its first and gave its last row, seconds since the epoch."""
+
+    @property
+    def ids(self) -> Ids:
+        """The id of every row, in order."""
+        return self.rows[ROW].to_numpy()
+
+    def where(self, row_id: int) -> tuple[str, int]:
+        """The file and the row in it that an id stands for."""
+        shard, row = row_id >> 32, row_id & 0xFFFFFFFF
+        return self.sources.get(shard, f"shard {shard}"), row + self.first_rows.get(shard, 0)
+
+    def to_bytes(self) -> pa.Buffer:
+        """As an Arrow IPC stream."""
+        details = {
+            "rejected": [asdict(rejection) for rejection in self.rejected],
+            "filtered": self.filtered.runs,
+            "ends": [asdict(end) for end in self.ends],
+            "sources": list(self.sources.items()),
+            "first_rows": list(self.first_rows.items()),
+            "seconds": self.seconds,
+            "inferred_at": self.inferred_at,
+        }
+        metadata = {**(self.rows.schema.metadata or {}), METADATA_KEY: json.dumps(details)}
+        table = self.rows.replace_schema_metadata(metadata)
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+        return stream.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: pa.Buffer) -> "RowBatch":
+        """Read back, without copying the rows."""
+        table = pa.ipc.open_stream(data).read_all()
+        metadata = dict(table.schema.metadata)
+        details = json.loads(metadata.pop(METADATA_KEY))
+        span = details["inferred_at"]
+        return cls(
+            rows=table.replace_schema_metadata(metadata or None),
+            rejected=tuple(Rejection(**rejection) for rejection in details["rejected"]),
+            filtered=IdRuns(tuple(tuple(run) for run in details["filtered"])),
+            ends=tuple(ShardEnd(**end) for end in details["ends"]),
+            sources=dict(details["sources"]),
+            first_rows=dict(details["first_rows"]),
+            seconds=details["seconds"],
+            inferred_at=(span[0], span[1]) if span else None,
+        )
+
+
+def settled_ids(batch: RowBatch) -> set[int]:
+    """Ids with an outcome in this batch."""
+    ids = set(batch.ids.tolist()) | set(batch.filtered.ids().tolist())
+    return ids | {rejection.id for rejection in batch.rejected}
+
+
+def without(batch: RowBatch, ids: set[int]) -> RowBatch:
+    """The batch less every outcome of `ids`."""
+    gone = as_ids(ids)
+    filtered = batch.filtered.ids()
+    return replace(
+        batch,
+        rows=batch.rows.filter(pa.array(~np.isin(batch.ids, gone))),
+        rejected=tuple(r for r in batch.rejected if r.id not in ids),
+        filtered=IdRuns.of(filtered[~np.isin(filtered, gone)]),
+    )
+
+
+def merge(batches: list[RowBatch]) -> RowBatch:
+    """One batch of several; of a row that a replay handed over twice, the first is kept.
+
+    Raises:
+        pyarrow.ArrowInvalid: the batches' rows have columns of different types.
+    """
+    seen: set[int] = set()
+    kept = []
+    for batch in batches:
+        ids = settled_ids(batch)
+        kept.append(without(batch, ids & seen) if ids & seen else batch)
+        seen |= ids
+    if len(kept) == 1:
+        return kept[0]
+    spans = [batch.inferred_at for batch in kept if batch.inferred_at]
+    seconds: dict[str, float] = {}
+    for batch in kept:
+        for stage, spent in batch.seconds.items():
+            seconds[stage] = seconds.get(stage, 0.0) + spent
+    # A batch with no rows left need not know the columns of the others.
+    full = [batch.rows for batch in kept if len(batch.rows)] or [kept[0].rows]
+    return RowBatch(
+        rows=pa.concat_tables(full, promote_options="default"),
+        rejected=tuple(rejection for batch in kept for rejection in batch.rejected),
+        filtered=IdRuns.of(np.concatenate([batch.filtered.ids() for batch in kept])),
+        ends=tuple(end for batch in kept for end in batch.ends),
+        sources={shard: path for batch in kept for shard, path in batch.sources.items()},
+        first_rows={shard: row for batch in kept for shard, row in batch.first_rows.items()},
+        seconds=seconds,
+        inferred_at=(min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None,
+    )

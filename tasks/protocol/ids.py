@@ -1,0 +1,77 @@
+"""Row ids, and sequences of them in little space.
+
+A row's id is `shard << 32 | row in shard`. Sequences keep their order and their repeats (a row
+that became three has its id three times), as runs of (first id, count, step): rows of one shard
+step by 1, one-row shards (images) by 2**32, repeats by 0.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int64]
+
+ROW_BITS = 32
+MAX_SHARDS = 1 << 31
+MAX_ROWS = 1 << ROW_BITS
+
+
+def row_id(shard: int, row: int) -> int:
+    """The id of a row.
+
+    Raises:
+        OverflowError: more than 2**31 shards, or more than 2**32 rows in one.
+    """
+    if not (0 <= shard < MAX_SHARDS and 0 <= row < MAX_ROWS):
+        raise OverflowError(f"shard {shard}, row {row} do not fit a row id")
+    return shard << ROW_BITS | row
+
+
+def shard_of(ids: Ids) -> Ids:
+    """The shard of each id."""
+    return ids >> ROW_BITS
+
+
+def row_of(ids: Ids) -> Ids:
+    """The row in its shard of each id."""
+    return ids & (MAX_ROWS - 1)
+
+
+def as_ids(values: Iterable[int]) -> Ids:
+    """Ids as an array."""
+    return np.fromiter(values, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class IdRuns:
+    """A sequence of ids as runs of (first id, count, step)."""
+
+    runs: tuple[tuple[int, int, int], ...] = ()
+
+    @classmethod
+    def of(cls, ids: Ids) -> "IdRuns":
+        """Encode a sequence, keeping order and repeats."""
+        steps = np.diff(ids)
+        turns = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))
+        runs: list[tuple[int, int, int]] = []
+        at = 0
+        while at < len(steps):
+            last = int(turns[np.searchsorted(turns, at, side="right")])
+            runs.append((int(ids[at]), last - at + 1, int(steps[at])))
+            at = last + 1
+        if at == len(steps) and len(ids):
+            runs.append((int(ids[at]), 1, 1))
+        return cls(tuple(runs))
+
+    def ids(self) -> Ids:
+        """Decode."""
+        if not self.runs:
+            return np.empty(0, dtype=np.int64)
+        return np.concatenate(
+            [first + step * np.arange(count, dtype=np.int64) for first, count, step in self.runs]
+        )
+
+    def __len__(self) -> int:
+        return sum(count for _, count, _ in self.runs)

@@ -1,0 +1,95 @@
+"""Where everything lies: the output, and the state beside it (never inside it)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """The published rows at `path`, everything else below `path.state`."""
+
+    path: str
+
+    @property
+    def state(self) -> str:
+        """Beside the output: DuckDB and Polars would read files inside it as data."""
+        return f"{self.path}.state"
+
+    @property
+    def success(self) -> str:
+        """Empty marker; Polars fails on one with content."""
+        return f"{self.path}/_SUCCESS"
+
+    @property
+    def applied(self) -> str:
+        """Holds the ledger version last applied."""
+        return f"{self.state}/applied"
+
+    @property
+    def ledger(self) -> str:
+        """The Delta table that says what is published."""
+        return f"{self.state}/ledger"
+
+    @property
+    def quarantine(self) -> str:
+        """Rows set aside by published runs."""
+        return f"{self.state}/quarantine"
+
+    @property
+    def manifests(self) -> str:
+        """One JSON file a published run."""
+        return f"{self.state}/manifests"
+
+    @property
+    def runs(self) -> str:
+        """One folder a run."""
+        return f"{self.state}/runs"
+
+    def run(self, run_id: str) -> "RunFolder":
+        """The folder of one run."""
+        return RunFolder(f"{self.runs}/{run_id}")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """All that one run writes before it publishes."""
+
+    path: str
+
+    @property
+    def run_id(self) -> str:
+        """Last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def header(self) -> str:
+        """What the run is: its key, its spec, when it was made."""
+        return f"{self.path}/run.json"
+
+    @property
+    def plans(self) -> str:
+        """Plans by generation and digest."""
+        return f"{self.path}/plans"
+
+    @property
+    def records(self) -> str:
+        """One JSON file a write."""
+        return f"{self.path}/records"
+
+    @property
+    def staging(self) -> str:
+        """Data files that records name; those without a record do not exist."""
+        return f"{self.path}/staging"
+
+    @property
+    def schemas(self) -> str:
+        """The output schema, pinned by whoever wrote first."""
+        return f"{self.path}/schemas"
+
+    @property
+    def lease(self) -> str:
+        """Who works on the run; a courtesy, nothing's safety rests on it."""
+        return f"{self.path}/lease.json"
+
+    def attempt(self, number: int) -> str:
+        """Folder of one attempt."""
+        return f"{self.path}/attempts/{number}"

@@ -1,0 +1,170 @@
+"""The plan: shards and pins, stored once as Parquet, read back in parts."""
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.protocol.ids import MAX_SHARDS
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import Storage
+
+SHARD_SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("path", pa.string()),
+        ("identity", pa.string()),
+        ("size", pa.int64()),
+        ("start", pa.int32()),  # row groups [start, stop) of a big Parquet file, else null
+        ("stop", pa.int32()),
+        ("first_row", pa.int64()),  # where the shard starts in its file
+        ("rows", pa.int64()),  # null where only reading tells
+    ]
+)
+ROWS_PER_GROUP = 1_000
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file, or some row groups of one."""
+
+    number: int
+    path: str
+    identity: str
+    size: int
+    start: int | None = None
+    stop: int | None = None
+    first_row: int = 0
+    rows: int | None = None
+
+    @property
+    def content(self) -> tuple[str, str, int | None, int | None]:
+        """What makes two shards the same in two plans."""
+        return self.path, self.identity, self.start, self.stop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run reads, and what must not change between its attempts."""
+
+    shards: pa.Table
+    pins: dict[str, Any]
+    ancestors: tuple[str, ...] = ()
+    """Digests of the plans that this one supersedes; their records are still good."""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the plan by its content."""
+        object.__setattr__(self, "digest", digest_of(self))
+
+    @property
+    def lineage(self) -> frozenset[str]:
+        """Plans whose records this plan takes."""
+        return frozenset((*self.ancestors, self.digest))
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Shard numbers, ascending."""
+        return self.shards["number"].to_numpy()
+
+    @property
+    def known_rows(self) -> int | None:
+        """Rows in all, or None where only reading tells."""
+        rows = self.shards["rows"]
+        return None if rows.null_count else int(pc.sum(rows).as_py() or 0)
+
+
+def shard_table(shards: list[Shard]) -> pa.Table:
+    """Shards as a table."""
+    names = SHARD_SCHEMA.names
+    columns = {name: [getattr(shard, name) for shard in shards] for name in names}
+    return pa.table(columns, schema=SHARD_SCHEMA)
+
+
+def shards_of(table: pa.Table) -> list[Shard]:
+    """Rows of a shard table as shards; extra columns are left out."""
+    return [Shard(**row) for row in table.select(SHARD_SCHEMA.names).to_pylist()]
+
+
+def digest_of(plan: Plan) -> str:
+    """Content hash of a plan."""
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, plan.shards.schema) as writer:
+        writer.write_table(plan.shards.combine_chunks())
+    digest = hashlib.sha256(stream.getvalue())
+    digest.update(json.dumps([plan.pins, plan.ancestors], sort_keys=True).encode())
+    return digest.hexdigest()[:16]
+
+
+def path_of(run: RunFolder, plan: Plan) -> str:
+    """Plans are named by generation and content: the same plan twice is the same file."""
+    return f"{run.plans}/{len(plan.ancestors):04d}-{plan.digest}.parquet"
+
+
+def save_plan(storage: Storage, run: RunFolder, plan: Plan) -> None:
+    """Store a plan; the same plan again changes nothing."""
+    header = json.dumps({"pins": plan.pins, "ancestors": plan.ancestors})
+    storage.write(path_of(run, plan), parquet_bytes(plan.shards, {"plan": header}))
+
+
+def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
+    """The plan in force: of the latest generation the first by name; None where there is none."""
+    found = [stat.path for stat in storage.list(run.plans)]
+    if not found:
+        return None
+    latest = max(name_of(path)[:4] for path in found)
+    path = min(path for path in found if name_of(path).startswith(latest))
+    table = pq.read_table(io.BytesIO(storage.read(path)))
+    header = json.loads(table.schema.metadata[b"plan"])
+    shards = table.replace_schema_metadata(None)
+    return Plan(shards, header["pins"], tuple(header["ancestors"]))
+
+
+def name_of(path: str) -> str:
+    """Last part of a path."""
+    return path.rsplit("/", 1)[-1]
+
+
+def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+    """A plan of what lies there now; what has not changed keeps its number.
+
+    Changed and new inputs get numbers that no plan of this line ever used, so that a row id
+    means the same row for ever.
+    """
+    known = {shard.content: shard.number for shard in shards_of(old.shards)}
+    fresh = int(old.pins["next_number"])
+    kept: list[Shard] = []
+    for shard in shards:
+        number = known.get(shard.content)
+        if number is None:
+            number, fresh = fresh, fresh + 1
+        kept.append(Shard(**{**shard.__dict__, "number": number}))
+    table = shard_table(sorted(kept, key=lambda shard: shard.number))
+    return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
+
+
+def first_plan(shards: list[Shard], pins: dict[str, Any]) -> Plan:
+    """A plan that supersedes none; shards are numbered in order.
+
+    Raises:
+        OverflowError: more than 2**31 shards.
+    """
+    if len(shards) >= MAX_SHARDS:
+        raise OverflowError(f"{len(shards)} shards; at most {MAX_SHARDS} fit a row id")
+    table = shard_table(shards).set_column(0, "number", pa.array(range(len(shards)), pa.int64()))
+    return Plan(table, {**pins, "next_number": len(shards)})
+
+
+def parquet_bytes(table: pa.Table, metadata: dict[str, str] | None = None) -> bytes:
+    """A table as Parquet in row groups small enough to read in parts."""
+    stream = pa.BufferOutputStream()
+    if metadata:
+        table = table.replace_schema_metadata(metadata)
+    pq.write_table(table, stream, row_group_size=ROWS_PER_GROUP, compression="zstd")
+    return stream.getvalue().to_pybytes()

@@ -1,0 +1,196 @@
+"""Records: a write task stores its files, then one record that names them.
+
+Data without a record does not exist. Nothing is overwritten. A record is taken whole or skipped
+whole, whoever wrote it and whenever.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tasks.protocol.batch import RowBatch, ShardEnd
+from tasks.protocol.ids import IdRuns, Ids, as_ids
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import Storage
+
+READERS = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes to stage: some of a batch's rows, encoded."""
+
+    data: bytes
+    suffix: str
+    ids: Ids
+    partition: str = ""
+    """Hive folders below the output, e.g. `day=2026-01-31/`."""
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A data file that a record names; `ids` are its rows, in order."""
+
+    name: str
+    ids: IdRuns
+    size: int
+    partition: str = ""
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one write task made durable."""
+
+    name: str
+    plan: str
+    schema: str
+    files: tuple[StagedFile, ...] = ()
+    quarantine: StagedFile | None = None
+    ok: IdRuns = IdRuns()
+    filtered: IdRuns = IdRuns()
+    ends: tuple[ShardEnd, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    inferred_at: tuple[float, float] | None = None
+
+    @property
+    def rejected(self) -> IdRuns:
+        """Rows set aside."""
+        return self.quarantine.ids if self.quarantine else IdRuns()
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch ready to be stored: data files, perhaps a quarantine file, the schema's digest."""
+
+    parts: list[Part]
+    quarantine: Part | None
+    schema: str
+
+
+def store(
+    storage: Storage,
+    run: RunFolder,
+    plan: str,
+    batch: RowBatch,
+    encode: Callable[[RowBatch], Encoded],
+) -> Record:
+    """Store a batch: files first, then the record that makes them exist."""
+    started = time.monotonic()
+    encoded = encode(batch)
+    files = tuple(stage(storage, run, part) for part in encoded.parts)
+    quarantine = stage(storage, run, encoded.quarantine) if encoded.quarantine else None
+    seconds = {**batch.seconds, "write": time.monotonic() - started}
+    record = Record(
+        # Names sort by time, so that what came first is as a rule what is taken.
+        name=f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}",
+        plan=plan,
+        schema=encoded.schema,
+        files=files,
+        quarantine=quarantine,
+        ok=IdRuns.of(unique_in_order(batch.ids)),
+        filtered=batch.filtered,
+        ends=batch.ends,
+        seconds=seconds,
+        inferred_at=batch.inferred_at,
+    )
+    storage.write(f"{run.records}/{record.name}.json", to_json(record))
+    return record
+
+
+def stage(storage: Storage, run: RunFolder, part: Part) -> StagedFile:
+    """Store one file under a random name."""
+    name = f"{uuid.uuid4().hex}{part.suffix}"
+    storage.write(f"{run.staging}/{name}", part.data)
+    return StagedFile(name, IdRuns.of(part.ids), len(part.data), part.partition)
+
+
+def unique_in_order(ids: Ids) -> Ids:
+    """Each id once, where it first stands."""
+    if len(ids) == 0:
+        return ids
+    _, first = np.unique(ids, return_index=True)
+    return ids[np.sort(first)]
+
+
+def load_records(storage: Storage, run: RunFolder) -> list[Record]:
+    """All records of a run, in the order in which they are considered."""
+    paths = [stat.path for stat in storage.list(run.records)]
+    if len(paths) < READERS:
+        return [from_json(storage.read(path)) for path in paths]
+    with ThreadPoolExecutor(READERS) as pool:
+        return [from_json(data) for data in pool.map(storage.read, paths)]
+
+
+def to_json(record: Record) -> bytes:
+    """A record as stored."""
+    return json.dumps(
+        {
+            "name": record.name,
+            "plan": record.plan,
+            "schema": record.schema,
+            "files": [file_to_dict(file) for file in record.files],
+            "quarantine": file_to_dict(record.quarantine) if record.quarantine else None,
+            "ok": record.ok.runs,
+            "filtered": record.filtered.runs,
+            "ends": [[end.shard, end.rows] for end in record.ends],
+            "seconds": {stage: round(spent, 6) for stage, spent in record.seconds.items()},
+            "inferred_at": record.inferred_at,
+        },
+        separators=(",", ":"),
+    ).encode()
+
+
+def from_json(data: bytes) -> Record:
+    """A record read back."""
+    raw = json.loads(data)
+    span = raw["inferred_at"]
+    return Record(
+        name=raw["name"],
+        plan=raw["plan"],
+        schema=raw["schema"],
+        files=tuple(file_from_dict(file) for file in raw["files"]),
+        quarantine=file_from_dict(raw["quarantine"]) if raw["quarantine"] else None,
+        ok=runs_of(raw["ok"]),
+        filtered=runs_of(raw["filtered"]),
+        ends=tuple(ShardEnd(shard, rows) for shard, rows in raw["ends"]),
+        seconds=raw["seconds"],
+        inferred_at=(span[0], span[1]) if span else None,
+    )
+
+
+def file_to_dict(file: StagedFile) -> dict[str, object]:
+    """A staged file as JSON."""
+    return {
+        "name": file.name,
+        "ids": file.ids.runs,
+        "size": file.size,
+        "partition": file.partition,
+    }
+
+
+def file_from_dict(raw: dict[str, object]) -> StagedFile:
+    """A staged file from JSON."""
+    fields: dict = {**raw, "ids": runs_of(raw["ids"])}
+    return StagedFile(**fields)
+
+
+def runs_of(raw: object) -> IdRuns:
+    """Runs from JSON's lists."""
+    assert isinstance(raw, Iterable)
+    return IdRuns(tuple((first, count, step) for first, count, step in raw))
+
+
+def all_ids(runs: Iterable[IdRuns]) -> Ids:
+    """Several sequences as one array."""
+    arrays = [each.ids() for each in runs]
+    return np.concatenate(arrays) if arrays else as_ids(())

@@ -1,0 +1,153 @@
+"""The only door between the protocol and the world: six calls on whole objects.
+
+Paths are absolute (`/data/out/part-1.parquet`, `bucket/out/part-1.parquet`). A write is whole or
+absent. Deleting or moving what is not there is not an error, so that every call may be repeated.
+"""
+
+import os
+import uuid
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+import fsspec
+
+TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What storage knows about an object; `identity` changes when its content does."""
+
+    path: str
+    size: int
+    identity: str
+
+
+class Storage(Protocol):
+    """Whole-object storage; any object store and any local disk can be one."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Store `data` at `path`, whole or not at all."""
+
+    def read(self, path: str) -> bytes:
+        """Return the object's bytes; raise FileNotFoundError where there is none."""
+
+    def list(self, folder: str) -> list[Stat]:
+        """All objects below `folder`, at any depth, by path; empty where there is no folder."""
+
+    def stat(self, path: str) -> Stat | None:
+        """What is at `path`, or None."""
+
+    def move(self, source: str, target: str) -> None:
+        """Rename; nothing happens where `source` is gone."""
+
+    def delete(self, path: str) -> None:
+        """Remove; nothing happens where it is gone."""
+
+
+class FsspecStorage:
+    """Storage on a local disk or any fsspec filesystem."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self.filesystem = filesystem
+        protocol = filesystem.protocol
+        self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Locally: temporary file, fsync, rename. An object store's put is atomic by itself."""
+        if not self.is_local:
+            self.filesystem.pipe_file(path, data)
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}{TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+            raise
+
+    def read(self, path: str) -> bytes:
+        """Return the object's bytes."""
+        data: bytes = self.filesystem.cat_file(path)
+        return data
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open for streaming reads."""
+        return self.filesystem.open(path, "rb")
+
+    def list(self, folder: str) -> list[Stat]:
+        """All objects below `folder`, by path, without half-written ones."""
+        self.filesystem.invalidate_cache()
+        try:
+            found = self.filesystem.find(folder, detail=True)
+        except FileNotFoundError:
+            return []
+        return [stat_of(info) for path, info in sorted(found.items()) if TEMPORARY not in path]
+
+    def stat(self, path: str) -> Stat | None:
+        """What is at `path`, or None."""
+        self.filesystem.invalidate_cache()
+        try:
+            return stat_of(self.filesystem.info(path))
+        except FileNotFoundError:
+            return None
+
+    def move(self, source: str, target: str) -> None:
+        """Rename; on an object store a server-side copy and a delete."""
+        try:
+            if self.is_local:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.replace(source, target)
+            else:
+                self.filesystem.cp_file(source, target)
+                self.filesystem.rm_file(source)
+        except FileNotFoundError:
+            return
+
+    def delete(self, path: str) -> None:
+        """Remove; nothing happens where it is gone."""
+        try:
+            self.filesystem.rm_file(path)
+        except FileNotFoundError:
+            return
+
+
+def stat_of(info: dict[str, Any]) -> Stat:
+    """An fsspec info as a Stat: version id, else etag, else modification time and size."""
+    size = int(info["size"] or 0)
+    identity = info.get("VersionId") or info.get("ETag")
+    if not identity or identity == "null":
+        identity = f"{modified(info)}-{size}"
+    return Stat(path=info["name"], size=size, identity=str(identity).strip('"'))
+
+
+def modified(info: dict[str, Any]) -> int | str:
+    """Modification time; in nanoseconds where the disk has them."""
+    if "ino" in info:
+        return os.stat(info["name"]).st_mtime_ns
+    return str(info.get("mtime") or info.get("LastModified") or info.get("last_modified") or "")
+
+
+def open_storage(
+    url: str, storage_options: dict[str, Any] | None = None
+) -> tuple[FsspecStorage, str]:
+    """The storage that holds `url`, and the path of `url` on it.
+
+    Raises:
+        ValueError: no filesystem is known for the URL's scheme, or its package is missing.
+    """
+    filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
+    return FsspecStorage(filesystem), path.rstrip("/")
+
+
+def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
+    """The options as fsspec's filesystems take them: s3fs reads `endpoint_url` as is."""
+    if url.startswith(("s3://", "s3a://")):
+        # A cached listing would hide what another process has just written.
+        return {"use_listings_cache": False, **storage_options}
+    return dict(storage_options)
