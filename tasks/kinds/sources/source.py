@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, Stat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS_PER_READ = 2_048
 BYTES_PER_READ = 32 << 20
