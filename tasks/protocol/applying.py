@@ -1,0 +1,82 @@
+"""Makes the output look as the ledger says. Anyone may do it, again and again."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import Ledger, LedgerFile, Snapshot
+from tasks.protocol.storage import Storage
+
+MOVERS = 16
+
+
+def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
+    """Move staged files in, delete what is no longer published, note the version.
+
+    Moving what was moved and deleting what is gone do nothing, so that a crash anywhere in here
+    is mended by the next run.
+    """
+    applied = applied_version(storage, output)
+    if applied >= seen.version:
+        return
+    live = [*seen.files.values(), *seen.quarantine.values()]
+    new = [file for file in live if file.version > applied]
+    together(lambda file: move_in(storage, output, file), new)
+    together(storage.delete, sorted(no_longer_published(output, seen, applied)))
+    storage.write(output.applied, str(seen.version).encode())
+    storage.write(output.success, b"")
+
+
+def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> Snapshot:
+    """Apply all that is committed, also what another run left half applied; return what is.
+
+    Raises:
+        FileNotFoundError: a published file is gone, and so is its staged copy.
+    """
+    while True:
+        seen = ledger.look()
+        try:
+            apply(storage, output, seen)
+        except FileNotFoundError:
+            # A later entry may have removed the file while we were moving it.
+            if ledger.look().version == seen.version:
+                raise
+            continue
+        return seen
+
+
+def applied_version(storage: Storage, output: OutputFolder) -> int:
+    """The version last applied; 0 before the first."""
+    try:
+        return int(storage.read(output.applied))
+    except FileNotFoundError:
+        return 0
+
+
+def move_in(storage: Storage, output: OutputFolder, file: LedgerFile) -> None:
+    """Move one file to where it is published.
+
+    Raises:
+        FileNotFoundError: it is neither staged nor published: somebody deleted it.
+    """
+    target = file.target(output)
+    storage.move(file.source(output), target)
+    if storage.stat(target) is None:
+        raise FileNotFoundError(f"{target} is published but gone, and so is its staged copy")
+
+
+def no_longer_published(output: OutputFolder, seen: Snapshot, applied: int) -> set[str]:
+    """Files that versions after `applied` removed."""
+    live = {*seen.files, *seen.quarantine}
+    return {file.target(output) for file in seen.dead_since(applied) if file.path not in live}
+
+
+def together(function: Callable, items: Iterable) -> None:
+    """Call a function for each item; on many threads where there are many."""
+    items = list(items)
+    if len(items) < MOVERS:
+        for item in items:
+            function(item)
+        return
+    with ThreadPoolExecutor(MOVERS) as pool:
+        list(pool.map(function, items))

@@ -1,0 +1,217 @@
+"""The ledger: which rows are published, from which inputs, by which run.
+
+An entry is the decision; moving files is only applying it. The contract has two calls: look, and
+commit if nothing was committed since. An entry is a table of lines, so that ten million inputs
+are ten million rows of Parquet and not of JSON.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.protocol.ids import IdRuns
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.records import StagedFile
+
+LINE_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("line", pa.string()),  # entry | input | file | quarantine | removed
+        ("path", pa.string()),  # input: canonical path; file: where it is published
+        ("identity", pa.string()),  # input: content identity
+        ("run_id", pa.string()),
+        ("shard", pa.int64()),  # input: the shard's number in its run
+        ("staged", pa.string()),  # file: where it was staged, below the runs' folder
+        ("rows", pa.int64()),
+        ("size", pa.int64()),
+        ("ids", pa.string()),  # file: its rows in order, as JSON runs
+        ("details", pa.string()),  # entry: JSON
+    ]
+)
+
+
+@dataclass(frozen=True)
+class LedgerFile:
+    """A published file: where it was staged, where it lies, which rows it holds."""
+
+    path: str
+    """Below the output, or below the state folder for quarantine."""
+    staged: str
+    """Below the runs' folder."""
+    run_id: str
+    """The run whose plan the ids belong to."""
+    size: int
+    ids: IdRuns
+    line: str = "file"
+    version: int = 0
+
+    @classmethod
+    def staged_in(
+        cls, run: RunFolder, file: StagedFile, path: str, line: str = "file", run_id: str = ""
+    ) -> "LedgerFile":
+        """A file in a run's staging folder, to be published at `path`."""
+        staged = f"{run.run_id}/staging/{file.name}"
+        return cls(path, staged, run_id or run.run_id, file.size, file.ids, line)
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file."""
+        return len(self.ids)
+
+    def source(self, output: OutputFolder) -> str:
+        """Where it lies before it is published."""
+        return f"{output.runs}/{self.staged}"
+
+    def target(self, output: OutputFolder) -> str:
+        """Where it lies once published."""
+        return f"{output.path if self.line == 'file' else output.state}/{self.path}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One commit."""
+
+    run_key: str
+    run_id: str
+    inputs: pa.Table
+    """path, identity, shard of what this run published."""
+    files: tuple[LedgerFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    replaces: bool = False
+    """A complete new version: what was published before is no more."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def lines(self, version: int) -> pa.Table:
+        """The entry as the ledger stores it."""
+        details = {**self.details, "run_key": self.run_key, "replaces": self.replaces}
+        own = [{"line": "entry", "details": json.dumps(details)}]
+        own += [{"line": "removed", "path": path} for path in self.removed]
+        own += [file_line(file) for file in self.files]
+        rows = [{"run_id": self.run_id, **line, "version": version} for line in own]
+        few = pa.Table.from_pylist(rows, LINE_SCHEMA)
+        return pa.concat_tables([few, input_lines(self.inputs, self.run_id, version)])
+
+
+def file_line(file: LedgerFile) -> dict[str, Any]:
+    """A file as a line."""
+    return {
+        "line": file.line,
+        "path": file.path,
+        "run_id": file.run_id,
+        "staged": file.staged,
+        "rows": file.rows,
+        "size": file.size,
+        "ids": json.dumps(file.ids.runs),
+    }
+
+
+def input_lines(inputs: pa.Table, run_id: str, version: int) -> pa.Table:
+    """Inputs as lines."""
+    known: dict[str, Any] = {
+        "version": version,
+        "line": "input",
+        "run_id": run_id,
+        **{name: inputs[name] for name in ("path", "identity", "shard")},
+    }
+    columns = []
+    for each in LINE_SCHEMA:
+        value = known.get(each.name)
+        is_column = isinstance(value, pa.ChunkedArray)
+        columns.append(value if is_column else pa.repeat(pa.scalar(value, each.type), len(inputs)))
+    return pa.table(columns, schema=LINE_SCHEMA)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The ledger as it stood when looked at."""
+
+    version: int
+    lines: pa.Table
+
+    @cached_property
+    def entries(self) -> dict[int, dict[str, Any]]:
+        """Details of each entry by version, ascending."""
+        rows = self.of("entry").sort_by("version").to_pylist()
+        return {row["version"]: {**json.loads(row["details"]), **run_of(row)} for row in rows}
+
+    @cached_property
+    def base(self) -> int:
+        """The latest version that replaced all before it; 0 where none did."""
+        return max((v for v, entry in self.entries.items() if entry["replaces"]), default=0)
+
+    @cached_property
+    def inputs(self) -> pa.Table:
+        """Shards whose rows are published: path, identity, run_id, shard, version."""
+        names = ["path", "identity", "run_id", "shard", "version"]
+        lines = self.of("input").select(names).filter(pc.field("version") >= self.base)
+        last = lines.group_by("path").aggregate([("version", "max")])
+        latest = pa.table({"path": last["path"], "version": last["version_max"]})
+        return lines.join(latest, keys=["path", "version"], join_type="inner")
+
+    @cached_property
+    def files(self) -> dict[str, LedgerFile]:
+        """Files that hold the published rows, by path."""
+        return self.live("file")
+
+    @cached_property
+    def quarantine(self) -> dict[str, LedgerFile]:
+        """Quarantine files of published runs, by path."""
+        return self.live("quarantine")
+
+    def of(self, line: str) -> pa.Table:
+        """Lines of one type."""
+        return self.lines.filter(pc.field("line") == line)
+
+    @cached_property
+    def removed(self) -> dict[str, int]:
+        """Paths of removed files, and the versions that removed them."""
+        lines = self.of("removed")
+        return dict(zip(lines["path"].to_pylist(), lines["version"].to_pylist(), strict=True))
+
+    def live(self, line: str) -> dict[str, LedgerFile]:
+        """Files added and not removed since."""
+        lines = self.of(line).filter(pc.field("version") >= self.base).sort_by("version")
+        files = [file_of(row) for row in lines.to_pylist()]
+        return {file.path: file for file in files if file.path not in self.removed}
+
+    def dead_since(self, version: int) -> list[LedgerFile]:
+        """Files that versions after this one removed or replaced."""
+        lines = pa.concat_tables([self.of("file"), self.of("quarantine")]).to_pylist()
+        files = [file_of(row) for row in lines]
+        replaced = self.base if self.base > version else 0
+        return [f for f in files if f.version < replaced or self.removed.get(f.path, 0) > version]
+
+    def version_of(self, run_key: str) -> int | None:
+        """The version that published a run, or None."""
+        return next((v for v, e in self.entries.items() if e["run_key"] == run_key), None)
+
+
+def run_of(row: dict[str, Any]) -> dict[str, Any]:
+    """The run a line belongs to."""
+    return {"run_id": row["run_id"]}
+
+
+def file_of(row: dict[str, Any]) -> LedgerFile:
+    """A line as a file."""
+    runs = IdRuns(tuple((first, count, step) for first, count, step in json.loads(row["ids"])))
+    return LedgerFile(
+        row["path"], row["staged"], row["run_id"], row["size"], runs, row["line"], row["version"]
+    )
+
+
+class Ledger(Protocol):
+    """Commit if nothing was committed since I looked."""
+
+    def look(self) -> Snapshot:
+        """All that is committed; version 0 and no lines where nothing is."""
+
+    def commit(self, entry: Entry, seen: Snapshot) -> int:
+        """Commit an entry on top of what was seen; return its version.
+
+        Raises:
+            StaleLedger: something was committed since, or the reply was lost; look again.
+        """

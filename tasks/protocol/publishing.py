@@ -1,0 +1,147 @@
+"""Audit, then one conditional commit. The entry is the decision; applying it is idempotent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tasks.errors import OutputHeld, StaleLedger
+from tasks.protocol.acceptance import Accepted, find_gap
+from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import Entry, Ledger, LedgerFile, Snapshot
+from tasks.protocol.plan_file import Plan
+from tasks.protocol.rewriting import DropRows, final_rejections, without_inputs
+from tasks.protocol.storage import Storage
+
+COMMIT_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a run is about to publish."""
+
+    run_key: str
+    run: RunFolder
+    plan: Plan
+    accepted: Accepted
+    suffix: str
+    drop_rows: DropRows
+    drop_rejections: DropRows
+    replaces: bool = False
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Publication) -> int:
+    """Commit a run and apply it; return its version. Doing it again changes nothing.
+
+    Raises:
+        OutputHeld: another run has published some of the same inputs since this one was planned.
+        StaleLedger: others kept committing, or the ledger did not answer.
+    """
+    if find_gap(what.plan, what.accepted, retry_rejected=False):
+        raise AssertionError("the records do not cover the plan exactly: nothing is published")
+    for _ in range(COMMIT_ATTEMPTS):
+        seen = ledger.look()
+        version = seen.version_of(what.run_key)
+        if version is None:
+            try:
+                version = ledger.commit(entry_for(storage, output, seen, what), seen)
+            except StaleLedger:
+                continue  # looking again tells a lost reply from a lost race
+        bring_up_to_date(storage, ledger, output)
+        return version
+    raise StaleLedger(f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts")
+
+
+def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publication) -> Entry:
+    """The entry that publishes a run on top of what is published now."""
+    refuse_published(seen, what)
+    names = part_names(seen.version + 1)
+    files = [*data_files(what, names), *rejected_files(storage, what, names)]
+    removed: list[str] = []
+    if not what.replaces:
+        rewritten, removed = changed_files(storage, output, seen, what, names)
+        files += rewritten
+    shards = what.plan.shards.select(["path", "identity", "number"])
+    return Entry(
+        run_key=what.run_key,
+        run_id=what.run.run_id,
+        inputs=shards.rename_columns(["path", "identity", "shard"]),
+        files=tuple(files),
+        removed=tuple(removed),
+        replaces=what.replaces,
+        details=what.details,
+    )
+
+
+def part_names(version: int) -> Iterator[str]:
+    """Names of a version's files, without folder and suffix."""
+    return (f"part-{version:05d}-{number:05d}" for number in count())
+
+
+def refuse_published(seen: Snapshot, what: Publication) -> None:
+    """Refuse inputs that another run has published since this run was planned.
+
+    Raises:
+        OutputHeld: names the run and the first such input.
+    """
+    if seen.version == what.plan.pins["ledger_version"] or what.replaces:
+        return
+    since = seen.inputs.filter(pc.field("version") > what.plan.pins["ledger_version"])
+    both = since.filter(pc.is_in(since["path"], what.plan.shards["path"].combine_chunks()))
+    if len(both):
+        first = both.slice(0, 1).to_pylist()[0]
+        raise OutputHeld(
+            f"run {first['run_id']} has published {first['path']} since this run was planned, and "
+            f"{len(both) - 1} more of its inputs; run again to publish what is left"
+        )
+
+
+def data_files(what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
+    """The accepted records' files, with the names they will bear."""
+    for record in what.accepted.records:
+        for file in record.files:
+            path = f"{file.partition}{next(names)}{what.suffix}"
+            yield LedgerFile.staged_in(what.run, file, path)
+
+
+def rejected_files(
+    storage: Storage, what: Publication, names: Iterator[str]
+) -> Iterator[LedgerFile]:
+    """Quarantine files with one line for each row that stayed rejected."""
+    for file in final_rejections(storage, what.run, what.accepted, what.drop_rejections):
+        path = f"quarantine/{next(names)}.parquet"
+        yield LedgerFile.staged_in(what.run, file, path, line="quarantine")
+
+
+def changed_files(
+    storage: Storage,
+    output: OutputFolder,
+    seen: Snapshot,
+    what: Publication,
+    names: Iterator[str],
+) -> tuple[list[LedgerFile], list[str]]:
+    """Published files that hold rows of inputs predicted again, rewritten without those rows."""
+    inputs = seen.inputs
+    again = inputs.filter(pc.is_in(inputs["path"], what.plan.shards["path"].combine_chunks()))
+    gone: dict[str, list[int]] = {}
+    for row in again.select(["run_id", "shard"]).to_pylist():
+        gone.setdefault(row["run_id"], []).append(row["shard"])
+    added, removed = [], []
+    for file in [*seen.files.values(), *seen.quarantine.values()] if gone else []:
+        if file.run_id not in gone:
+            continue
+        drop = what.drop_rows if file.line == "file" else what.drop_rejections
+        kept = without_inputs(storage, output, what.run, file, gone[file.run_id], drop)
+        if kept is None:
+            continue
+        removed.append(file.path)
+        if kept.ids:
+            folder, _, name = file.path.rpartition("/")
+            path = f"{folder}/{next(names)}" if folder else next(names)
+            path += name[name.index(".") :]
+            added.append(LedgerFile.staged_in(what.run, kept, path, file.line, file.run_id))
+    return added, removed
