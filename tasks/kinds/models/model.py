@@ -35,6 +35,14 @@ class Model(Kind):
     batch_size: ClassVar[int | None] = None
     """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
 
+    takes_encoded_media: ClassVar[bool] = False
+    """Whether the preprocessor decodes images itself; else it gets arrays."""
+
+    @property
+    def preprocesses(self) -> bool:
+        """Whether there is a preprocessor."""
+        return False
+
     @property
     def input_columns(self) -> list[str]:
         """Columns that must be there; empty where only the model's code knows."""

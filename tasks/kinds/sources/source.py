@@ -52,6 +52,8 @@ class Source(Kind):
     suffixes: ClassVar[tuple[str, ...]]
     """What a folder is searched for; empty: every file."""
     one_row_per_file: ClassVar[bool] = False
+    media_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of encoded media; not published unless the sink's `keep_columns` names them."""
 
     @field_validator("path")
     @classmethod

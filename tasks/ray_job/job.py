@@ -1,0 +1,82 @@
+"""What a job is told: one JSON file in the attempt's folder."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.spec import BatchInferenceSpec
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt of a run; travels to every worker."""
+
+    spec: BatchInferenceSpec
+    run_id: str
+    attempt: int
+    plan: str
+    """Digest of the plan that the attempt works on."""
+    pins: dict[str, Any]
+    num_shards: int
+    """Shards to read: rows of the attempt's todo.parquet."""
+    todo_bytes: int
+    todo_rows: int | None
+    """Rows left to do; None while a shard's length is unknown."""
+
+    @property
+    def storage(self) -> FsspecStorage:
+        """Storage of the output."""
+        return output_of(self.spec)[0]
+
+    @cached_property
+    def run(self) -> RunFolder:
+        """The run's folder."""
+        return output_of(self.spec)[1].run(self.run_id)
+
+    @property
+    def folder(self) -> str:
+        """The attempt's folder."""
+        return self.run.attempt(self.attempt)
+
+    @property
+    def todo(self) -> str:
+        """Shards left to read, as Parquet."""
+        return f"{self.folder}/todo.parquet"
+
+    @property
+    def result(self) -> str:
+        """How it ended; written last."""
+        return f"{self.folder}/result.json"
+
+    @property
+    def progress(self) -> str:
+        """How far it is; written every now and then."""
+        return f"{self.folder}/progress.json"
+
+    def save(self) -> None:
+        """Store in the attempt's folder."""
+        fields = {**self.__dict__, "spec": self.spec.model_dump(mode="json", by_alias=True)}
+        fields.pop("run", None)
+        self.storage.write(f"{self.folder}/job.json", json.dumps(fields).encode())
+
+
+def load_job(data: bytes) -> Job:
+    """Read what `save` stored."""
+    fields = json.loads(data)
+    spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
+    return Job(spec=spec, **fields)
+
+
+def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
+    """The output's storage and folders."""
+    return opened(spec.sink.path, json.dumps(spec.sink.storage_options, sort_keys=True))
+
+
+@lru_cache(maxsize=16)
+def opened(url: str, options: str) -> tuple[FsspecStorage, OutputFolder]:
+    """Open a storage once in each process."""
+    storage, path = open_storage(url, json.loads(options))
+    return storage, OutputFolder(path)

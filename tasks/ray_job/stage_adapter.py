@@ -1,0 +1,159 @@
+"""Carries row ids, outcomes and timings around user code."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import BatchInferenceError, StageFailed
+from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
+from tasks.protocol.ids import IdRuns
+from tasks.ray_job.blame import Function, call_with_blame
+
+INPUT_JSON_BYTES = 64 << 10
+MESSAGE_CHARACTERS = 2_000
+EMIT_EVERY_SECONDS = 30.0
+GROW_BELOW_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class StageAdapter:
+    """A stage as a function from one batch to one or more."""
+
+    stage: str
+    functions: tuple[Function, ...]
+    rows_per_call: int | None = None
+    """Rows a function gets at a time; None: all at hand."""
+    first_rows_per_call: int = 64
+    """Where all at hand would take too long: how many to begin with."""
+
+    def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """Run a batch through the functions.
+
+        A slow model's batch comes out in parts, so that a crash costs at most 30 seconds of it.
+
+        Raises:
+            BatchInferenceError: the job cannot go on; names stage, source and row.
+        """
+        pending = replace(batch, rows=batch.rows.slice(0, 0))
+        done: list[pa.Table] = []
+        begun = emitted = time.time()
+        for rows in self.slices(batch.rows):
+            outcome = self.run(rows, batch)
+            if len(outcome.rows):
+                done.append(outcome.rows)
+            pending = replace(
+                pending,
+                rejected=pending.rejected + outcome.rejected,
+                filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
+            )
+            now = time.time()
+            if now - emitted > EMIT_EVERY_SECONDS:
+                yield self.finish(pending, done, emitted, now)
+                pending = RowBatch(
+                    rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
+                )
+                done, emitted = [], time.time()
+        if emitted == begun or done or pending.rejected or pending.filtered:
+            yield self.finish(pending, done, emitted, time.time())
+
+    def finish(
+        self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float
+    ) -> RowBatch:
+        """A batch of what is done, with the time it took."""
+        rows = pa.concat_tables(done, promote_options="permissive") if done else batch.rows
+        spent = {**batch.seconds, self.stage: ended - begun}
+        at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
+        return replace(batch, rows=rows, seconds=spent, inferred_at=at)
+
+    def slices(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows as the functions get them, cut between parents.
+
+        Without a fixed size, slices grow while they are quick.
+        """
+        size = self.rows_per_call or self.first_rows_per_call
+        starts = parent_starts(rows)
+        at = 0
+        while at < len(starts) - 1:
+            begun = time.monotonic()
+            until = min(at + size, len(starts) - 1)
+            yield rows.slice(int(starts[at]), int(starts[until] - starts[at]))
+            at = until
+            if self.rows_per_call is None and time.monotonic() - begun < GROW_BELOW_SECONDS:
+                size *= 4
+
+    def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:
+        """Run rows through all functions."""
+        rejected: list[Rejection] = []
+        given = set(rows[ROW].to_pylist())
+        for function in self.functions:
+            if not len(rows):
+                break
+            try:
+                outcome = call_with_blame(function, rows)
+            except BatchInferenceError:
+                raise
+            except Exception as error:
+                source, row = batch.where(int(rows[ROW][0].as_py()))
+                raise StageFailed(self.stage, describe(error), source, row) from error
+            rejected += [
+                rejection(self.stage, rows, batch, row_id, error)
+                for row_id, error in outcome.failed.items()
+            ]
+            rows = rows.slice(0, 0) if outcome.rows is None else outcome.rows
+        settled = set(rows[ROW].to_pylist()) | {each.id for each in rejected}
+        filtered = np.array(sorted(given - settled), dtype=np.int64)
+        return RowBatch(rows=rows, rejected=tuple(rejected), filtered=IdRuns.of(filtered))
+
+
+def parent_starts(rows: pa.Table) -> np.ndarray:
+    """Where each parent's rows begin, and the end."""
+    ids = rows[ROW].to_numpy()
+    turns = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    return np.concatenate([[0], turns, [len(ids)]]) if len(ids) else np.zeros(1, dtype=np.int64)
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
+
+
+def rejection(
+    stage: str, rows: pa.Table, batch: RowBatch, row_id: int, error: Exception
+) -> Rejection:
+    """A row set aside, with what it was and why."""
+    at = int(np.flatnonzero(rows[ROW].to_numpy() == row_id)[0])
+    source, row = batch.where(row_id)
+    return Rejection(
+        id=row_id,
+        source=source,
+        row=row,
+        stage=stage,
+        error_type=type(error).__name__,
+        error_message=str(error)[:MESSAGE_CHARACTERS],
+        input_json=as_json(rows.slice(at, 1).to_pylist()[0]),
+    )
+
+
+def as_json(row: dict[str, Any]) -> str:
+    """A row's input for the person who looks into it; media by size, the whole capped."""
+    visible = {name: value for name, value in row.items() if not name.startswith(RESERVED)}
+    return json.dumps(visible, default=readable)[:INPUT_JSON_BYTES]
+
+
+def readable(value: Any) -> str:
+    """What JSON has no type for."""
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
+
+
+def drop_columns(names: tuple[str, ...]) -> Callable[[pa.Table], pa.Table]:
+    """A function that drops the columns that are there."""
+
+    def drop(rows: pa.Table) -> pa.Table:
+        return rows.drop_columns([name for name in names if name in rows.column_names])
+
+    return drop

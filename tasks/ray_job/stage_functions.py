@@ -1,0 +1,94 @@
+"""Builds what each stage does to a batch, from the spec."""
+
+import os
+
+import pyarrow as pa
+
+from tasks.kinds.images import decode_media_columns
+from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import RESERVED, ROW
+from tasks.ray_job.job import Job
+from tasks.ray_job.blame import Function
+from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.spec import BatchInferenceSpec
+
+
+def has_preprocessing(spec: BatchInferenceSpec) -> bool:
+    """Whether the preprocess stage has anything to do."""
+    decodes = bool(spec.source.media_columns) and not spec.model.takes_encoded_media
+    return bool(spec.steps) or decodes or spec.model.preprocesses
+
+
+def preprocess_stage(job: Job) -> StageAdapter:
+    """The steps, decoding, and the model's own CPU part."""
+    spec = job.spec
+    functions = [step.build() for step in spec.steps]
+    if spec.source.media_columns and not spec.model.takes_encoded_media:
+        functions.append(decode_media_columns)
+    own = spec.model.preprocessor()
+    if own is not None:
+        functions.append(own)
+    return StageAdapter("preprocess", tuple(functions))
+
+
+def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
+    """The model, loaded on a device."""
+    spec = job.spec
+    placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype)
+    predict = joined(spec, spec.model.predictor(placement))
+    # A model that cuts its batches itself gets many rows at once, to sort them by length.
+    cuts_itself = spec.model.batch_size is None
+    rows_per_call = None if cuts_itself else spec.batch_size or spec.model.batch_size
+    return StageAdapter("infer", (predict,), rows_per_call)
+
+
+def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
+    """Predictions beside the input columns that are kept."""
+
+    def predict_and_join(rows: pa.Table) -> pa.Table:
+        returned = predict(rows)
+        if ROW in returned.column_names:
+            known = {row: at for at, row in enumerate(rows[ROW].to_pylist())}
+            order = [known.get(row) for row in returned[ROW].to_pylist()]
+            if None in order:
+                return returned  # ids that were not given; the adapter says so
+            rows = rows.take(pa.array(order, pa.int64()))
+        elif len(returned) != len(rows):
+            return returned  # the adapter says so
+        kept = rows.select([name for name in rows.column_names if is_kept(spec, name)])
+        for name in returned.column_names:
+            if name.startswith(RESERVED) or name in dropped(spec):
+                continue
+            if name in kept.column_names:
+                at = kept.column_names.index(name)
+                kept = kept.set_column(at, name, returned[name])
+            elif name not in rows.column_names:
+                kept = kept.append_column(name, returned[name])
+        return kept
+
+    return predict_and_join
+
+
+def is_kept(spec: BatchInferenceSpec, name: str) -> bool:
+    """Whether an input column is published."""
+    if name.startswith(RESERVED):
+        return name == ROW
+    if spec.sink.keep_columns is not None:
+        return name in spec.sink.keep_columns
+    return name not in spec.source.media_columns
+
+
+def dropped(spec: BatchInferenceSpec) -> tuple[str, ...]:
+    """Decoded media that nobody asked to keep."""
+    kept = spec.sink.keep_columns or []
+    return tuple(name for name in spec.source.media_columns if name not in kept)
+
+
+def device_of(num_gpus: float) -> str:
+    """The device of a replica that holds so many GPUs."""
+    return "cuda" if num_gpus > 0 else "cpu"
+
+
+def limit_threads(num_cpus: float) -> int:
+    """Threads for a share of cores, never more than there are."""
+    return max(1, min(round(num_cpus), os.cpu_count() or 1))

@@ -1,0 +1,128 @@
+"""Writes batches: data files, then a record. The output schema is pinned by who writes first."""
+
+import time
+import uuid
+from dataclasses import asdict
+from functools import lru_cache, partial
+from hashlib import sha256
+
+import pyarrow as pa
+
+from tasks.errors import BatchInferenceError, SchemaMismatch, StageFailed
+from tasks.kinds.sinks.parquet import ParquetSink
+from tasks.protocol.batch import RESERVED, RowBatch, merge
+from tasks.protocol.ids import as_ids
+from tasks.protocol.records import Encoded, Part, Record, store
+from tasks.ray_job.job import Job
+from tasks.ray_job.stage_adapter import describe
+
+QUARANTINE = ParquetSink(path="quarantine")
+QUARANTINE_SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("row", pa.int64()),
+        ("stage", pa.string()),
+        ("error_type", pa.string()),
+        ("error_message", pa.string()),
+        ("input_json", pa.string()),
+        ("run_id", pa.string()),
+    ]
+)
+
+
+def write_batches(job: Job, batches: list[RowBatch]) -> Record:
+    """Store batches as one record.
+
+    Raises:
+        SchemaMismatch: the rows do not fit the run's output schema.
+        StageFailed: storage failed; names the first row of the batch.
+    """
+    batch = merge(batches)
+    try:
+        return store(job.storage, job.run, job.plan, batch, partial(encode, job))
+    except BatchInferenceError:
+        raise
+    except Exception as error:
+        source, row = batch.where(int(batch.ids[0])) if len(batch.rows) else (None, None)
+        raise StageFailed("write", describe(error), source, row) from error
+
+
+def encode(job: Job, batch: RowBatch) -> Encoded:
+    """A batch as files of the sink, and the rows set aside as a quarantine file."""
+    quarantine = rejected_part(job, batch) if batch.rejected else None
+    names = [name for name in batch.rows.column_names if not name.startswith(RESERVED)]
+    if not len(batch.rows):
+        return Encoded([], quarantine, "")
+    rows = batch.rows.select(names)
+    schema = pinned_schema(job, rows.schema)
+    return Encoded(job.spec.sink.parts(cast(rows, schema), batch.ids), quarantine, digest(schema))
+
+
+def rejected_part(job: Job, batch: RowBatch) -> Part:
+    """The rows set aside, one line each."""
+    lines = [{**asdict(each), "run_id": job.run_id} for each in batch.rejected]
+    table = pa.Table.from_pylist(lines, QUARANTINE_SCHEMA)
+    ids = as_ids(each.id for each in batch.rejected)
+    return Part(QUARANTINE.encode(table), ".parquet", ids)
+
+
+def pinned_schema(job: Job, own: pa.Schema) -> pa.Schema:
+    """The run's output schema; pins `own` where there is none yet.
+
+    Two writers may pin at once. Then the first by name counts, and a record written under the
+    other is skipped when records are accepted.
+    """
+    known = read_pinned(job)
+    if known is not None:
+        return known
+    fields = [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in own]
+    name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.arrow"
+    job.storage.write(f"{job.run.schemas}/{name}", pa.schema(fields).serialize().to_pybytes())
+    first = read_pinned(job)
+    assert first is not None
+    return first
+
+
+PINNED: dict[str, pa.Schema] = {}
+
+
+def read_pinned(job: Job) -> pa.Schema | None:
+    """The first schema pinned; remembered, since it never changes once it is read."""
+    folder = job.run.schemas
+    if folder not in PINNED:
+        found = job.storage.list(folder)
+        if not found:
+            return None
+        PINNED[folder] = pa.ipc.read_schema(pa.py_buffer(job.storage.read(found[0].path)))
+    return PINNED[folder]
+
+
+def cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows in the run's schema.
+
+    Raises:
+        SchemaMismatch: names the columns, what they are and what they should be.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    if set(rows.column_names) != set(schema.names):
+        more = sorted(set(rows.column_names) - set(schema.names))
+        fewer = sorted(set(schema.names) - set(rows.column_names))
+        raise SchemaMismatch(
+            f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
+            "make every batch return the same columns"
+        )
+    try:
+        return rows.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        wrong = [f"{f.name} is {rows.schema.field(f.name).type}, not {f.type}" for f in schema
+                 if rows.schema.field(f.name).type != f.type]
+        raise SchemaMismatch(
+            f"a batch does not fit the schema of the first one: {'; '.join(wrong)}: {error}"
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def digest(schema: pa.Schema) -> str:
+    """A schema in 16 characters."""
+    return sha256(schema.serialize().to_pybytes()).hexdigest()[:16]
