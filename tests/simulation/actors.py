@@ -1,0 +1,188 @@
+"""Orchestrators that run the protocol's own code, with Ray's habits below them."""
+
+from dataclasses import dataclass, field
+
+from tasks.errors import InputChanged, OutputHeld, StaleLedger
+from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
+from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.ids import IdRuns, row_of
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.plan_file import (
+    Plan,
+    Shard,
+    first_plan,
+    load_plan,
+    save_plan,
+    shards_of,
+    supersede,
+)
+from tasks.protocol.publishing import Publication, publish
+from tasks.protocol.records import load_records
+from tests.simulation.inputs import Inputs
+from tests.simulation.world import Actor, Violation, World
+from tests.simulation.writing import Block, Hands, drop_rows, execute
+
+OUTPUT = OutputFolder("out")
+ROUNDS = 60
+TROUBLE = (ConnectionError, StaleLedger, InputChanged, OutputHeld)
+
+
+@dataclass
+class Orchestrator:
+    """One process that plans, runs attempts and publishes."""
+
+    world: World
+    inputs: Inputs
+    spec: str = "a"
+    replaces: bool = False
+    writers: list[Actor] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+    def work(self) -> None:
+        """Try until it is published, or there is nothing to do."""
+        seen: Snapshot | None = None
+        for _ in range(ROUNDS):
+            try:
+                if seen is None or self.world.chance() < 0.5:
+                    seen = bring_up_to_date(self.world.storage, self.world.ledger, OUTPUT)
+                self.session(seen)
+                return
+            except TROUBLE as error:
+                self.trouble.append(repr(error))
+                if isinstance(error, OutputHeld):
+                    seen = None
+        raise Violation(f"not published after {ROUNDS} rounds: {self.trouble[-3:]}")
+
+    def session(self, seen: Snapshot) -> None:
+        """One run on top of what was seen: attempts until nothing is left, then publish."""
+        key = f"{self.spec}{'r' if self.replaces else ''}{seen.version}"
+        run = OUTPUT.run(f"run-{key}")
+        plan = self.settle_plan(run, seen)
+        if plan is None:
+            return
+        accepted = self.take(run, plan)
+        for number in range(ROUNDS):
+            if number and not find_gap(plan, accepted, retry_rejected=False):
+                break
+            gap = find_gap(plan, accepted, retry_rejected=True)
+            if gap:
+                self.attempt(run, plan, gap)
+                accepted = self.take(run, plan)
+        else:
+            raise Violation(f"a gap is left after {ROUNDS} attempts")
+        what = Publication(key, run, plan, accepted, ".json", drop_rows, drop_rows, self.replaces)
+        publish(self.world.storage, self.world.ledger, OUTPUT, what)
+
+    def settle_plan(self, run: RunFolder, seen: Snapshot) -> Plan | None:
+        """The plan in force for what lies there now; None where nothing is to be done."""
+        shards = self.unpublished(seen)
+        if not shards:
+            return None
+        storage = self.world.storage
+        pins = {"ledger_version": seen.version}
+        old = load_plan(storage, run)
+        if old and sorted(contents(shards)) == sorted(contents(shards_of(old.shards))):
+            return old
+        new = supersede(old, shards, pins) if old else first_plan(shards, pins)
+        save_plan(storage, run, new)
+        return load_plan(storage, run) or new
+
+    def unpublished(self, seen: Snapshot) -> list[Shard]:
+        found = self.inputs.shards()
+        if self.replaces:
+            return found
+        lines = seen.inputs.select(["path", "identity"]).to_pydict()
+        done = set(zip(lines["path"], lines["identity"], strict=True))
+        return [shard for shard in found if (shard.path, shard.identity) not in done]
+
+    def take(self, run: RunFolder, plan: Plan) -> Accepted:
+        return accept(load_records(self.world.storage, run), plan)
+
+    def attempt(self, run: RunFolder, plan: Plan, gap: Gap) -> None:
+        """Write tasks on the gap; wait for most of them, or give up waiting.
+
+        Raises:
+            InputChanged: a reader saw an input that is not the plan's.
+        """
+        world = self.world
+        changed: list[InputChanged] = []
+
+        def writer(blocks: list[Block]) -> None:
+            name = world.hex()
+            hands = Hands(
+                self.inputs, world.storage, run, plan, world.pause, world.chance, name
+            )
+            try:
+                execute(hands, blocks)
+            except InputChanged as error:
+                changed.append(error)
+
+        writers = [
+            world.start(lambda blocks=blocks: writer(blocks), crash_rate=0.03)
+            for blocks in self.executions(plan, gap)
+        ]
+        self.writers += writers
+        gives_up = world.chance() < 0.1
+        world.wait(writers, int(world.chance() * len(writers)) if gives_up else len(writers))
+        if changed:
+            raise changed[0]
+
+    def executions(self, plan: Plan, gap: Gap) -> list[list[Block]]:
+        """What Ray makes of the gap: tasks, some run twice, cut anew, or lost."""
+        dice = self.world.random
+        todo = [blocks_left(shard, covered, self.inputs) for shard, covered in gap_of(plan, gap)]
+        made = []
+        for blocks in self.tasks(todo):
+            made.append(blocks)
+            if dice.random() < 0.15:
+                made.append(blocks)
+            if dice.random() < 0.1:
+                made.append(dice.choice(self.tasks(todo)))
+            if dice.random() < 0.05:
+                made.append(blocks + dice.choice(self.tasks(todo)))
+            if dice.random() < 0.05 and self.world.fault():
+                made.pop(dice.randrange(len(made)))
+        return made
+
+    def tasks(self, todo: list[Block]) -> list[list[Block]]:
+        """Blocks cut at random, one to three a write task."""
+        dice = self.world.random
+        blocks = [piece for block in todo for piece in self.cut(block)]
+        dice.shuffle(blocks)
+        tasks = []
+        while blocks:
+            size = dice.randint(1, 3)
+            tasks.append(blocks[:size])
+            del blocks[:size]
+        return tasks
+
+    def cut(self, block: Block) -> list[Block]:
+        dice = self.world.random
+        pieces, at = [], 0
+        while at < len(block.rows):
+            size = dice.randint(1, 4)
+            pieces.append(Block(block.shard, block.rows[at : at + size], False))
+            at += size
+        if block.ends:
+            pieces.append(Block(block.shard, (), True))
+        return pieces
+
+
+def contents(shards: list[Shard]) -> list[tuple[str, str, int]]:
+    return [(shard.path, shard.identity, shard.start or 0) for shard in shards]
+
+
+def gap_of(plan: Plan, gap: Gap) -> list[tuple[Shard, IdRuns]]:
+    """Shards to read, and what to leave out, as the pipeline gets them."""
+    table = gap.todo(plan)
+    runs = [IdRuns(tuple(tuple(run) for run in each)) for each in table["covered"].to_pylist()]
+    return list(zip(shards_of(table), runs, strict=True))
+
+
+def blocks_left(shard: Shard, covered: IdRuns, inputs: Inputs) -> Block:
+    """The rows of a shard that are not covered."""
+    content = inputs.content(shard.path, shard.identity)
+    done = set(row_of(covered.ids()).tolist())
+    rows = range(len(content.rows_of(shard)))
+    return Block(shard, tuple(row for row in rows if row not in done), content.ends)

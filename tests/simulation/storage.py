@@ -1,0 +1,124 @@
+"""Storage and ledger in memory; what goes wrong at a call is somebody else's decision."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from tasks.errors import StaleLedger
+from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
+from tasks.protocol.storage import Stat
+
+
+class Faults(Protocol):
+    """What happens around a call: another actor's turn, a crash, a lost reply."""
+
+    def before(self, call: str, path: str) -> None:
+        """The call has not happened yet."""
+
+    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
+        """The call has happened; `lost` makes the error of a reply that got lost."""
+
+    def hides(self, written_at: int) -> bool:
+        """Whether a listing leaves out an object."""
+
+    def now(self) -> int:
+        """Steps so far."""
+
+
+class Calm:
+    """Nothing goes wrong."""
+
+    def before(self, call: str, path: str) -> None: ...
+
+    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None: ...
+
+    def hides(self, written_at: int) -> bool:
+        return False
+
+    def now(self) -> int:
+        return 0
+
+
+def lost_reply() -> Exception:
+    return ConnectionError("the reply got lost")
+
+
+def lost_commit() -> Exception:
+    return StaleLedger("the reply got lost")
+
+
+class SimStorage:
+    """Objects in a dict. A move is a copy and a delete, as on an object store."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self.objects: dict[str, bytes] = {}
+        self.written_at: dict[str, int] = {}
+
+    def write(self, path: str, data: bytes) -> None:
+        self.faults.before("write", path)
+        self.put(path, data)
+        self.faults.after("write", path, lost_reply)
+
+    def put(self, path: str, data: bytes) -> None:
+        self.objects[path] = data
+        self.written_at[path] = self.faults.now()
+
+    def read(self, path: str) -> bytes:
+        self.faults.before("read", path)
+        if path not in self.objects:
+            raise FileNotFoundError(path)
+        return self.objects[path]
+
+    def list(self, folder: str) -> list[Stat]:
+        self.faults.before("list", folder)
+        found = [path for path in self.objects if path.startswith(f"{folder}/")]
+        seen = [path for path in found if not self.faults.hides(self.written_at[path])]
+        return [self.stat_of(path) for path in sorted(seen)]
+
+    def stat(self, path: str) -> Stat | None:
+        self.faults.before("stat", path)
+        return self.stat_of(path) if path in self.objects else None
+
+    def stat_of(self, path: str) -> Stat:
+        data = self.objects[path]
+        return Stat(path, len(data), str(hash(data)))
+
+    def move(self, source: str, target: str) -> None:
+        self.faults.before("copy", source)
+        if source not in self.objects:
+            return
+        self.put(target, self.objects[source])
+        self.faults.after("copy", source, lost_reply)
+        self.delete(source)
+
+    def delete(self, path: str) -> None:
+        self.faults.before("delete", path)
+        self.objects.pop(path, None)
+        self.faults.after("delete", path, lost_reply)
+
+
+class SimLedger:
+    """The ledger's contract in memory."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self.snapshot = Snapshot(0, LINE_SCHEMA.empty_table())
+
+    def look(self) -> Snapshot:
+        self.faults.before("look", "ledger")
+        return self.snapshot
+
+    def commit(self, entry: Entry, seen: Snapshot) -> int:
+        self.faults.before("commit", "ledger")
+        version = self.snapshot.version + 1
+        if not self.is_fresh(seen):
+            raise StaleLedger(f"version {version - 1} is there, {seen.version} was seen")
+        lines = pa.concat_tables([self.snapshot.lines, entry.lines(version)])
+        self.snapshot = Snapshot(version, lines)
+        self.faults.after("commit", "ledger", lost_commit)
+        return version
+
+    def is_fresh(self, seen: Snapshot) -> bool:
+        return seen.version == self.snapshot.version

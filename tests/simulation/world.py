@@ -1,0 +1,159 @@
+"""A world in one thread: actors are greenlets, and every call to storage is a place to stop."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from greenlet import getcurrent, greenlet
+
+from tasks.protocol import applying, records, rewriting
+from tests.simulation.storage import SimLedger, SimStorage
+
+NEVER = 10**9
+
+
+class Killed(BaseException):
+    """The actor's process is gone; nothing but the world may catch this."""
+
+
+class Violation(Exception):
+    """The protocol broke a promise."""
+
+
+class Actor:
+    """One process: an orchestrator, a writer, somebody who rewrites inputs."""
+
+    def __init__(self, world: "World", work: Callable[[], None], crash_rate: float) -> None:
+        self.world = world
+        self.work = work
+        self.crash_rate = crash_rate
+        self.outcome: str | None = None
+        self.wakes: Callable[[], None] = lambda: None
+        self.glet = greenlet(self.live, parent=world.hub)
+
+    def live(self) -> None:
+        try:
+            self.work()
+            self.outcome = "done"
+        except Killed:
+            self.outcome = "killed"
+
+
+class World:
+    """Picks who goes next and what goes wrong, from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.chance = self.random.random
+        self.hub = getcurrent()
+        self.storage = SimStorage(self)
+        self.ledger = SimLedger(self)
+        self.runnable: list[Actor] = []
+        self.current: Actor | None = None
+        self.steps = 0
+        self.faults_left = self.random.choice([0, 3, 10, 40])
+        self.lost_rate = self.random.choice([0.0, 0.01, 0.05])
+        self.hide_rate = self.random.choice([0.0, 0.0, 0.1])
+
+    # What storage and ledger ask for.
+
+    def before(self, call: str, path: str) -> None:
+        self.pause()
+
+    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
+        if self.current is None:
+            return
+        if self.chance() < self.lost_rate and self.fault():
+            raise lost()
+        if self.chance() < 0.3:
+            self.pause()
+
+    def hides(self, written_at: int) -> bool:
+        fresh = self.current is not None and self.steps - written_at < 30
+        return fresh and self.chance() < self.hide_rate
+
+    def now(self) -> int:
+        return self.steps
+
+    # Actors.
+
+    def pause(self) -> None:
+        """Somebody else's turn, perhaps; the actor may die here."""
+        actor = self.current
+        if actor is None:
+            return
+        self.hub.switch()
+        if self.chance() < actor.crash_rate and self.fault():
+            raise Killed
+
+    def fault(self) -> bool:
+        """Whether one more thing may go wrong: in the end all must come right."""
+        self.faults_left -= 1
+        return self.faults_left >= 0
+
+    def start(self, work: Callable[[], None], crash_rate: float) -> Actor:
+        actor = Actor(self, work, crash_rate)
+        self.runnable.append(actor)
+        return actor
+
+    def wait(self, actors: list[Actor], enough: int) -> None:
+        """Sleep until so many of the actors have come to their end."""
+        me = self.current
+        left = min(enough, len(actors))
+        if me is None or left <= 0:
+            return
+
+        def wake() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self.runnable.append(me)
+
+        for actor in actors:
+            actor.wakes = wake
+        self.runnable.remove(me)
+        self.hub.switch()
+
+    def step(self) -> None:
+        """Let one actor go on to its next stop."""
+        self.steps += 1
+        actor = self.runnable[int(self.chance() * len(self.runnable))]
+        self.current = actor
+        actor.glet.switch()
+        self.current = None
+        if actor.outcome:
+            self.runnable.remove(actor)
+            actor.wakes()
+
+    def run_until(self, done: Callable[[], bool], limit: int = 50_000) -> None:
+        for _ in range(limit):
+            if done():
+                return
+            self.step()
+        raise Violation(f"no end after {limit} steps")
+
+    # What must not differ between two runs of a seed.
+
+    def hex(self) -> str:
+        return f"{self.random.getrandbits(48):012x}"
+
+    def clock(self) -> int:
+        """Nanoseconds; clocks of different machines do not quite agree."""
+        skew = self.random.randint(-40, 40) if self.chance() < 0.2 else 0
+        return 10**9 + self.steps + skew
+
+    @contextmanager
+    def in_charge(self) -> Iterator[None]:
+        """Names and clocks come from the seed, and nothing starts a thread."""
+        names = SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=self.hex()))
+        time = SimpleNamespace(time_ns=self.clock, monotonic=lambda: 0.0)
+        with (
+            patch.object(records, "uuid", names),
+            patch.object(records, "time", time),
+            patch.object(rewriting, "uuid", names),
+            patch.object(records, "READERS", NEVER),
+            patch.object(applying, "MOVERS", NEVER),
+        ):
+            yield
