@@ -1,8 +1,14 @@
 """All models, written out: the union is the contract."""
 
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.kinds.kind import PickOne
+from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.python import PythonModel
 
-AnyModel = PythonModel
+AnyModel = Annotated[HuggingFaceModel | PythonModel, Field(discriminator="kind"), PickOne()]
 
-__all__ = ["AnyModel", "Model", "PythonModel"]
+__all__ = ["AnyModel", "HuggingFaceModel", "Model", "PythonModel"]

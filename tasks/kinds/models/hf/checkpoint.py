@@ -1,0 +1,121 @@
+"""Loads the parts of a checkpoint: configuration, processor, tokenizer, weights."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.model import Placement
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder, or a name on the Hugging Face Hub at a revision."""
+
+    name: str
+    revision: str = "main"
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Arguments of every `from_pretrained`."""
+        return {
+            "pretrained_model_name_or_path": str(Path(self.name).expanduser()),
+            "revision": self.revision,
+            "trust_remote_code": False,
+        }
+
+    def config(self) -> Any:
+        """The model's configuration."""
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(**self.where)
+
+    def image_processor(self) -> Any:
+        """What turns images into the model's input."""
+        from transformers import AutoImageProcessor
+
+        with quiet():
+            return AutoImageProcessor.from_pretrained(**self.where)
+
+    def tokenizer(self) -> Any:
+        """What turns text into token numbers."""
+        from transformers import AutoTokenizer
+
+        with quiet():
+            return AutoTokenizer.from_pretrained(**self.where)
+
+    def json_file(self, name: str) -> Any:
+        """A further file of the checkpoint; None where there is no such file."""
+        from transformers.utils.hub import cached_file
+
+        path = cached_file(
+            str(Path(self.name).expanduser()),
+            name,
+            revision=self.revision,
+            _raise_exceptions_for_missing_entries=False,
+        )
+        return json.loads(Path(path).read_text()) if path else None
+
+    def model(self, auto_class: str, placement: Placement, needs_all_weights: bool = True) -> Any:
+        """The model with its weights on the device, ready to predict.
+
+        Raises:
+            InvalidSpec: the checkpoint lacks weights that predictions need.
+        """
+        import transformers
+
+        with quiet():
+            model, found = getattr(transformers, auto_class).from_pretrained(
+                **self.where, dtype=torch_dtype(placement), output_loading_info=True
+            )
+        missing = sorted({*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])})
+        if missing and needs_all_weights:
+            problem = (
+                f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it "
+                "was trained for something else; give a checkpoint trained for model.task"
+            )
+            raise InvalidSpec.at("model.name_or_path", self.name, problem)
+        return model.to(placement.device).eval()
+
+
+def torch_dtype(placement: Placement) -> Any:
+    """The number format of weights and arithmetic; `auto` is the fastest that is safe."""
+    import torch
+
+    if placement.dtype != "auto":
+        return getattr(torch, placement.dtype)
+    if placement.device == "cpu":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """Let torch use this many threads; it is a setting of the whole process, so put it back."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars and no advice from transformers; errors still come as exceptions."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,102 @@
+"""One vector of many: how a model's last layer becomes an embedding."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+
+Forward = Callable[[dict[str, Any]], Any]
+KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+def module_paths(checkpoint: Checkpoint) -> dict[str, str]:
+    """The steps that the checkpoint's sentence-transformers files list; empty without such files.
+
+    Raises:
+        InvalidSpec: a step is not supported.
+    """
+    modules = checkpoint.json_file("modules.json") or []
+    paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    unknown = [kind for kind in paths if kind not in KNOWN_MODULES]
+    if unknown:
+        problem = (
+            f"makes embeddings with {unknown}, which is not supported; set model.options.pooling "
+            "and model.options.normalize to do without"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
+    return paths
+
+
+def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
+    """The pooling that a configuration asks for.
+
+    Raises:
+        InvalidSpec: it is not supported.
+    """
+    prefix = "pooling_mode_"
+    modes = {key.removeprefix(prefix) for key, on in config.items() if on and prefix in key}
+    if isinstance(config.get("pooling_mode"), str):
+        modes = {config["pooling_mode"]}
+    if not modes or modes in ({"mean_tokens"}, {"mean"}):
+        return "mean"
+    if modes in ({"cls_token"}, {"cls"}):
+        return "cls"
+    problem = (
+        f"pools by {sorted(modes)}; set model.options.pooling to mean or cls to differ from it"
+    )
+    raise InvalidSpec.at("model.name_or_path", name, problem)
+
+
+def text_forward(model: Any, pooling: str) -> Forward:
+    """Texts to vectors."""
+
+    def forward(arguments: dict[str, Any]) -> Any:
+        hidden = model(**arguments).last_hidden_state
+        mask = arguments["attention_mask"]
+        if pooling == "cls":
+            first = mask.argmax(1)  # not 0 where padding stands on the left
+            return hidden[range(len(first)), first].float()
+        weights = mask[..., None].float()
+        return (hidden.float() * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+    return forward
+
+
+def image_forward(model: Any, pooling: str) -> Forward:
+    """Images to vectors."""
+
+    def forward(arguments: dict[str, Any]) -> Any:
+        if pooling == "auto" and hasattr(model, "get_image_features"):
+            found = model.get_image_features(**arguments)
+            return getattr(found, "pooler_output", found)
+        found = model(**arguments)
+        hidden = found.last_hidden_state
+        if hidden.ndim == 4:  # a convolutional network's: one vector for each place
+            return hidden.float().flatten(2).mean(2)
+        if pooling == "mean":
+            return hidden.float().mean(1)
+        if pooling == "auto" and has_own_embedding(model, found):
+            return found.pooler_output
+        return hidden[:, 0]
+
+    return forward
+
+
+def has_own_embedding(model: Any, found: Any) -> bool:
+    """Whether the pooled output is trained; ViT's dense layer seldom is: then its first token."""
+    dense = hasattr(getattr(model, "pooler", None), "dense")
+    return getattr(found, "pooler_output", None) is not None and not dense
+
+
+def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bool]:
+    """Pooling and whether to normalise: what the user says, else what the model's files say."""
+    if options.pooling in ("mean", "cls") and options.normalize is not None:
+        return options.pooling, options.normalize
+    modules = module_paths(checkpoint)
+    normalize = "Normalize" in modules if options.normalize is None else options.normalize
+    if options.pooling in ("mean", "cls"):
+        return options.pooling, normalize
+    config = checkpoint.json_file(f"{modules.get('Pooling', '1_Pooling')}/config.json")
+    return pooling_of(checkpoint.name, config or {}), normalize

@@ -1,0 +1,155 @@
+"""What can be found wrong with a checkpoint from its files alone, and what identifies it."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.options import IMAGE, Task
+
+FIELD = "model.name_or_path"
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+ARCHITECTURES: dict[str, tuple[str, ...]] = {
+    "image-classification": ("ForImageClassification",),
+    "text-classification": ("ForSequenceClassification",),
+    "text-generation": ("ForCausalLM", "LMHeadModel"),
+}
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+
+
+def local_folder(name: str) -> Path | None:
+    """The folder that a name stands for; None for a name on the Hub."""
+    path = Path(name).expanduser()
+    return path if name.startswith((".", "/", "~")) or path.exists() else None
+
+
+def check_hub_name(name: str) -> None:
+    """See that a name can be one on the Hub.
+
+    Raises:
+        InvalidSpec: it cannot.
+    """
+    if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
+        problem = (
+            "is neither a folder here nor a name on the Hugging Face Hub such as "
+            "google/vit-base-patch16-224"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def check_folder(name: str, folder: Path, task: Task) -> None:
+    """See that a folder holds a model for the task.
+
+    Raises:
+        InvalidSpec: says what is missing or does not fit.
+    """
+    if not folder.is_dir():
+        raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
+    config = read_config(name, folder)
+    check_architecture(name, config, task)
+    missing = missing_weights(folder)
+    if missing:
+        raise InvalidSpec.at(
+            FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
+        )
+    wanted = PROCESSOR_FILES if task in IMAGE else TOKENIZER_FILES
+    if not any((folder / each).is_file() for each in wanted):
+        part = "image processor" if task in IMAGE else "tokenizer"
+        problem = (
+            f"has no {part} ({' or '.join(wanted)}); save the {part} into the folder with its "
+            "save_pretrained"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def read_config(name: str, folder: Path) -> dict[str, Any]:
+    """The folder's config.json.
+
+    Raises:
+        InvalidSpec: there is none, or it cannot be read.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except FileNotFoundError:
+        problem = "has no config.json; give a folder that save_pretrained wrote"
+        raise InvalidSpec.at(FIELD, name, problem) from None
+    except ValueError as error:
+        raise InvalidSpec.at(FIELD, name, f"has a broken config.json: {error}") from error
+    if not isinstance(config, dict):
+        raise InvalidSpec.at(FIELD, name, "has a config.json that is no JSON object")
+    return config
+
+
+def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
+    """See that a model was made for the task.
+
+    Raises:
+        InvalidSpec: it was made for another, or is of a kind not supported yet.
+    """
+    have = [str(each) for each in config.get("architectures") or []]
+    if config.get("is_encoder_decoder"):
+        problem = f"is an encoder-decoder ({', '.join(have)}); these are not supported yet"
+        raise InvalidSpec.at(FIELD, name, problem)
+    if config.get("auto_map") and not config.get("model_type"):
+        problem = "needs Python code of its own, which is never run; give a model without"
+        raise InvalidSpec.at(FIELD, name, problem)
+    wanted = ARCHITECTURES.get(task, ())
+    if have and wanted and not any(part in each for each in have for part in wanted):
+        problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def missing_weights(folder: Path) -> list[str]:
+    """Files of weights that should be there and are not; empty where all are."""
+    for whole in WEIGHTS:
+        index = folder / f"{whole}.index.json"
+        if (folder / whole).is_file():
+            return []
+        if index.is_file():
+            parts = set(json.loads(index.read_text())["weight_map"].values())
+            return sorted(part for part in parts if not (folder / part).is_file())
+    return list(WEIGHTS)
+
+
+def digest(folder: Path) -> str:
+    """Changes when a file of the folder does; hidden files do not count."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    content = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        if path.is_file() and not any(part.startswith(".") for part in name.split("/")):
+            with path.open("rb") as file:
+                inner = hashlib.file_digest(file, "sha256").hexdigest()
+            content.update(f"{name}\0{inner}\n".encode())
+    return content.hexdigest()
+
+
+def commit(name: str, revision: str) -> str:
+    """The commit on the Hub that a revision stands for now; from the cache where offline.
+
+    Raises:
+        InvalidSpec: no such model or revision, or no way to find out.
+    """
+    from transformers.utils.hub import cached_file, extract_commit_hash
+
+    try:
+        found = extract_commit_hash(cached_file(name, "config.json", revision=revision), None)
+    except OSError as error:
+        problem = (
+            f"at revision {revision!r} cannot be resolved; where the Hugging Face Hub is out of "
+            f"reach, give a folder that holds the model. {' '.join(str(error).split())}"
+        )
+        raise InvalidSpec.at(FIELD, name, problem) from error
+    if found is None:
+        raise InvalidSpec.at(FIELD, name, f"has no commit for revision {revision!r}")
+    return found

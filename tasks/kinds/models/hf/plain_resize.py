@@ -1,0 +1,120 @@
+"""The common case of image preprocessing, on bytes: resize, crop the centre, normalise later."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+BILINEAR, BICUBIC = 2, 3
+WORK = (
+    "preprocess",
+    "_preprocess",
+    "process_image",
+    "resize",
+    "center_crop",
+    "rescale",
+    "normalize",
+    "_preprocess_image_like_inputs",
+    "_prepare_image_like_inputs",
+    "valid_kwargs",
+)
+"""What a processor must have from its base class if it is to hold no surprises."""
+
+
+@dataclass(frozen=True)
+class PlainResize:
+    """Does what a processor does, to within one grey level."""
+
+    height: int
+    width: int
+    shortest_edge: int | None
+    """Keep the proportions, make the shorter side this long, cut off what is over."""
+    resize_to: tuple[int, int]
+    resample: int
+    with_torch: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, processor: Any) -> "PlainResize | None":
+        """The same as a processor does, or None where that does something else besides."""
+        if not is_plain(processor):
+            return None
+        size, resample = dict(processor.size), int(processor.resample)
+        target = dict(processor.crop_size) if processor.do_center_crop else size
+        factor = processor.rescale_factor if processor.do_rescale else 1.0
+        mean = three(processor.image_mean if processor.do_normalize else 0.0)
+        std = three(processor.image_std if processor.do_normalize else 1.0)
+        return cls(
+            height=target["height"],
+            width=target["width"],
+            shortest_edge=size.get("shortest_edge"),
+            resize_to=(size.get("height", 0), size.get("width", 0)),
+            resample=resample,
+            # Bicubic overshoots, and torch and Pillow clip that at different times.
+            with_torch=resample == BILINEAR or processor.backend == "torchvision",
+            mean=tuple(each / factor for each in mean),
+            std=tuple(each / factor for each in std),
+        )
+
+    def resize(self, image: np.ndarray) -> np.ndarray:
+        """Bytes of height x width x 3."""
+        height, width = image.shape[:2]
+        if self.shortest_edge is None:
+            to = self.resize_to
+        else:
+            edge, short = self.shortest_edge, min(height, width)
+            longer = int(edge * max(height, width) / short)
+            to = (longer, edge) if width <= height else (edge, longer)
+        resized = image if to == (height, width) else self.scaled(image, to)
+        top, left = (to[0] - self.height) // 2, (to[1] - self.width) // 2
+        return resized[top : top + self.height, left : left + self.width]
+
+    def scaled(self, image: np.ndarray, to: tuple[int, int]) -> np.ndarray:
+        """Bytes at another size, smoothed when made smaller."""
+        if not self.with_torch:
+            return np.asarray(Image.fromarray(image).resize(to[::-1], self.resample))
+        import torch
+
+        # Channels last is how images are decoded, and what torch's fast code for bytes wants.
+        channels_first = torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(
+            2, 0, 1
+        )
+        mode = "bilinear" if self.resample == BILINEAR else "bicubic"
+        resized = torch.nn.functional.interpolate(
+            channels_first[None], size=to, mode=mode, antialias=True
+        )
+        return resized[0].permute(1, 2, 0).numpy()
+
+    def normalised(self, pixels: Any) -> Any:
+        """A batch of flat bytes, on any device, as the floats that the model wants."""
+        import torch
+
+        images = pixels.view(-1, self.height, self.width, 3).permute(0, 3, 1, 2).float()
+        mean = torch.tensor(self.mean, device=images.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.std, device=images.device).view(1, 3, 1, 1)
+        return ((images - mean) / std).contiguous()
+
+
+def is_plain(processor: Any) -> bool:
+    """Whether a processor only resizes, crops the centre, rescales and normalises."""
+    from transformers.image_processing_backends import PilBackend, TorchvisionBackend
+
+    bases = [base for base in (PilBackend, TorchvisionBackend) if isinstance(processor, base)]
+    if not bases or any(getattr(type(processor), w) is not getattr(bases[0], w) for w in WORK):
+        return False
+    if not processor.do_resize or processor.do_pad or processor.resample not in (BILINEAR, BICUBIC):
+        return False
+    size = dict(processor.size)
+    crop = dict(processor.crop_size or {}) if processor.do_center_crop else {}
+    if set(size) == {"shortest_edge"}:
+        return set(crop) == {"height", "width"} and max(crop.values()) <= size["shortest_edge"]
+    if set(size) != {"height", "width"}:
+        return False
+    return not crop or (crop["height"] <= size["height"] and crop["width"] <= size["width"])
+
+
+def three(value: Any) -> list[float]:
+    """One number for each channel."""
+    return [value] * 3 if isinstance(value, (int, float)) else [float(each) for each in value]

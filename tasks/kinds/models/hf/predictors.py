@@ -1,0 +1,76 @@
+"""Puts inputs, model and output columns together, one function a task."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tasks.kinds.models.hf import embedding, heads
+from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
+from tasks.kinds.models.hf.generation import generator
+from tasks.kinds.models.hf.image import ImageInputs
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.prediction import Columns, predict_with
+from tasks.kinds.models.hf.text import TextInputs
+from tasks.kinds.models.model import Function, Placement
+
+Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
+
+
+def classify_images(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Labels of images."""
+    model = checkpoint.model("AutoModelForImageClassification", placement)
+    inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
+    return predict_with(inputs, logits_of(model), labels(model, options), placement)
+
+
+def classify_texts(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Labels of texts."""
+    model = checkpoint.model("AutoModelForSequenceClassification", placement)
+    inputs = TextInputs(checkpoint.tokenizer(), placement)
+    # Models that read from left to right classify by the last token that is no padding.
+    model.config.pad_token_id = inputs.padding
+    return predict_with(inputs, logits_of(model), labels(model, options), placement)
+
+
+def embed_images(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Embeddings of images."""
+    model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
+    inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
+    forward = embedding.image_forward(model, options.pooling or "auto")
+    normalize = bool(options.normalize)
+    return predict_with(inputs, forward, lambda v: heads.embedding_column(v, normalize), placement)
+
+
+def embed_texts(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Embeddings of texts."""
+    model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
+    inputs = TextInputs(checkpoint.tokenizer(), placement)
+    pooling, normalize = embedding.wanted(options, checkpoint)
+    forward = embedding.text_forward(model, pooling)
+    return predict_with(inputs, forward, lambda v: heads.embedding_column(v, normalize), placement)
+
+
+def logits_of(model: Any) -> Callable[[dict[str, Any]], Any]:
+    """The model's scores for a batch."""
+    return lambda arguments: model(**arguments).logits
+
+
+def labels(model: Any, options: HuggingFaceOptions) -> Callable[[Any], Columns]:
+    """What makes label columns of scores."""
+    return lambda logits: heads.label_columns(logits, model.config, options.top_k or 1)
+
+
+BUILD: dict[str, Build] = {
+    "image-classification": classify_images,
+    "text-classification": classify_texts,
+    "image-feature-extraction": embed_images,
+    "feature-extraction": embed_texts,
+    "text-generation": generator,
+}

@@ -1,0 +1,179 @@
+"""Text: tokenised once on the CPU, then sorted by length so that little padding is computed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.prediction import Index, column_of
+from tasks.kinds.models.model import Function, Placement
+
+TOKENS = "__input_ids"
+TYPES = "__token_type_ids"
+TOKENS_PER_BATCH_ON_CPU = 2_048
+TOKENS_PER_BATCH_ON_GPU = 16_384
+NO_LIMIT = 10**6
+"""Tokenizers that know no limit give a huge one."""
+POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "data2vec-text", "longformer")
+
+
+def tokens_function(
+    checkpoint: Checkpoint, column: str, task: Task, options: HuggingFaceOptions
+) -> Function:
+    """Texts to `__input_ids`, cut off where the model can read no more, not padded."""
+    tokenizer = checkpoint.tokenizer()
+    max_length = longest_text(checkpoint, tokenizer, task, options)
+
+    def preprocess(rows: pa.Table) -> pa.Table:
+        texts = texts_of(rows, column)
+        encoded = {
+            "input_ids": [],
+            "token_type_ids": [],
+            **(tokenizer(texts, truncation=True, max_length=max_length) if texts else {}),
+        }
+        rows = rows.append_column(TOKENS, pa.array(encoded["input_ids"], pa.list_(pa.int32())))
+        if "token_type_ids" in tokenizer.model_input_names:
+            types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
+            rows = rows.append_column(TYPES, types)
+        return rows
+
+    return preprocess
+
+
+def texts_of(rows: pa.Table, column: str) -> list[str]:
+    """The column's texts.
+
+    Raises:
+        ValueError: a row has none.
+    """
+    texts = column_of(rows, column).to_pylist()
+    for text in texts:
+        if not isinstance(text, str):
+            what = "is empty" if text is None else f"holds {type(text).__name__}"
+            raise ValueError(f"column {column!r} {what} in this row; text is wanted")
+    return texts
+
+
+def longest_text(
+    checkpoint: Checkpoint, tokenizer: Any, task: Task, options: HuggingFaceOptions
+) -> int:
+    """Tokens after which a text is cut off.
+
+    Raises:
+        InvalidSpec: max_new_tokens leaves the model no room for the prompt.
+    """
+    config = checkpoint.config()
+    limits = [tokenizer.model_max_length, NO_LIMIT]
+    positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+    shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
+    limits.append(positions - (config.pad_token_id + 1 if shifted else 0))
+    if task == "feature-extraction":
+        sentence = checkpoint.json_file("sentence_bert_config.json") or {}
+        limits.append(sentence.get("max_seq_length") or NO_LIMIT)
+    new_tokens = (options.max_new_tokens or NEW_TOKENS) if task == "text-generation" else 0
+    room = int(min(limits)) - new_tokens
+    if room < 1:
+        problem = f"leaves no room for the prompt: the model reads {min(limits)} tokens in all"
+        raise InvalidSpec.at("model.options.max_new_tokens", new_tokens, problem)
+    return min(room, options.max_length or room)
+
+
+class TextInputs:
+    """Padded batches of texts on the model's device, the longest first."""
+
+    def __init__(self, tokenizer: Any, placement: Placement, types: bool = True) -> None:
+        self.padding = padding_token(tokenizer)
+        self.left = tokenizer.padding_side == "left"
+        self.types = types
+        self.device, self.size = placement.device, placement.batch_size
+        on_cpu = placement.device == "cpu"
+        self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
+
+    def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
+        """Rows of like length together."""
+        tokens = Ragged(rows[TOKENS])
+        types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
+        for index in batches_by_length(tokens.lengths, self.size, self.tokens):
+            arguments = self.arguments(tokens, index)
+            if types:
+                arguments["token_type_ids"] = self.on_device(types.padded(index, 0, self.left))
+            yield index, arguments
+
+    def arguments(self, tokens: "Ragged", index: Index) -> dict[str, Any]:
+        """Token numbers, and a mask that says which are real."""
+        ones = Ragged.like(tokens)
+        return {
+            "input_ids": self.on_device(tokens.padded(index, self.padding, self.left)),
+            "attention_mask": self.on_device(ones.padded(index, 0, self.left)),
+        }
+
+    def on_device(self, values: np.ndarray) -> Any:
+        """Whole numbers as a tensor where the model is."""
+        import torch
+
+        return torch.from_numpy(values).to(self.device, non_blocking=True)
+
+    def blank(self) -> dict[str, Any]:
+        """One text of one token."""
+        return self.arguments(Ragged(pa.chunked_array([[[self.padding]]])), np.array([0]))
+
+
+class Ragged:
+    """A column of lists, as one flat array and each row's start in it."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        whole = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
+        self.offsets = whole.offsets.to_numpy().astype(np.int64)
+        self.values = whole.values.to_numpy(zero_copy_only=False)
+
+    @classmethod
+    def like(cls, other: "Ragged") -> "Ragged":
+        """Ones in another's shape."""
+        ones = cls.__new__(cls)
+        ones.offsets, ones.values = other.offsets, np.ones_like(other.values)
+        return ones
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Length of each row."""
+        return np.diff(self.offsets)
+
+    def padded(self, index: Index, padding: int, left: bool) -> np.ndarray:
+        """Some rows as a rectangle."""
+        lengths = self.lengths[index]
+        out = np.full((len(index), max(1, lengths.max())), padding, dtype=np.int64)
+        for row, (i, length) in enumerate(zip(index, lengths, strict=True)):
+            start = out.shape[1] - length if left else 0
+            out[row, start : start + length] = self.values[self.offsets[i] : self.offsets[i + 1]]
+        return out
+
+
+def batches_by_length(
+    lengths: npt.NDArray[np.int64], size: int | None, tokens: int
+) -> Iterator[Index]:
+    """Positions sorted by length, longest first: what does not fit into memory shows at once.
+
+    Args:
+        lengths: of each row.
+        size: rows in a batch, if the user said so.
+        tokens: else, with padding, at most this many in a batch.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        count = size or max(1, tokens // max(1, int(lengths[order[start]])))
+        yield order[start : start + count]
+        start += count
+
+
+def padding_token(tokenizer: Any) -> int:
+    """The number to pad with; models never look at it."""
+    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id, 0):
+        if token is not None:
+            return int(token)
+    return 0

@@ -1,0 +1,117 @@
+"""Any model in Hugging Face's format, from a folder or the Hub."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tasks.kinds.models.hf import folder
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import IMAGE, HuggingFaceOptions, Task
+from tasks.kinds.models.model import Function, Model, Placement
+
+DEFAULT_COLUMNS: dict[Task, str] = {
+    "image-classification": "image",
+    "image-feature-extraction": "image",
+    "text-classification": "text",
+    "feature-extraction": "text",
+    "text-generation": "prompt",
+}
+
+
+class HuggingFaceModel(Model):
+    """Classification, embeddings and text generation with transformers.
+
+    Adds `predicted_label` and `predicted_score`; or `embedding`; or `generated_text`. Weights are
+    read as safetensors, and Python code or pickled objects of a checkpoint are never run.
+    """
+
+    model_config = ConfigDict(title="Hugging Face model")
+    kind: Literal["huggingface"] = "huggingface"
+    task: Task = Field(
+        description="What the model does; image tasks read encoded images, the others text."
+    )
+    name_or_path: str = Field(
+        min_length=1,
+        description="Name on the Hugging Face Hub, as in google/vit-base-patch16-224, or a folder "
+        "written by save_pretrained that every node can read.",
+    )
+    revision: str = Field(
+        default="main",
+        min_length=1,
+        description="Branch, tag or commit on the Hub; the plan pins the commit. Not used for a "
+        "folder.",
+    )
+    column: str | None = Field(
+        default=None,
+        description="Input column. Empty: image for image tasks, prompt for text-generation, text "
+        "for the others.",
+    )
+    options: HuggingFaceOptions = Field(
+        default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
+    )
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> "HuggingFaceModel":
+        problem = self.options.problem_with(self.task)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    @property
+    def input_column(self) -> str:
+        """The column that the model reads."""
+        return self.column or DEFAULT_COLUMNS[self.task]
+
+    @property
+    def input_columns(self) -> list[str]:
+        """The column that the model reads."""
+        return [self.input_column]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where the model's parts are loaded from."""
+        return Checkpoint(self.name_or_path, self.revision)
+
+    def check(self) -> None:
+        """See that the folder holds a model for the task; the Hub is not asked.
+
+        Raises:
+            InvalidSpec: says what is missing or does not fit.
+        """
+        found = folder.local_folder(self.name_or_path)
+        if found is None:
+            folder.check_hub_name(self.name_or_path)
+        else:
+            folder.check_folder(self.name_or_path, found, self.task)
+
+    def fingerprint(self) -> str:
+        """Hash of the folder's files, or the commit on the Hub.
+
+        Raises:
+            InvalidSpec: the Hub does not know the name or revision, or is out of reach.
+        """
+        found = folder.local_folder(self.name_or_path)
+        if found is None:
+            return folder.commit(self.name_or_path, self.revision)
+        return folder.digest(found)
+
+    def pinned(self, fingerprint: str) -> "HuggingFaceModel":
+        """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
+        on_hub = folder.local_folder(self.name_or_path) is None
+        return self.model_copy(update={"revision": fingerprint}) if on_hub else self
+
+    def preprocessor(self) -> Function:
+        """Decoding and resizing, or tokenising."""
+        if self.task in IMAGE:
+            from tasks.kinds.models.hf.image import pixels_function
+
+            return pixels_function(self.checkpoint, self.input_column)
+        from tasks.kinds.models.hf.text import tokens_function
+
+        return tokens_function(self.checkpoint, self.input_column, self.task, self.options)
+
+    def predictor(self, placement: Placement) -> Function:
+        """The model, loaded."""
+        from tasks.kinds.models.hf import predictors
+
+        return predictors.BUILD[self.task](self.checkpoint, placement, self.options)
