@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -15,8 +15,9 @@ from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import IdRuns, Ids, row_id
-from tasks.protocol.plan_file import SHARD_SCHEMA, Shard
+from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import describe
 
@@ -49,8 +50,34 @@ class Pending:
         )
 
 
-def read_share(job: Job, start: int, stop: int) -> Iterator[RowBatch]:
+def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
+    """Read a share, reporting rows and finished bytes."""
+
+    def shard_ended(shard: Shard) -> None:
+        report(Report("read", 0, 0, 0, 0.0, size=shard.size))
+
+    for batch in read_share(job, start, stop, shard_ended):
+        report(read_report(batch))
+        yield batch
+    report(Report("read", 0, 0, 0, 0.0, tasks=1))
+
+
+def read_report(batch: RowBatch) -> Report:
+    """What reading a batch comes to."""
+    rejected = len(batch.rejected)
+    return Report("read", len(batch.rows) + rejected, rejected, 0, batch.seconds["read"])
+
+
+def read_share(
+    job: Job, start: int, stop: int, shard_ended: Callable[[Shard], None] = lambda shard: None
+) -> Iterator[RowBatch]:
     """Read the shards from `start` to `stop` of the attempt's todo.
+
+    Args:
+        job: the attempt.
+        start: first shard of the todo to read.
+        stop: where to stop.
+        shard_ended: told of each shard of unknown length when it is read.
 
     Raises:
         InputChanged: a shard's input is not what the plan says.
@@ -74,6 +101,7 @@ def read_share(job: Job, start: int, stop: int) -> Iterator[RowBatch]:
                 begun = time.monotonic()
         if shard.rows is None:
             pending.ends.append(ShardEnd(shard.number, row))
+            shard_ended(shard)
     if pending.tables or pending.rejected or pending.ends:
         yield pending.take(time.monotonic() - begun)
 
@@ -111,7 +139,7 @@ def load_todo(job: Job, start: int, stop: int) -> list[tuple[Shard, Ids]]:
             table = table.slice(0, stop - max(start, at))
             for line in table.to_pylist():
                 runs = IdRuns(tuple((run[0], run[1], run[2]) for run in line.pop("covered")))
-                todo.append((Shard(**{name: line[name] for name in SHARD_SCHEMA.names}), runs.ids()))
+                todo.append((Shard(**line), runs.ids()))
         at += length
     return todo
 

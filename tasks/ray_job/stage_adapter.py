@@ -61,9 +61,7 @@ class StageAdapter:
         if emitted == begun or done or pending.rejected or pending.filtered:
             yield self.finish(pending, done, emitted, time.time())
 
-    def finish(
-        self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float
-    ) -> RowBatch:
+    def finish(self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float) -> RowBatch:
         """A batch of what is done, with the time it took."""
         rows = pa.concat_tables(done, promote_options="permissive") if done else batch.rows
         spent = {**batch.seconds, self.stage: ended - begun}

@@ -13,6 +13,7 @@ from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
 from tasks.protocol.records import Encoded, Part, Record, store
+from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import describe
 
@@ -28,6 +29,14 @@ QUARANTINE_SCHEMA = pa.schema(
         ("run_id", pa.string()),
     ]
 )
+
+
+def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
+    """Write and report."""
+    begun = time.monotonic()
+    write_batches(job, batches)
+    rows = sum(len(batch.rows) for batch in batches)
+    report(Report("write", rows, 0, 0, time.monotonic() - begun))
 
 
 def write_batches(job: Job, batches: list[RowBatch]) -> Record:
@@ -115,8 +124,11 @@ def cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     try:
         return rows.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        wrong = [f"{f.name} is {rows.schema.field(f.name).type}, not {f.type}" for f in schema
-                 if rows.schema.field(f.name).type != f.type]
+        wrong = [
+            f"{f.name} is {rows.schema.field(f.name).type}, not {f.type}"
+            for f in schema
+            if rows.schema.field(f.name).type != f.type
+        ]
         raise SchemaMismatch(
             f"a batch does not fit the schema of the first one: {'; '.join(wrong)}: {error}"
         ) from error

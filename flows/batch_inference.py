@@ -1,0 +1,80 @@
+"""The story of a run: plan, attempt after attempt until nothing is left, publish, report."""
+
+import time
+from typing import Any
+
+from prefect import flow, task
+from prefect.futures import wait
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from tasks.errors import BatchInferenceError
+from tasks.plan import PlannedRun, RunOptions, make_plan
+from tasks.publish import publish_planned
+from tasks.ray_job.counts import STAGES
+from tasks.report import report_run
+from tasks.run import Attempt, backoff_seconds, left_to_do, next_attempt
+from tasks.spec import BatchInferenceSpec
+from tasks.stages import follow_stage
+
+plan_run = task(name="plan", persist_result=False)(make_plan)
+publish_run = task(name="publish", persist_result=False)(publish_planned)
+
+
+@flow(name="batch-inference", task_runner=ThreadPoolTaskRunner(max_workers=8))
+def batch_inference(
+    spec: BatchInferenceSpec, restart: bool = False, replace_output: bool = False
+) -> dict[str, Any]:
+    """Run inference over a source and publish every row exactly once.
+
+    Args:
+        spec: What to run: source, steps, model, sink, and what it may use.
+        restart: Give up another spec's unfinished run on this output.
+        replace_output: Predict every input again and replace what is published.
+
+    Returns:
+        The run report as JSON.
+
+    Raises:
+        BatchInferenceError: nothing was published; the class says whether running again helps.
+    """
+    started = time.time()
+    planned = plan_run(spec, RunOptions(restart, replace_output))
+    if planned.nothing_to_do:
+        return report_run(planned, started).as_json()
+    attempts = run_attempts(planned, started)
+    version = publish_run(planned)
+    return report_run(planned, started, version, attempts).as_json()
+
+
+def run_attempts(planned: PlannedRun, started: float) -> int:
+    """Attempt after attempt until the records cover the plan; return how many it took.
+
+    Raises:
+        BatchInferenceError: trying again cannot help, or has been tried often enough.
+    """
+    tried = 0
+    while gap := left_to_do(planned, tried=tried > 0):
+        tried += 1
+        attempt = next_attempt(planned, gap)
+        try:
+            run_stages(attempt)
+        except BatchInferenceError as error:
+            if not error.can_retry or tried >= planned.spec.retries.max_attempts:
+                raise
+            time.sleep(backoff_seconds(tried))
+    return tried
+
+
+def run_stages(attempt: Attempt) -> None:
+    """The four stage tasks side by side, until each is done or one has failed.
+
+    Raises:
+        BatchInferenceError: what the failing stage raised.
+    """
+    try:
+        futures = [follow_stage.submit(stage, attempt) for stage in STAGES]
+        wait(futures)
+        for future in futures:
+            future.result(raise_on_failure=future.state.is_failed())
+    finally:
+        attempt.stop()

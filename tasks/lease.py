@@ -1,0 +1,74 @@
+"""Who works on a run. A courtesy to people and to the next run; no safety rests on it."""
+
+import json
+import os
+import socket
+import time
+from dataclasses import asdict, dataclass
+
+import psutil
+
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import FsspecStorage
+
+SILENT_SECONDS = 120.0
+"""A process on another machine that has said nothing for so long counts as gone."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process; its start time tells it from a later one with the same pid."""
+
+    host: str
+    pid: int
+    started: float
+    at: float
+
+    @classmethod
+    def of(cls, pid: int) -> "Holder":
+        """A process on this machine."""
+        return cls(socket.gethostname(), pid, psutil.Process(pid).create_time(), time.time())
+
+    def is_alive(self) -> bool:
+        """Whether it still runs; for another machine, whether it spoke lately."""
+        if self.host != socket.gethostname():
+            return time.time() - self.at < SILENT_SECONDS
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started) < 1
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def hold(storage: FsspecStorage, run: RunFolder) -> None:
+    """Say that this process works on a run."""
+    storage.write(run.lease, json.dumps(asdict(Holder.of(os.getpid()))).encode())
+
+
+def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
+    """Store who holds something."""
+    storage.write(path, json.dumps(asdict(holder)).encode())
+
+
+def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
+    """Who holds something, or None."""
+    try:
+        return Holder(**json.loads(storage.read(path)))
+    except FileNotFoundError:
+        return None
+
+
+def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
+    """The live process that works on a run: its orchestrator, or a job that outlived it."""
+    drivers = [
+        s.path for s in storage.list(f"{run.path}/attempts") if s.path.endswith("driver.json")
+    ]
+    for path in (run.lease, *drivers):
+        holder = load_holder(storage, path)
+        if holder and holder.is_alive() and holder.pid != os.getpid():
+            return holder
+    return None

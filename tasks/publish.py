@@ -1,0 +1,133 @@
+"""Audit, then commit: all rows or none."""
+
+import io
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.errors import ErrorBudgetExceeded
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.publishing import Publication, publish
+from tasks.ray_job.writing import QUARANTINE
+
+EXAMPLES = 3
+
+
+def publish_planned(planned: PlannedRun) -> int:
+    """Publish a run whose records cover its plan; return the output's version.
+
+    Raises:
+        ErrorBudgetExceeded: too many rows were set aside; says which errors and which rows.
+        OutputHeld: another run has published the same inputs meanwhile.
+    """
+    accepted = planned.accepted()
+    check_budget(planned, accepted)
+    sink = planned.spec.sink
+    return publish(
+        planned.storage,
+        planned.ledger,
+        planned.output,
+        Publication(
+            run_key=planned.run_key,
+            run=planned.run,
+            plan=planned.plan,
+            accepted=accepted,
+            suffix=sink.suffix,
+            drop_rows=sink.drop_rows,
+            drop_rejections=QUARANTINE.drop_rows,
+            replaces=planned.replaces,
+            details={
+                "config": planned.config,
+                "name": planned.spec.name,
+                "published_at": time.time(),
+                "model": planned.plan.pins["fingerprints"]["model"],
+                "rows": count_rows(accepted),
+                "schema": schema_hex(planned),
+            },
+        ),
+    )
+
+
+def count_rows(accepted: Accepted) -> dict[str, int]:
+    """Rows by what became of them; written counts children one by one."""
+    written = sum(file.rows for record in accepted.records for file in record.files)
+    rejected, filtered = len(accepted.rejected), len(accepted.filtered)
+    read = len(accepted.ok) + rejected + filtered
+    return {"read": read, "written": written, "rejected": rejected, "filtered": filtered}
+
+
+def schema_hex(planned: PlannedRun) -> str | None:
+    """The run's output schema, as the ledger keeps it for the next run."""
+    found = planned.storage.list(planned.run.schemas)
+    return planned.storage.read(found[0].path).hex() if found else None
+
+
+def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
+    """Hold a run back that set aside too many rows.
+
+    Raises:
+        ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
+    """
+    rows = count_rows(accepted)
+    allowed = planned.spec.errors.max_rejected_fraction
+    if rows["rejected"] <= allowed * rows["read"]:
+        return
+    rejections = load_rejections(planned, accepted)
+    raise ErrorBudgetExceeded(
+        f"{rows['rejected']} of {rows['read']} rows were set aside, more than "
+        f"errors.max_rejected_fraction {allowed} allows; nothing was published\n"
+        + "\n".join(error_lines(rejections))
+        + "\nMend the input or the spec and run again, or raise the budget to publish the rest"
+    )
+
+
+def error_lines(rejections: list[dict[str, Any]]) -> list[str]:
+    """The errors, most frequent first, each with some of its rows."""
+    counts = Counter((row["stage"], row["error_type"]) for row in rejections)
+    lines = []
+    for (stage, kind), count in counts.most_common():
+        same = [r for r in rejections if (r["stage"], r["error_type"]) == (stage, kind)]
+        lines.append(f"  {count} x {kind} in {stage}: {same[0]['error_message']}")
+        lines += [f"      {row['source']}, row {row['row']}" for row in same[:EXAMPLES]]
+        if count > EXAMPLES:
+            lines.append(f"      and {count - EXAMPLES} more")
+    return lines
+
+
+def load_rejections(planned: PlannedRun, accepted: Accepted) -> list[dict[str, Any]]:
+    """The rows that stayed rejected, from the staged or published quarantine files."""
+    left = set(accepted.rejected.tolist())
+    rows: list[dict[str, Any]] = []
+    for record in reversed(accepted.records):
+        if record.quarantine is None:
+            continue
+        data = planned.storage.read(f"{planned.run.staging}/{record.quarantine.name}")
+        table = pq.read_table(io.BytesIO(data))
+        for id_, row in zip(record.quarantine.ids.ids().tolist(), table.to_pylist(), strict=True):
+            if id_ in left:
+                rows.append(row)
+                left.discard(id_)
+    return rows
+
+
+def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:
+    """Store what happened beside the output; return where."""
+    path = f"{planned.output.manifests}/{planned.run.run_id}.json"
+    planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
+    return path
+
+
+def sample_rows(planned: PlannedRun, accepted: Accepted, count: int) -> pa.Table | None:
+    """Some published rows, for a person to look at; None where there are none."""
+    snapshot = planned.ledger.look()
+    mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
+    for file in mine:
+        rows = planned.spec.sink.decode(planned.storage.read(file.target(planned.output)))
+        if len(rows):
+            return rows.slice(0, count)
+    return None

@@ -1,0 +1,84 @@
+"""The driver: a job file in, a result out, exit code 0 where it succeeded."""
+
+import json
+import sys
+import traceback
+from typing import Any
+
+from tasks.errors import BatchInferenceError, StageFailed
+from tasks.protocol.storage import open_storage
+from tasks.ray_job.job import Job, load_job
+from tasks.spec import InlineCluster
+
+
+def main(arguments: list[str]) -> int:
+    """Run the job that the file at `arguments[0]` describes.
+
+    Args:
+        arguments: the job file's URL, and its filesystem's options as JSON.
+    """
+    storage, path = open_storage(arguments[0], json.loads(arguments[1]))
+    job = load_job(storage.read(path))
+    sys.path.insert(0, job.spec.environment.working_dir)
+    return 0 if run(job) else 1
+
+
+def run(job: Job) -> bool:
+    """Run a job and leave its result; whether it succeeded."""
+    try:
+        if isinstance(job.spec.cluster, InlineCluster):
+            from tasks.ray_job.inline import run_inline
+
+            run_inline(job)
+        else:
+            from tasks.ray_job.cluster import run_on_ray
+
+            run_on_ray(job)
+    except BaseException as error:
+        traceback.print_exc()
+        leave(job, {"state": "failed", "error": explain(error)})
+        if not isinstance(error, Exception):
+            raise
+        return False
+    leave(job, {"state": "succeeded", "error": None})
+    return True
+
+
+def leave(job: Job, result: dict[str, Any]) -> None:
+    """Store the result; it is the last thing a job writes."""
+    body = {"attempt": job.attempt, "run_id": job.run_id, **result}
+    job.storage.write(job.result, json.dumps(body).encode())
+
+
+def explain(error: BaseException) -> dict[str, Any]:
+    """An error as the orchestrator raises it again: class, message, stage, file, row."""
+    found = cause_of(error)
+    known = isinstance(found, BatchInferenceError)
+    return {
+        "class": type(found).__name__ if known else "StageFailed",
+        "message": found.message if isinstance(found, StageFailed) else str(found)[:4_000],
+        "type": type(found).__name__,
+        "stage": getattr(found, "stage", None),
+        "source": getattr(found, "source", None),
+        "row": getattr(found, "row", None),
+        "traceback": "".join(traceback.format_exception(error))[-8_000:],
+    }
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The innermost error of ours that Ray wrapped, else the error itself."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        inner = getattr(at, "cause", None)
+        if isinstance(inner, BatchInferenceError):
+            return inner
+        if isinstance(at, BatchInferenceError) and not hasattr(at, "cause"):
+            return at
+        at = inner if isinstance(inner, BaseException) else at.__cause__
+    return error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

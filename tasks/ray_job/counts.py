@@ -1,0 +1,96 @@
+"""How many rows each stage has seen; the stages report, the driver looks."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tasks.protocol.batch import RowBatch
+
+STAGES = ("read", "preprocess", "infer", "write")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one stage did to one batch."""
+
+    stage: str
+    rows: int
+    """Rows that are through with the stage, those set aside or filtered by it included."""
+    rejected: int
+    filtered: int
+    seconds: float
+    size: int = 0
+    """Read: bytes of input that are finished."""
+    tasks: int = 0
+    """Read: shares that are finished."""
+
+
+@dataclass
+class StageCount:
+    """What one stage did so far."""
+
+    rows: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    seconds: float = 0.0
+    size: int = 0
+    tasks: int = 0
+    started: float | None = None
+    updated: float | None = None
+
+
+@dataclass
+class Counts:
+    """All stages' counts; on a cluster an actor."""
+
+    stages: dict[str, StageCount] = field(
+        default_factory=lambda: {stage: StageCount() for stage in STAGES}
+    )
+
+    def add(self, report: Report) -> None:
+        """Take a stage's report."""
+        count = self.stages[report.stage]
+        now = time.time()
+        count.started = count.started or now - report.seconds
+        count.updated = now
+        count.rows += report.rows
+        count.rejected += report.rejected
+        count.filtered += report.filtered
+        count.seconds += report.seconds
+        count.size += report.size
+        count.tasks += report.tasks
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """All counts as JSON."""
+        return {stage: asdict(count) for stage, count in self.stages.items()}
+
+
+Reporter = Callable[[Report], None]
+
+
+def counted(
+    stage: str, run: Callable[[RowBatch], Iterator[RowBatch]], report: Reporter
+) -> Callable[[RowBatch], Iterator[RowBatch]]:
+    """A stage that reports what it does, batch by batch."""
+
+    def stage_with_report(batch: RowBatch) -> Iterator[RowBatch]:
+        before = (len(batch.rejected), len(batch.filtered), batch.seconds.get(stage, 0.0))
+        for each in run(batch):
+            report(difference(stage, each, *before))
+            before = (0, 0, 0.0)
+            yield each
+
+    return stage_with_report
+
+
+def difference(stage: str, batch: RowBatch, rejected: int, filtered: int, spent: float) -> Report:
+    """What a stage added to a batch."""
+    rejected, filtered = len(batch.rejected) - rejected, len(batch.filtered) - filtered
+    return Report(
+        stage=stage,
+        rows=len(batch.rows) + rejected + filtered,
+        rejected=rejected,
+        filtered=filtered,
+        seconds=batch.seconds.get(stage, 0.0) - spent,
+    )

@@ -1,0 +1,42 @@
+"""Ray's last end: each write task leaves files and one record."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from ray.data.block import BlockAccessor
+from ray.data.datasource import Datasink
+
+from tasks.ray_job.counts import Reporter
+from tasks.ray_job.datasource import from_block
+from tasks.ray_job.job import Job
+from tasks.ray_job.writing import write_reported
+
+
+class RecordDatasink(Datasink):
+    """Writes batches as files and records."""
+
+    def __init__(self, job: Job, report: Reporter) -> None:
+        self.job = job
+        self.report = report
+
+    def get_name(self) -> str:
+        """Name of Ray's operator, after the stage."""
+        return "write"
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        """Batches to wait for, where the sink wants bigger files."""
+        wanted = self.job.spec.sink.rows_per_file
+        if wanted is None:
+            return None
+        return max(1, wanted // self.job.spec.stages.read.rows_per_batch)
+
+    def write(self, blocks: Iterable[pa.Table], ctx: object) -> None:
+        """Write what a task was given; Ray would keep any return value for ever."""
+        batches = [
+            batch
+            for block in blocks
+            for batch in from_block(BlockAccessor.for_block(block).to_arrow())
+        ]
+        if batches:
+            write_reported(self.job, batches, self.report)

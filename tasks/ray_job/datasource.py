@@ -1,0 +1,66 @@
+"""Ray's first end: read tasks over shares of the attempt's shards.
+
+One Ray row is one batch of ours: Ray neither splits nor merges it, knows no user column, and
+its schema never changes.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+from ray.data import Datasource, ReadTask
+from ray.data.block import BlockMetadata
+from ray.data.context import DataContext
+
+from tasks.protocol.batch import RowBatch
+from tasks.ray_job.counts import Reporter
+from tasks.ray_job.job import Job
+from tasks.ray_job.reading import read_reported
+
+COLUMN = "batch"
+
+
+def to_block(batch: RowBatch) -> pa.Table:
+    """A batch as a Ray block of one row."""
+    return pa.table({COLUMN: pa.array([memoryview(batch.to_bytes())], pa.large_binary())})
+
+
+def from_block(block: pa.Table) -> list[RowBatch]:
+    """The batches of a Ray block, without copying their rows."""
+    return [RowBatch.from_bytes(value.as_buffer()) for value in block[COLUMN]]
+
+
+class ShardDatasource(Datasource):
+    """Reads shares of the shards; each task loads its own share of the todo."""
+
+    def __init__(self, job: Job, shares: list[tuple[int, int]], report: Reporter) -> None:
+        self.job = job
+        self.shares = shares
+        self.report = report
+
+    def get_name(self) -> str:
+        """Name of Ray's operator, after the stage."""
+        return "read"
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Not known before reading."""
+        return None
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: DataContext | None = None,
+    ) -> list[ReadTask]:
+        """One task a share."""
+        metadata = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
+        return [
+            ReadTask(partial(read_blocks, self.job, start, stop, self.report), metadata)
+            for start, stop in self.shares
+        ]
+
+
+def read_blocks(job: Job, start: int, stop: int, report: Reporter) -> Iterator[pa.Table]:
+    """Read a share as Ray blocks, reporting as it goes."""
+    for batch in read_reported(job, start, stop, report):
+        yield to_block(batch)

@@ -1,0 +1,42 @@
+"""The same job in this process, without Ray: for trials, tests and small inputs."""
+
+from collections.abc import Callable, Iterable
+
+from tasks.protocol.batch import RowBatch
+from tasks.ray_job.counts import Counts, Reporter, counted
+from tasks.ray_job.job import Job
+from tasks.ray_job.progress import Progress
+from tasks.ray_job.reading import read_reported
+from tasks.ray_job.stage_functions import (
+    has_preprocessing,
+    infer_stage,
+    limit_threads,
+    preprocess_stage,
+)
+from tasks.ray_job.writing import write_reported
+
+
+def run_inline(job: Job) -> None:
+    """Run the four stages over the attempt's shards, one batch after another.
+
+    Raises:
+        BatchInferenceError: the job cannot go on.
+    """
+    counts = Counts()
+    progress = Progress(job, counts.snapshot, num_reads=1)
+    preprocess = preprocessing(job, counts.add)
+    threads = limit_threads(job.spec.resources.num_cpus)
+    infer = counted("infer", infer_stage(job, "cpu", threads), counts.add)
+    for read in read_reported(job, 0, job.num_shards, counts.add):
+        for prepared in preprocess(read):
+            for predicted in infer(prepared):
+                write_reported(job, [predicted], counts.add)
+                progress.step()
+    progress.finish()
+
+
+def preprocessing(job: Job, report: Reporter) -> Callable[[RowBatch], Iterable[RowBatch]]:
+    """The preprocess stage; hands batches on where it has nothing to do."""
+    if not has_preprocessing(job.spec):
+        return lambda batch: (batch,)
+    return counted("preprocess", preprocess_stage(job), report)

@@ -1,0 +1,36 @@
+"""What Ray's map operators call: a stage around the batches of a block."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tasks.ray_job.counts import Reporter, counted
+from tasks.ray_job.datasource import from_block, to_block
+from tasks.ray_job.job import Job
+from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
+
+BUILT: dict[str, StageAdapter] = {}
+
+
+def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
+    """The preprocess stage; its functions are built once in each worker process."""
+    stage = BUILT.get(job.folder)
+    if stage is None:
+        BUILT.clear()
+        stage = BUILT[job.folder] = preprocess_stage(job)
+    for batch in from_block(block):
+        yield from map(to_block, counted("preprocess", stage, report)(batch))
+
+
+class Infer:
+    """One replica of the model."""
+
+    def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
+        threads = limit_threads(job.spec.resources.num_cpus)
+        self.stage = counted("infer", infer_stage(job, device_of(num_gpus), threads), report)
+
+    def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
+        """Predict the batches of a block."""
+        for batch in from_block(block):
+            yield from map(to_block, self.stage(batch))

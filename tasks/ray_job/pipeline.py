@@ -1,0 +1,64 @@
+"""The job: read → preprocess → infer → write, as one streaming Ray Data pipeline."""
+
+import ray
+from ray.data import ActorPoolStrategy, TaskPoolStrategy
+
+from tasks.ray_job.counts import Reporter
+from tasks.ray_job.datasink import RecordDatasink
+from tasks.ray_job.datasource import ShardDatasource
+from tasks.ray_job.job import Job
+from tasks.ray_job.operators import Infer, preprocess
+from tasks.ray_job.stage_functions import has_preprocessing
+
+RETRIES = {"max_retries": 3}
+
+
+def run_pipeline(
+    job: Job, shares: list[tuple[int, int]], num_gpus: float, report: Reporter
+) -> None:
+    """Run the four stages over the attempt's shards until every batch has left its record.
+
+    Ray's own retries are bounded: without a bound a row that kills its process would do so for
+    ever.
+    """
+    stages, resources = job.spec.stages, job.spec.resources
+    rows = ray.data.read_datasource(
+        ShardDatasource(job, shares, report),
+        override_num_blocks=len(shares),
+        num_cpus=stages.read.num_cpus,
+        compute=TaskPoolStrategy(stages.read.max_workers),
+        ray_remote_args=dict(RETRIES),
+    )
+    if has_preprocessing(job.spec):
+        # The public method only adds warnings about arguments it passes on.
+        rows = rows.map_batches_internal(
+            preprocess,
+            fn_kwargs={"job": job, "report": report},
+            batch_size=1,
+            batch_format="pyarrow",
+            num_cpus=stages.preprocess.num_cpus,
+            compute=TaskPoolStrategy(stages.preprocess.max_workers),
+            **RETRIES,
+        )
+    rows = rows.map_batches_internal(
+        Infer,
+        fn_constructor_args=(job, num_gpus, report),
+        batch_size=1,
+        batch_format="pyarrow",
+        num_cpus=resources.num_cpus,
+        num_gpus=num_gpus,
+        memory=resources.memory_gb and resources.memory_gb * (1 << 30),
+        accelerator_type=resources.accelerator_type,
+        compute=ActorPoolStrategy(
+            min_size=resources.min_replicas,
+            max_size=max(resources.min_replicas, resources.max_replicas),
+            max_tasks_in_flight_per_actor=2,
+        ),
+        max_restarts=3,
+        max_task_retries=3,
+    )
+    rows.write_datasink(
+        RecordDatasink(job, report),
+        ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
+        concurrency=stages.write.max_workers,
+    )

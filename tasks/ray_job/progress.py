@@ -1,0 +1,92 @@
+"""Tells the orchestrator how far the job is, and stops a job that cannot be published."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tasks.errors import ErrorBudgetExceeded
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.job import Job
+from tasks.ray_job.stage_functions import has_preprocessing
+
+WRITE_EVERY_SECONDS = 0.5
+
+Snapshot = dict[str, dict[str, Any]]
+
+
+class Progress:
+    """Writes `progress.json` every half second while the job runs."""
+
+    def __init__(self, job: Job, snapshot: Callable[[], Snapshot], num_reads: int) -> None:
+        self.job = job
+        self.snapshot = snapshot
+        self.num_reads = num_reads
+        self.written = 0.0
+
+    def step(self) -> None:
+        """Called often; does something now and then.
+
+        Raises:
+            ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
+        """
+        if time.monotonic() - self.written < WRITE_EVERY_SECONDS:
+            return
+        counts = self.snapshot()
+        self.write("running", counts)
+        check_budget(self.job, counts)
+        self.written = time.monotonic()
+
+    def finish(self) -> None:
+        """Say that every stage is done."""
+        self.write("done", self.snapshot())
+
+    def write(self, state: str, counts: Snapshot) -> None:
+        """Store the counts with what follows from them."""
+        total = estimate_total(self.job, counts["read"], self.num_reads)
+        upstream_done = counts["read"]["tasks"] >= self.num_reads
+        stages = {}
+        previous = counts["read"]
+        for stage in STAGES:
+            count = counts[stage]
+            is_empty = stage == "preprocess" and not has_preprocessing(self.job.spec)
+            if stage != "read" and not is_empty:
+                gone = previous["rejected"] + previous["filtered"]
+                upstream_done = upstream_done and count["rows"] + gone >= previous["rows"]
+            done = state == "done" or upstream_done
+            status = "done" if done else "running" if count["started"] else "waiting"
+            stages[stage] = {**count, "state": status, "total": total}
+            previous = previous if is_empty else count
+        body = {"state": state, "attempt": self.job.attempt, "at": time.time(), "stages": stages}
+        self.job.storage.write(self.job.progress, json.dumps(body).encode())
+
+
+def estimate_total(job: Job, read: dict[str, Any], num_reads: int) -> int | None:
+    """Rows of this attempt: known, or extrapolated from the bytes read, or None."""
+    if job.todo_rows is not None:
+        return job.todo_rows
+    if read["tasks"] >= num_reads:
+        return int(read["rows"])
+    if not read["size"]:
+        return None
+    return round(read["rows"] * job.todo_bytes / read["size"])
+
+
+def check_budget(job: Job, counts: Snapshot) -> None:
+    """Stop early when too many rows are set aside: of all, or of a minimum sample.
+
+    Raises:
+        ErrorBudgetExceeded: says how many.
+    """
+    budget = job.spec.errors
+    rejected = sum(count["rejected"] for count in counts.values())
+    seen = counts["read"]["rows"]
+    total = job.pins["known_rows"]
+    of = total if total is not None else seen
+    if total is None and seen < budget.minimum_rows:
+        return
+    if rejected > budget.max_rejected_fraction * of:
+        raise ErrorBudgetExceeded(
+            f"{rejected} of {of} rows were set aside, more than errors.max_rejected_fraction "
+            f"{budget.max_rejected_fraction} allows; nothing was published"
+        )

@@ -1,0 +1,113 @@
+"""read, preprocess, infer, write: four Prefect tasks, each follows its stage of the job."""
+
+import time
+from typing import Any
+
+from prefect import task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed
+
+from tasks.errors import NoProgress
+from tasks.ray_job.counts import STAGES
+from tasks.run import POLL_SECONDS, Attempt, Stall, failure
+
+REPORT_EVERY_SECONDS = 2.5
+
+
+@task(task_run_name="{stage}", persist_result=False)
+def follow_stage(stage: str, attempt: Attempt) -> State:
+    """Follow one stage of the job until it is done; fail if it is the one that raised.
+
+    Args:
+        stage: read, preprocess, infer or write.
+        attempt: what to follow; whoever comes first starts the job.
+
+    Raises:
+        BatchInferenceError: this stage raised; says where.
+    """
+    attempt.ensure_started()
+    artifact = StageArtifact(stage, attempt)
+    stall = Stall(attempt.timeouts.no_progress_seconds)
+    while not attempt.stopped.is_set():
+        progress = attempt.progress()
+        result = attempt.result()
+        if result is not None:
+            return ended(stage, attempt, result, artifact)
+        artifact.show(progress)
+        if stage_of(progress, stage).get("state") == "done":
+            artifact.show(progress, now=True)
+            return await_end(stage, attempt, artifact)
+        try:
+            stall.check(stage, progress)
+        except NoProgress:
+            attempt.stop()
+            raise
+        attempt.stopped.wait(POLL_SECONDS)
+    return Cancelled(message="the run was stopped")
+
+
+def await_end(stage: str, attempt: Attempt, artifact: "StageArtifact") -> State:
+    """A drained stage is done, whatever becomes of the others."""
+    return Completed(message=artifact.summary or "nothing to do")
+
+
+def ended(stage: str, attempt: Attempt, result: dict[str, Any], artifact: "StageArtifact") -> State:
+    """The stage's state after the job's end: red for the one that raised, and for no other."""
+    artifact.show(attempt.progress(), now=True)
+    error = failure(result)
+    if error is None:
+        return Completed(message=artifact.summary or "nothing to do")
+    guilty = result["error"].get("stage")
+    # What is no stage's fault (a lost process, the error budget) shows where rows are made.
+    if stage == (guilty if guilty in STAGES else "infer"):
+        raise error
+    return Cancelled(message=f"stopped, since {guilty or 'the job'} failed")
+
+
+def stage_of(progress: dict[str, Any] | None, stage: str) -> dict[str, Any]:
+    """One stage's counts."""
+    return progress["stages"][stage] if progress else {}
+
+
+class StageArtifact:
+    """A progress artifact that shows rows, rows a second and time left."""
+
+    def __init__(self, stage: str, attempt: Attempt) -> None:
+        self.stage = stage
+        self.key = f"{attempt.job.spec.name.lower().replace('.', '-').replace('_', '-')}-{stage}"
+        self.id: Any = None
+        self.shown = 0.0
+        self.summary = ""
+
+    def show(self, progress: dict[str, Any] | None, *, now: bool = False) -> None:
+        """Update the artifact, not more than every few seconds."""
+        counts = stage_of(progress, self.stage)
+        if not counts or (not now and time.monotonic() - self.shown < REPORT_EVERY_SECONDS):
+            return
+        self.shown = time.monotonic()
+        self.summary = summary(counts)
+        percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
+        if self.id is None:
+            self.id = create_progress_artifact(percent, key=self.key, description=self.summary)
+        else:
+            update_progress_artifact(self.id, percent, description=self.summary)
+
+
+def share_done(counts: dict[str, Any]) -> float:
+    """Share of rows that are through; below one while the stage runs."""
+    return min(0.99, counts["rows"] / counts["total"]) if counts["total"] else 0.0
+
+
+def summary(counts: dict[str, Any]) -> str:
+    """A stage in one line."""
+    if not counts["started"]:
+        return "nothing to do" if counts["state"] == "done" else "waiting"
+    seconds = max(counts["updated"] - counts["started"], 1e-3)
+    rate = counts["rows"] / seconds
+    parts = [f"{counts['rows']:,} rows", f"{rate:,.0f} rows/s"]
+    if counts["rejected"]:
+        parts.append(f"{counts['rejected']:,} set aside")
+    if counts["state"] != "done" and counts["total"] and rate:
+        parts.append(f"{max(0, counts['total'] - counts['rows']) / rate:,.0f} s left")
+    return ", ".join(parts)
