@@ -16,8 +16,9 @@ from tasks.protocol.plan_file import parquet_bytes
 from tasks.ray_job.job import Job, load_job
 
 POLL_SECONDS = 0.5
-RESULT_GRACE_SECONDS = 5.0
 MAX_BACKOFF_SECONDS = 60.0
+FOLLOWED: "list[Attempt]" = []
+"""Attempts that this process follows or has followed, for whoever shows progress."""
 
 
 @dataclass
@@ -98,7 +99,8 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
     if jobs:
         latest = load_job(planned.storage.read(jobs[-1]))
         if latest.plan == planned.plan.digest and attach(latest):
-            return Attempt(latest, planned.spec.timeouts)
+            FOLLOWED.append(Attempt(latest, planned.spec.timeouts))
+            return FOLLOWED[-1]
     todo = gap.todo(planned.plan)
     job = Job(
         spec=planned.spec,
@@ -112,7 +114,8 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
     )
     planned.storage.write(job.todo, parquet_bytes(todo))
     job.save()
-    return Attempt(job, planned.spec.timeouts)
+    FOLLOWED.append(Attempt(job, planned.spec.timeouts))
+    return FOLLOWED[-1]
 
 
 def attempts_of(planned: PlannedRun) -> list[str]:

@@ -4,7 +4,6 @@ import os
 
 import pyarrow as pa
 
-
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.blame import Function
@@ -25,6 +24,7 @@ def preprocess_stage(job: Job) -> StageAdapter:
     functions = [step.build() for step in spec.steps]
     if spec.source.media_columns and not spec.model.takes_encoded_media:
         from tasks.kinds.images import decode_media_columns
+
         functions.append(decode_media_columns)
     own = spec.model.preprocessor()
     if own is not None:

@@ -1,0 +1,135 @@
+"""What the command line's verbs do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tasks.clusters import attach
+from tasks.errors import InvalidSpec
+from tasks.plan import ledger_of, make_plan
+from tasks.preflight import check_spec
+from tasks.ray_job.job import load_job, output_of
+from tasks.spec import BatchInferenceSpec, LocalCluster, load_spec
+
+console = Console(stderr=True)
+
+
+def spec_for_run(
+    spec_file: Path,
+    overrides: list[str] | None,
+    limit: int | None,
+    output: str | None,
+    address: str | None,
+) -> BatchInferenceSpec:
+    """The file's spec, changed as the call says.
+
+    Raises:
+        InvalidSpec: the spec or the call is wrong.
+    """
+    given = list(overrides or [])
+    if limit is not None and output is None:
+        raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
+    if output is not None:
+        given.append(
+            f"sink.path={json.dumps(str(Path(output).resolve() if '://' not in output else output))}"
+        )
+    if limit is not None:
+        given.append(f"source.limit={limit}")
+    spec = load_spec(spec_file, given)
+    if address is not None:
+        spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
+    check_spec(spec)
+    return spec
+
+
+def call_flow(
+    spec: BatchInferenceSpec, as_json: bool, *, restart: bool, replace_output: bool
+) -> dict[str, Any]:
+    """Run the flow with live progress; print the report."""
+    from flows.batch_inference import batch_inference
+    from flows.terminal import live_progress
+
+    with live_progress(console):
+        report = batch_inference(spec, restart=restart, replace_output=replace_output)
+    print_report(report)
+    if as_json:
+        print(json.dumps(report))
+    return report
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The report as a person reads it, on standard error."""
+    rows = report["rows"]
+    if not report["published"]:
+        skipped = report["inputs_skipped"]
+        console.print(f"nothing to do: all {skipped} inputs are published at {report['output']}")
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in {
+        "rows read": f"{rows['read']:,}",
+        "written": f"{rows['written']:,}",
+        "set aside": f"{rows['rejected']:,}",
+        "filtered": f"{rows['filtered']:,}",
+        "seconds": f"{report['seconds']['total']:.1f}",
+        "bottleneck": report["bottleneck"] or "-",
+        "output": f"{report['output']} (version {report['version']})",
+        "report": report.get("report") or "-",
+    }.items():
+        table.add_row(name, value)
+    console.print(table)
+
+
+def check_spec_file(spec_file: Path, overrides: list[str] | None) -> None:
+    """Plan without running, and say what a run would do."""
+    planned = make_plan(load_spec(spec_file, overrides), save=False)
+    known = planned.plan.pins["known_rows"]
+    inputs = len(set(planned.plan.shards["path"].to_pylist()))
+    rows = f", {known:,} rows" if known is not None else ""
+    console.print(
+        f"ok: {inputs:,} inputs to do{rows}, {planned.inputs_skipped:,} published already"
+    )
+
+
+def print_status(spec_file: Path, overrides: list[str] | None, as_json: bool) -> None:
+    """What is published, and who is at work."""
+    spec = load_spec(spec_file, overrides)
+    seen = ledger_of(spec).look()
+    body = {
+        "output": spec.sink.path,
+        "version": seen.version,
+        "files": len(seen.files),
+        "rows": sum(file.rows for file in seen.files.values()),
+        "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
+        "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live_jobs(spec)],
+    }
+    if as_json:
+        print(json.dumps(body))
+        return
+    for name, value in body.items():
+        console.print(f"{name:15} {value}")
+
+
+def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Any, Any]]:
+    """Jobs at work on an output."""
+    storage, output = output_of(spec)
+    found = []
+    for stat in storage.list(output.runs):
+        if stat.path.endswith("/job.json"):
+            job = load_job(storage.read(stat.path))
+            running = attach(job)
+            if running:
+                found.append((job, running))
+    return found
+
+
+def cancel_jobs(spec_file: Path, overrides: list[str] | None) -> None:
+    """Stop every job at work on the spec's output."""
+    jobs = live_jobs(load_spec(spec_file, overrides))
+    for job, running in jobs:
+        running.stop()
+        console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
+    if not jobs:
+        console.print("no job is at work")

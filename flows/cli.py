@@ -1,0 +1,97 @@
+"""The console script `batch-inference`: one function a verb, no logic of its own."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tasks.errors import BatchInferenceError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, as in model.revision=v2."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one line of JSON.")]
+
+
+@app.callback()
+def batch_inference() -> None:
+    """Offline batch inference on Ray and Prefect that you can schedule and trust."""
+
+
+@app.command()
+def run(
+    spec_file: SpecFile,
+    set_: Set = None,
+    limit: Annotated[int | None, typer.Option(help="Only so many rows; needs --output.")] = None,
+    output: Annotated[str | None, typer.Option(help="Another output than the spec's.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray.")] = None,
+    replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,
+    restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a spec, or resume it; on a finished output with no new input do nothing."""
+    from flows.calls import call_flow, spec_for_run
+
+    spec = spec_for_run(spec_file, set_, limit, output, address)
+    call_flow(spec, as_json, restart=restart, replace_output=replace_output)
+
+
+@app.command()
+def check(spec_file: SpecFile, set_: Set = None) -> None:
+    """Find what is wrong with a spec; start nothing."""
+    from flows.calls import check_spec_file
+
+    check_spec_file(spec_file, set_)
+
+
+@app.command()
+def status(spec_file: SpecFile, set_: Set = None, as_json: AsJson = False) -> None:
+    """What is published at the spec's output, and which run is at work there."""
+    from flows.calls import print_status
+
+    print_status(spec_file, set_, as_json)
+
+
+@app.command()
+def cancel(spec_file: SpecFile, set_: Set = None) -> None:
+    """Stop the job at work on the spec's output; the run can be resumed."""
+    from flows.calls import cancel_jobs
+
+    cancel_jobs(spec_file, set_)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to put the demo.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Classify handwritten digits, some of them broken, with a model trained on the spot."""
+    from flows.demo import run_demo
+
+    run_demo(folder, as_json)
+
+
+def main() -> None:
+    """Run the command line; errors of ours end as one message and an exit code.
+
+    Exit codes: 0 done, 1 failed, 2 the spec or the call is wrong, 3 held back, 4 another run
+    holds the output.
+    """
+    # Prefect reads these when it is first imported.
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    try:
+        app()
+    except BatchInferenceError as error:
+        if "--json" in sys.argv:
+            print(json.dumps({"state": "failed", "error": str(error)}))
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

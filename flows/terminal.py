@@ -1,0 +1,70 @@
+"""Shows a run's four stages while it goes on: bars in a terminal, else a line every few seconds."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from tasks.ray_job.counts import STAGES
+from tasks.run import FOLLOWED
+from tasks.stages import summary
+
+BARS_EVERY_SECONDS = 0.5
+LINE_EVERY_SECONDS = 5.0
+
+
+@contextmanager
+def live_progress(console: Console) -> Iterator[None]:
+    """Show whatever attempt this process follows, until the block ends."""
+    ended = threading.Event()
+    show = show_bars if console.is_terminal else show_lines
+    thread = threading.Thread(target=show, args=(console, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def stages_now() -> dict[str, Any]:
+    """Counts of the attempt followed last; empty before the first."""
+    progress = FOLLOWED[-1].progress() if FOLLOWED else None
+    return progress["stages"] if progress else {}
+
+
+def show_bars(console: Console, ended: threading.Event) -> None:
+    """A bar for each stage."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:10}"),
+        BarColumn(),
+        TextColumn("{task.fields[summary]}"),
+    )
+    with Progress(*columns, console=console) as bars:
+        ids = {stage: bars.add_task(stage, total=None, summary="waiting") for stage in STAGES}
+        while not ended.wait(BARS_EVERY_SECONDS):
+            draw(bars, ids)
+        draw(bars, ids)
+
+
+def draw(bars: Progress, ids: dict[str, TaskID]) -> None:
+    """Bring the bars up to date."""
+    for stage, counts in stages_now().items():
+        done = counts["state"] == "done"
+        total = counts["rows"] or 1 if done else counts["total"]
+        completed = total if done else counts["rows"]
+        bars.update(ids[stage], total=total, completed=completed, summary=summary(counts))
+
+
+def show_lines(console: Console, ended: threading.Event) -> None:
+    """All stages in one line, every few seconds."""
+    while not ended.wait(LINE_EVERY_SECONDS):
+        stages = stages_now()
+        if stages:
+            line = " | ".join(f"{stage}: {summary(counts)}" for stage, counts in stages.items())
+            print(line, file=sys.stderr, flush=True)
