@@ -20,9 +20,16 @@ plan_run = task(name="plan", persist_result=False)(make_plan)
 publish_run = task(name="publish", persist_result=False)(publish_planned)
 
 
-@flow(name="batch-inference", task_runner=ThreadPoolTaskRunner(max_workers=8))
+# The four stages, and room for plan and publish.
+SIDE_BY_SIDE: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=8)
+
+
+@flow(name="batch-inference", task_runner=SIDE_BY_SIDE)
 def batch_inference(
-    spec: BatchInferenceSpec, restart: bool = False, replace_output: bool = False
+    spec: BatchInferenceSpec,
+    restart: bool = False,
+    replace_output: bool = False,
+    limit: int | None = None,
 ) -> dict[str, Any]:
     """Run inference over a source and publish every row exactly once.
 
@@ -30,6 +37,7 @@ def batch_inference(
         spec: What to run: source, steps, model, sink, and what it may use.
         restart: Give up another spec's unfinished run on this output.
         replace_output: Predict every input again and replace what is published.
+        limit: Only the first so many rows; the sink must be an output of its own.
 
     Returns:
         The run report as JSON.
@@ -38,7 +46,7 @@ def batch_inference(
         BatchInferenceError: nothing was published; the class says whether running again helps.
     """
     started = time.time()
-    planned = plan_run(spec, RunOptions(restart, replace_output))
+    planned = plan_run(spec, RunOptions(restart, replace_output, limit))
     if planned.nothing_to_do:
         return report_run(planned, started).as_json()
     attempts = run_attempts(planned, started)

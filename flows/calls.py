@@ -33,11 +33,8 @@ def spec_for_run(
     if limit is not None and output is None:
         raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
     if output is not None:
-        given.append(
-            f"sink.path={json.dumps(str(Path(output).resolve() if '://' not in output else output))}"
-        )
-    if limit is not None:
-        given.append(f"source.limit={limit}")
+        path = output if "://" in output else str(Path(output).resolve())
+        given.append(f"sink.path={json.dumps(path)}")
     spec = load_spec(spec_file, given)
     if address is not None:
         spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
@@ -45,15 +42,19 @@ def spec_for_run(
     return spec
 
 
-def call_flow(
-    spec: BatchInferenceSpec, as_json: bool, *, restart: bool, replace_output: bool
-) -> dict[str, Any]:
-    """Run the flow with live progress; print the report."""
+def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> dict[str, Any]:
+    """Run the flow with live progress; print the report.
+
+    Args:
+        spec: what to run.
+        as_json: whether to end with the report as one line of JSON.
+        options: the flow's other parameters.
+    """
     from flows.batch_inference import batch_inference
     from flows.terminal import live_progress
 
     with live_progress(console):
-        report = batch_inference(spec, restart=restart, replace_output=replace_output)
+        report = batch_inference(spec, **options)
     print_report(report)
     if as_json:
         print(json.dumps(report))

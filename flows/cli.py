@@ -40,7 +40,7 @@ def run(
     from flows.calls import call_flow, spec_for_run
 
     spec = spec_for_run(spec_file, set_, limit, output, address)
-    call_flow(spec, as_json, restart=restart, replace_output=replace_output)
+    call_flow(spec, as_json, restart=restart, replace_output=replace_output, limit=limit)
 
 
 @app.command()

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
-from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun
+from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
-from tasks.lease import holder_of
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.plan_file import Plan, Shard, first_plan, load_plan, save_plan, supersede
+from tasks.protocol.plan_file import Plan, load_plan, save_plan
 from tasks.protocol.records import load_records
 from tasks.protocol.storage import FsspecStorage, Stat
 from tasks.ray_job.job import output_of
+from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import abandoned_runs, refuse_other_run
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class RunOptions:
     """Start anew where another run is unfinished; nothing published is lost."""
     replace_output: bool = False
     """Make this run a complete new version."""
+    limit: int | None = None
+    """Only the first so many rows; the output must be one of its own."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,15 @@ def ledger_of(spec: BatchInferenceSpec) -> DeltaLedger:
     return DeltaLedger(url, spec.sink.storage_options)
 
 
-def make_plan(spec: BatchInferenceSpec, options: RunOptions | None = None) -> PlannedRun:
+def make_plan(
+    spec: BatchInferenceSpec, options: RunOptions | None = None, *, save: bool = True
+) -> PlannedRun:
     """Plan a run, or pick up the unfinished one; nothing expensive is started.
+
+    Args:
+        spec: what to run.
+        options: how it was called.
+        save: whether to leave the plan in the run's folder; else nothing is written there.
 
     Raises:
         InvalidSpec: the spec does not fit its inputs, its output or this machine.
@@ -102,7 +110,7 @@ def make_plan(spec: BatchInferenceSpec, options: RunOptions | None = None) -> Pl
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     replaces = options.replace_output or spec.sink.mode == "replace"
-    config = config_digest(spec, fingerprints)
+    config = config_digest(spec, fingerprints, options.limit)
     if not replaces:
         refuse_other_config(seen, config)
     inputs_storage, inputs = list_inputs(spec.source)
@@ -112,8 +120,9 @@ def make_plan(spec: BatchInferenceSpec, options: RunOptions | None = None) -> Pl
     run_key = digest([config, source, seen.version, replaces, given_up])
     refuse_other_run(storage, output, seen, run_key, spec)
     run = output.run(run_id_of(run_key))
-    plan = resume_plan(storage, run, spec, seen.version, inputs_storage, left, fingerprints)
-    if left:
+    pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
+    plan = resume_plan(load_plan(storage, run), spec, pins, inputs_storage, left)
+    if left and save:
         save_plan(storage, run, plan)
         save_header(storage, run, run_key, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
@@ -139,7 +148,7 @@ def run_id_of(run_key: str) -> str:
     return run_key[:16]
 
 
-def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str]) -> str:
+def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None) -> str:
     """All that decides what a row's prediction is, but not which rows there are."""
     return digest(
         [
@@ -148,6 +157,7 @@ def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str]) -> str
             spec.sink.model_dump(mode="json", exclude={"path", "storage_options", "rows_per_file"}),
             spec.resources.dtype,
             fingerprints,
+            limit,
         ]
     )
 
@@ -173,116 +183,6 @@ def unpublished(inputs: list[Stat], seen: Snapshot) -> list[Stat]:
     table = seen.inputs.select(["path", "identity"])
     known = set(zip(table["path"].to_pylist(), table["identity"].to_pylist(), strict=True))
     return [stat for stat in inputs if (stat.path, stat.identity) not in known]
-
-
-def abandoned_runs(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool
-) -> list[str]:
-    """Runs given up on this version of the output; with `restart` the unfinished ones too."""
-    headers = run_headers(storage, output, seen)
-    if restart:
-        for header in headers:
-            refuse_live(storage, output, header)
-            storage.write(f"{output.run(header['run_id']).path}/abandoned", b"")
-            header["abandoned"] = True
-    return sorted(header["run_id"] for header in headers if header["abandoned"])
-
-
-def refuse_live(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> None:
-    """Raise OutputHeld where somebody is at work on a run."""
-    holder = holder_of(storage, output.run(header["run_id"]))
-    if holder:
-        raise OutputHeld(
-            f"{output.path} is held by run {header['run_id']}, at work in {holder}; wait for it, "
-            "or stop it first"
-        )
-
-
-def run_headers(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
-) -> list[dict[str, Any]]:
-    """Runs that build on the output as it is and are not published."""
-    headers = []
-    stats = storage.list(output.runs)
-    given_up = {stat.path for stat in stats if stat.path.endswith("/abandoned")}
-    for stat in stats:
-        if not stat.path.endswith("/run.json"):
-            continue
-        header = json.loads(storage.read(stat.path))
-        if header["ledger_version"] == seen.version and not seen.version_of(header["run_key"]):
-            run = output.run(header["run_id"])
-            headers.append({**header, "abandoned": f"{run.path}/abandoned" in given_up})
-    return headers
-
-
-def refuse_other_run(
-    storage: FsspecStorage,
-    output: OutputFolder,
-    seen: Snapshot,
-    run_key: str,
-    spec: BatchInferenceSpec,
-) -> None:
-    """Refuse to start beside another spec's unfinished run.
-
-    Raises:
-        OutputHeld: it is at work.
-        UnfinishedRun: it is not; says what differs, and the ways out.
-    """
-    for header in run_headers(storage, output, seen):
-        if header["run_key"] == run_key or header["abandoned"]:
-            continue
-        refuse_live(storage, output, header)
-        raise UnfinishedRun(
-            f"{output.path} has the unfinished run {header['run_id']} of another spec; "
-            f"{difference(header['spec'], spec)}. Go back to that spec to finish it, or use "
-            "--restart to give it up (nothing published is lost)"
-        )
-
-
-def difference(old: dict[str, Any], spec: BatchInferenceSpec) -> str:
-    """Which fields differ between two specs."""
-    new = spec.model_dump(mode="json", by_alias=True)
-    names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
-    if names:
-        return f"what differs: {', '.join(names)}"
-    return "what differs: the model's files, the code of steps or model, or resources.dtype"
-
-
-def resume_plan(
-    storage: FsspecStorage,
-    run: RunFolder,
-    spec: BatchInferenceSpec,
-    ledger_version: int,
-    inputs_storage: FsspecStorage,
-    left: list[Stat],
-    fingerprints: dict[str, str],
-) -> Plan:
-    """The run's plan: as it is, superseded where inputs have changed, or the first one."""
-    old = load_plan(storage, run)
-    shards = [shard for stat in left for shard in spec.source.split(inputs_storage, stat)]
-    known = [shard.rows for shard in shards]
-    pins = {
-        "fingerprints": fingerprints,
-        "ledger_version": ledger_version,
-        "known_rows": None if None in known else sum(rows or 0 for rows in known),
-        "reader": old.pins["reader"] if old else spec.source.pin(inputs_storage, left),
-    }
-    if old is None:
-        return first_plan(shards, pins)
-    if contents(old.shards) == [shard.content for shard in sorted(shards, key=content_key)]:
-        return old
-    return supersede(old, shards, pins)
-
-
-def contents(shards: pa.Table) -> list[tuple[str, str, int | None, int | None]]:
-    """Contents of a plan's shards, sorted."""
-    columns = [shards[name].to_pylist() for name in ("path", "identity", "start", "stop")]
-    return sorted(zip(*columns, strict=True), key=lambda each: (each[0], each[1], each[2] or 0))
-
-
-def content_key(shard: Shard) -> tuple[str, str, int]:
-    """Order of contents."""
-    return shard.path, shard.identity, shard.start or 0
 
 
 def save_header(

@@ -144,11 +144,23 @@ def load_todo(job: Job, start: int, stop: int) -> list[tuple[Shard, Ids]]:
     return todo
 
 
+def up_to(rows: int | None, reads: Iterator[Read]) -> Iterator[Read]:
+    """The first so many rows: a limited run plans only the beginning of a shard."""
+    if rows is None:
+        yield from reads
+        return
+    for read in reads:
+        yield read if isinstance(read, BadRow) else read.slice(0, rows)
+        rows -= 1 if isinstance(read, BadRow) else min(rows, len(read))
+        if rows == 0:
+            return
+
+
 def guarded(source: Source, storage: FsspecStorage, shard: Shard, job: Job) -> Iterator[Read]:
     """A shard's rows; its input must be the one planned when it has been read."""
     row = 0
     try:
-        for read in source.read(storage, shard, job.pins["reader"]):
+        for read in up_to(shard.rows, source.read(storage, shard, job.pins["reader"])):
             yield read
             row += 1 if isinstance(read, BadRow) else len(read)
     except FileNotFoundError as error:

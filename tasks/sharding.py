@@ -1,0 +1,69 @@
+"""Inputs as shards: the run's plan as it is, superseded where inputs changed, or the first."""
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.kinds.sources.source import BadRow, Source
+from tasks.protocol.plan_file import Plan, Shard, first_plan, supersede
+from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.spec import BatchInferenceSpec
+
+
+def resume_plan(
+    old: Plan | None,
+    spec: BatchInferenceSpec,
+    pins: dict[str, Any],
+    storage: FsspecStorage,
+    left: list[Stat],
+) -> Plan:
+    """The run's plan: as it is, superseded where inputs have changed, or the first one."""
+    reader = old.pins["reader"] if old else spec.source.pin(storage, left)
+    shards = [shard for stat in left for shard in spec.source.split(storage, stat)]
+    if pins["limit"] is not None:
+        shards = first_rows(spec.source, storage, shards, reader, pins["limit"])
+    known = [shard.rows for shard in shards]
+    total = None if None in known else sum(rows or 0 for rows in known)
+    pins = {**pins, "reader": reader, "known_rows": total}
+    if old is None:
+        return first_plan(shards, pins)
+    if contents(old.shards) == [shard.content for shard in sorted(shards, key=content_key)]:
+        return old
+    return supersede(old, shards, pins)
+
+
+def first_rows(
+    source: Source,
+    storage: FsspecStorage,
+    shards: list[Shard],
+    reader: dict[str, Any],
+    limit: int,
+) -> list[Shard]:
+    """The shards that hold the first `limit` rows; where a length is unknown, by reading it."""
+    taken = []
+    for shard in shards:
+        if limit <= 0:
+            break
+        rows = shard.rows
+        if rows is None:
+            rows = 0
+            for read in source.read(storage, shard, reader):
+                rows += 1 if isinstance(read, BadRow) else len(read)
+                if rows >= limit:
+                    break
+        rows = min(rows, limit)
+        limit -= rows
+        taken.append(replace(shard, rows=rows))
+    return taken
+
+
+def contents(shards: pa.Table) -> list[tuple[str, str, int | None, int | None]]:
+    """Contents of a plan's shards, sorted."""
+    columns = [shards[name].to_pylist() for name in ("path", "identity", "start", "stop")]
+    return sorted(zip(*columns, strict=True), key=lambda each: (each[0], each[1], each[2] or 0))
+
+
+def content_key(shard: Shard) -> tuple[str, str, int]:
+    """Order of contents."""
+    return shard.path, shard.identity, shard.start or 0

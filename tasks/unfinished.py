@@ -1,0 +1,84 @@
+"""Runs that build on the output as it is and are not published: whose they are, who is at work."""
+
+import json
+from typing import Any
+
+from tasks.errors import OutputHeld, UnfinishedRun
+from tasks.lease import holder_of
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.storage import FsspecStorage
+from tasks.spec import BatchInferenceSpec
+
+
+def abandoned_runs(
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool
+) -> list[str]:
+    """Runs given up on this version of the output; with `restart` the unfinished ones too."""
+    headers = run_headers(storage, output, seen)
+    if restart:
+        for header in headers:
+            refuse_live(storage, output, header)
+            storage.write(f"{output.run(header['run_id']).path}/abandoned", b"")
+            header["abandoned"] = True
+    return sorted(header["run_id"] for header in headers if header["abandoned"])
+
+
+def refuse_live(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> None:
+    """Raise OutputHeld where somebody is at work on a run."""
+    holder = holder_of(storage, output.run(header["run_id"]))
+    if holder:
+        raise OutputHeld(
+            f"{output.path} is held by run {header['run_id']}, at work in {holder}; wait for it, "
+            "or stop it first"
+        )
+
+
+def run_headers(
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
+) -> list[dict[str, Any]]:
+    """Runs that build on the output as it is and are not published."""
+    headers = []
+    stats = storage.list(output.runs)
+    given_up = {stat.path for stat in stats if stat.path.endswith("/abandoned")}
+    for stat in stats:
+        if not stat.path.endswith("/run.json"):
+            continue
+        header = json.loads(storage.read(stat.path))
+        if header["ledger_version"] == seen.version and not seen.version_of(header["run_key"]):
+            run = output.run(header["run_id"])
+            headers.append({**header, "abandoned": f"{run.path}/abandoned" in given_up})
+    return headers
+
+
+def refuse_other_run(
+    storage: FsspecStorage,
+    output: OutputFolder,
+    seen: Snapshot,
+    run_key: str,
+    spec: BatchInferenceSpec,
+) -> None:
+    """Refuse to start beside another spec's unfinished run.
+
+    Raises:
+        OutputHeld: it is at work.
+        UnfinishedRun: it is not; says what differs, and the ways out.
+    """
+    for header in run_headers(storage, output, seen):
+        if header["run_key"] == run_key or header["abandoned"]:
+            continue
+        refuse_live(storage, output, header)
+        raise UnfinishedRun(
+            f"{output.path} has the unfinished run {header['run_id']} of another spec; "
+            f"{difference(header['spec'], spec)}. Go back to that spec to finish it, or use "
+            "--restart to give it up (nothing published is lost)"
+        )
+
+
+def difference(old: dict[str, Any], spec: BatchInferenceSpec) -> str:
+    """Which fields differ between two specs."""
+    new = spec.model_dump(mode="json", by_alias=True)
+    names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
+    if names:
+        return f"what differs: {', '.join(names)}"
+    return "what differs: the model's files, the code of steps or model, or resources.dtype"
