@@ -21,7 +21,7 @@ publish_run = task(name="publish", persist_result=False)(publish_planned)
 
 
 # The four stages, and room for plan and publish.
-SIDE_BY_SIDE: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=8)
+SIDE_BY_SIDE: Any = ThreadPoolTaskRunner(max_workers=8)
 
 
 @flow(name="batch-inference", task_runner=SIDE_BY_SIDE)

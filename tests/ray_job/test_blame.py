@@ -1,0 +1,111 @@
+"""Rules 9 and 10: user code keeps rows, and only guilty rows are set aside."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import UserCodeBroke
+from tasks.protocol.batch import ROW
+from tasks.ray_job import blame
+from tasks.ray_job.blame import call_with_blame, is_data_error, keeping_rows
+
+
+def rows_of(ids: list[int]) -> pa.Table:
+    return pa.table({ROW: pa.array(ids, pa.int64()), "x": [float(each) for each in ids]})
+
+
+def double(rows: pa.Table) -> pa.Table:
+    return pa.table({"y": [2 * value for value in rows["x"].to_pylist()]})
+
+
+def failing_on(bad: set[int], calls: list[int]) -> blame.Function:
+    def function(rows: pa.Table) -> pa.Table:
+        calls.append(len(rows))
+        if bad & set(rows[ROW].to_pylist()):
+            raise ValueError("bad row")
+        return double(rows)
+
+    return function
+
+
+@given(count=st.integers(1, 60), bad=st.sets(st.integers(0, 59)))
+def test_exactly_the_guilty_rows_are_set_aside(count: int, bad: set[int]) -> None:
+    outcome = call_with_blame(failing_on(bad, []), rows_of(list(range(count))))
+    guilty = {each for each in bad if each < count}
+    assert set(outcome.failed) == guilty
+    kept = outcome.rows[ROW].to_pylist() if outcome.rows is not None else []
+    assert kept == [each for each in range(count) if each not in guilty]
+
+
+def test_a_guilty_row_costs_few_calls() -> None:
+    calls: list[int] = []
+    call_with_blame(failing_on({17}, calls), rows_of(list(range(64))))
+    assert len(calls) <= 2 * 6 + 2
+
+
+def test_a_row_that_fails_alone_once_gets_another_chance() -> None:
+    calls: list[int] = []
+
+    def flaky(rows: pa.Table) -> pa.Table:
+        calls.append(len(rows))
+        if len(rows) == 1 and calls.count(1) == 1:
+            raise ValueError("a hiccup")
+        return double(rows)
+
+    assert call_with_blame(flaky, rows_of([5])).failed == {}
+
+
+def test_children_share_their_parents_fate() -> None:
+    rows = rows_of([1, 1, 1, 2, 2])
+
+    def fails_on_one_child(rows: pa.Table) -> pa.Table:
+        if len(rows) > 2:
+            raise ValueError("too many")
+        return double(rows)
+
+    outcome = call_with_blame(fails_on_one_child, rows)
+    assert set(outcome.failed) == {1}
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        ConnectionResetError("reset"),
+        TimeoutError("slow"),
+        MemoryError(),
+        ImportError("no module"),
+        UserCodeBroke("broke"),
+        type("AcceleratorError", (RuntimeError,), {})("CUDA error"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_not_the_datas_fault_is_raised(error: Exception) -> None:
+    def function(rows: pa.Table) -> pa.Table:
+        raise error
+
+    assert not is_data_error(error)
+    with pytest.raises(type(error)):
+        call_with_blame(function, rows_of([1, 2]))
+
+
+def test_a_decoders_oserror_is_the_datas_fault() -> None:
+    assert is_data_error(OSError("image file is truncated"))
+
+
+def test_fewer_rows_without_ids_are_refused() -> None:
+    with pytest.raises(UserCodeBroke, match="3 rows were given and 1 returned"):
+        keeping_rows(lambda rows: pa.table({"y": [1]}), rows_of([1, 2, 3]))
+
+
+def test_ids_that_were_not_given_are_refused() -> None:
+    with pytest.raises(UserCodeBroke, match=r"\[9\]"):
+        keeping_rows(lambda rows: rows_of([1, 9]), rows_of([1, 2]))
+
+
+def test_children_come_out_side_by_side() -> None:
+    returned = keeping_rows(lambda rows: rows_of([2, 1, 2, 1]), rows_of([1, 2]))
+    assert returned[ROW].to_pylist() == [2, 2, 1, 1]

@@ -1,0 +1,85 @@
+"""Ids, outcomes and timings around user code; rows are conserved."""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
+from tasks.ray_job import stage_adapter
+from tasks.ray_job.stage_adapter import StageAdapter
+
+
+def batch_of(ids: list[int]) -> RowBatch:
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": ids})
+    return RowBatch(rows=rows, ends=(ShardEnd(0, len(ids)),), sources={0: "/in/a.csv"})
+
+
+def drop_bad(rows: pa.Table) -> pa.Table:
+    """Filters multiples of 3, fails on multiples of 5, triples multiples of 7."""
+    ids = rows[ROW].to_pylist()
+    if any(each % 5 == 0 for each in ids):
+        raise ValueError("a multiple of five")
+    kept = [each for each in ids if each % 3]
+    out = [each for each in kept for _ in range(3 if each % 7 == 0 else 1)]
+    return pa.table({ROW: pa.array(out, pa.int64()), "x": out})
+
+
+def check_conservation(ids: list[int], size: int | None, limit: float) -> None:
+    adapter = StageAdapter("preprocess", (drop_bad,), rows_per_call=size)
+    outs = list(adapter(batch_of(ids)))
+    ok = [each for out in outs for each in out.ids.tolist()]
+    rejected = {each.id for out in outs for each in out.rejected}
+    filtered = {each for out in outs for each in out.filtered.ids().tolist()}
+    assert rejected == {each for each in ids if each % 5 == 0}
+    assert filtered == {each for each in ids if each % 3 == 0 and each % 5}
+    assert set(ok) == set(ids) - rejected - filtered
+    assert [end for out in outs for end in out.ends] == [ShardEnd(0, len(ids))]
+    for each in set(ok):
+        holders = [out for out in outs if each in out.ids.tolist()]
+        assert len(holders) == 1, "children of one row are in one batch"
+        assert holders[0].ids.tolist().count(each) == (3 if each % 7 == 0 else 1)
+
+
+@given(count=st.integers(0, 80), size=st.one_of(st.none(), st.integers(1, 90)))
+def test_every_row_has_one_outcome(count: int, size: int | None) -> None:
+    check_conservation(list(range(count)), size, 30.0)
+
+
+def test_a_slow_stage_comes_out_in_parts(monkeypatch) -> None:
+    monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
+    adapter = StageAdapter("infer", (lambda rows: rows,), rows_per_call=10)
+    outs = list(adapter(batch_of(list(range(50)))))
+    assert len(outs) == 5
+    check_conservation(list(range(50)), 10, 0.0)
+
+
+def test_outcomes_of_earlier_stages_are_kept_once(monkeypatch) -> None:
+    monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
+    before = Rejection(99, "/in/a.csv", 99, "read", "ValueError", "ragged", "")
+    given_batch = batch_of(list(range(4)))
+    batch = RowBatch(given_batch.rows, rejected=(before,), ends=given_batch.ends)
+    outs = list(StageAdapter("infer", (lambda rows: rows,), rows_per_call=2)(batch))
+    assert [each for out in outs for each in out.rejected] == [before]
+    assert [end for out in outs for end in out.ends] == [ShardEnd(0, 4)]
+
+
+def test_a_batch_without_rows_passes_through() -> None:
+    batch = batch_of([])
+    (out,) = StageAdapter("infer", (drop_bad,))(batch)
+    assert out.ends == batch.ends
+
+
+def test_a_rejection_says_where_and_what() -> None:
+    (out,) = StageAdapter("preprocess", (drop_bad,))(batch_of([4, 5]))
+    (rejection,) = out.rejected
+    assert (rejection.source, rejection.row, rejection.stage) == ("/in/a.csv", 5, "preprocess")
+    assert rejection.error_message == "a multiple of five"
+    assert rejection.input_json == '{"x": 5}'
+
+
+def test_batches_cross_processes_whole() -> None:
+    (out,) = StageAdapter("preprocess", (drop_bad,))(batch_of(list(range(20))))
+    back = RowBatch.from_bytes(out.to_bytes())
+    assert back.rows.equals(out.rows)
+    assert (back.rejected, back.ends, back.sources) == (out.rejected, out.ends, out.sources)
+    assert back.filtered.ids().tolist() == out.filtered.ids().tolist()
