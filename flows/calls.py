@@ -42,23 +42,27 @@ def spec_for_run(
     return spec
 
 
-def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> dict[str, Any]:
-    """Run the flow with live progress; print the report.
+def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
+    """Run the flow and print its report.
 
     Args:
         spec: what to run.
         as_json: whether to end with the report as one line of JSON.
         options: the flow's other parameters.
     """
+    report = run_flow(spec, **options)
+    print_report(report)
+    if as_json:
+        print(json.dumps(report))
+
+
+def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
+    """Run the flow with live progress; return its report."""
     from flows.batch_inference import batch_inference
     from flows.terminal import live_progress
 
     with live_progress(console):
-        report = batch_inference(spec, **options)
-    print_report(report)
-    if as_json:
-        print(json.dumps(report))
-    return report
+        return batch_inference(spec, **options)
 
 
 def print_report(report: dict[str, Any]) -> None:

@@ -1,0 +1,75 @@
+"""The demo: real digits, some files broken, a model trained on the spot, the whole flow."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from flows.calls import print_report, run_flow
+from flows.demo_data import DemoData, prepare_digits
+from tasks.plan import ledger_of
+from tasks.protocol.ledger import Snapshot
+from tasks.ray_job.job import output_of
+from tasks.spec import BatchInferenceSpec, load_spec
+
+console = Console(stderr=True)
+
+
+def run_demo(folder: Path, as_json: bool) -> None:
+    """Prepare the data, run the flow, say what came of it and what to try next."""
+    console.print(
+        "[bold]preparing[/] handwritten digits and training a small model on some of them"
+    )
+    data = prepare_digits(folder.resolve())
+    files = f"{data.num_held_out} images it has never seen and {data.num_broken} broken files"
+    console.print(f"[bold]running[/] the flow over {files}")
+    spec = load_spec(data.spec)
+    report = run_flow(spec)
+    figures = {**report, "accuracy": accuracy(spec), "set_aside": set_aside(spec)}
+    tell(data, figures)
+    if as_json:
+        print(json.dumps(figures))
+
+
+def tell(data: DemoData, figures: dict[str, Any]) -> None:
+    """The demo's last page."""
+    print_report(figures)
+    for row in figures["set_aside"]:
+        console.print(f"  set aside: {row['source']}: {row['error_message']}", highlight=False)
+    console.print(
+        f"[bold]accuracy[/] on images the model has never seen: {figures['accuracy']:.1%}"
+    )
+    console.print(
+        "[bold]next[/] run it again, and see that nothing is done twice:\n"
+        f"  batch-inference run {data.spec}\n"
+        "or add images of your own to the folder, and see that only they are done:\n"
+        f"  {data.held_out}"
+    )
+
+
+def accuracy(spec: BatchInferenceSpec) -> float:
+    """Share of published rows whose prediction is their label."""
+    right = total = 0
+    storage, output = output_of(spec)
+    for file in published(spec).files.values():
+        rows = spec.sink.decode(storage.read(file.target(output)))
+        pairs = zip(rows["label"].to_pylist(), rows["predicted_label"].to_pylist(), strict=True)
+        right += sum(label == predicted for label, predicted in pairs)
+        total += len(rows)
+    return right / total
+
+
+def set_aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
+    """The rows in quarantine, with their reasons."""
+    from tasks.ray_job.writing import QUARANTINE
+
+    storage, output = output_of(spec)
+    files = published(spec).quarantine.values()
+    tables = [QUARANTINE.decode(storage.read(file.target(output))) for file in files]
+    return [row for table in tables for row in table.to_pylist()]
+
+
+def published(spec: BatchInferenceSpec) -> Snapshot:
+    """What the ledger says is published."""
+    return ledger_of(spec).look()
