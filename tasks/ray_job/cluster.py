@@ -59,6 +59,8 @@ def connected(job: Job) -> Iterator[None]:
     if cluster.address:
         options["address"] = cluster.address
     else:
+        # Without it Ray would join whatever cluster was last started on this machine.
+        options["address"] = "local"
         options["include_dashboard"] = False
         if cluster.object_store_gb:
             options["object_store_memory"] = int(cluster.object_store_gb * (1 << 30))
