@@ -23,8 +23,9 @@ def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
     new = [file for file in live if file.version > applied]
     together(lambda file: move_in(storage, output, file), new)
     together(storage.delete, sorted(no_longer_published(output, seen, applied)))
-    storage.write(output.applied, str(seen.version).encode())
     storage.write(output.success, b"")
+    # Last, since what is noted here is never looked at again.
+    storage.write(output.applied, str(seen.version).encode())
 
 
 def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> Snapshot:

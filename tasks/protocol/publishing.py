@@ -44,15 +44,20 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     if find_gap(what.plan, what.accepted, retry_rejected=False):
         raise AssertionError("the records do not cover the plan exactly: nothing is published")
     for _ in range(COMMIT_ATTEMPTS):
-        seen = ledger.look()
+        # Each entry is applied before the next is made: else who is late with an old one would
+        # move in files that a newer one has removed.
+        seen = bring_up_to_date(storage, ledger, output)
         version = seen.version_of(what.run_key)
-        if version is None:
-            try:
-                version = ledger.commit(entry_for(storage, output, seen, what), seen)
-            except StaleLedger:
-                continue  # looking again tells a lost reply from a lost race
-        bring_up_to_date(storage, ledger, output)
-        return version
+        if version is not None:
+            return version
+        try:
+            ledger.commit(entry_for(storage, output, seen, what), seen)
+        except StaleLedger:
+            continue  # looking again tells a lost reply from a lost race
+        except FileNotFoundError:
+            # Somebody's newer entry may have moved or removed the file we were reading.
+            if ledger.look().version == seen.version:
+                raise
     raise StaleLedger(f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tasks.errors import InputChanged, OutputHeld, StaleLedger
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
-from tasks.protocol.ids import IdRuns, row_of
+from tasks.protocol.ids import IdRuns, row_id, row_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import (
@@ -66,13 +66,16 @@ class Orchestrator:
             if number and not find_gap(plan, accepted, retry_rejected=False):
                 break
             gap = find_gap(plan, accepted, retry_rejected=True)
+            check_gap(plan, gap, accepted, self.inputs)
             if gap:
                 self.attempt(run, plan, gap)
                 accepted = self.take(run, plan)
         else:
             raise Violation(f"a gap is left after {ROUNDS} attempts")
         what = Publication(key, run, plan, accepted, ".json", drop_rows, drop_rows, self.replaces)
-        publish(self.world.storage, self.world.ledger, OUTPUT, what)
+        version = publish(self.world.storage, self.world.ledger, OUTPUT, what)
+        if self.world.ledger.snapshot.version_of(key) != version:
+            raise Violation(f"run {key} believes that it is published as version {version}")
 
     def settle_plan(self, run: RunFolder, seen: Snapshot) -> Plan | None:
         """The plan in force for what lies there now; None where nothing is to be done."""
@@ -139,8 +142,8 @@ class Orchestrator:
                 made.append(blocks)
             if dice.random() < 0.1:
                 made.append(dice.choice(self.tasks(todo)))
-            if dice.random() < 0.05:
-                made.append(blocks + dice.choice(self.tasks(todo)))
+            if dice.random() < 0.1:
+                made[-1] = made[-1] + dice.choice(self.tasks(todo))
             if dice.random() < 0.05 and self.world.fault():
                 made.pop(dice.randrange(len(made)))
         return made
@@ -167,6 +170,20 @@ class Orchestrator:
         if block.ends:
             pieces.append(Block(block.shard, (), True))
         return pieces
+
+
+def check_gap(plan: Plan, gap: Gap, accepted: Accepted, inputs: Inputs) -> None:
+    """An attempt opens no done shard, redoes no settled row and retries every rejection."""
+    todo: set[int] = set()
+    for shard, covered in gap_of(plan, gap):
+        block = blocks_left(shard, covered, inputs)
+        if not block.rows and (not block.ends or shard.number in accepted.ends):
+            raise Violation(f"{shard} is done and opened again")
+        todo |= {row_id(shard.number, row) for row in block.rows}
+    if again := todo & set(accepted.settled.tolist()):
+        raise Violation(f"settled rows are done again: {sorted(again)}")
+    if left := set(accepted.rejected.tolist()) - todo:
+        raise Violation(f"rejected rows are not tried again: {sorted(left)}")
 
 
 def contents(shards: list[Shard]) -> list[tuple[str, str, int]]:

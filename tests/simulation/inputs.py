@@ -47,8 +47,8 @@ class Inputs:
         self.known: dict[tuple[str, str], Content] = {}
         self.added = 0
 
-    def add(self) -> None:
-        self.versions[f"in/{self.added}"] = 1
+    def add(self, *, in_front: bool = False) -> None:
+        self.versions[f"in/{9 - self.added if in_front else 10 + self.added}"] = 1
         self.added += 1
 
     def rewrite(self, path: str) -> None:

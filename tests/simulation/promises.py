@@ -19,6 +19,7 @@ def check_published(storage: SimStorage, seen: Snapshot, inputs: Inputs) -> None
     keys = Counter(entry["run_key"] for entry in seen.entries.values())
     if keys and max(keys.values()) > 1:
         raise Violation(f"one run published twice: {keys}")
+    check_inputs_once(seen)
     expected = expected_rows(seen, inputs)
     published = children_of(read_all(storage, seen.files))
     aside = Counter(tuple(value[:4]) for value in read_all(storage, seen.quarantine))
@@ -31,6 +32,16 @@ def check_published(storage: SimStorage, seen: Snapshot, inputs: Inputs) -> None
             raise Violation(f"{row} is {outcome!r}, but (published, set aside) = {ways}")
         if outcome not in (FILTERED, REJECTED):
             check_children(row, published.get(row, []))
+
+
+def check_inputs_once(seen: Snapshot) -> None:
+    """No version of an input is predicted twice, but for a new version of the output."""
+    lines = seen.of("input").select(["path", "identity", "version"]).to_pylist()
+    anew = {version for version, entry in seen.entries.items() if entry["replaces"]}
+    known = {(line["path"], line["identity"], line["version"]) for line in lines}
+    twice = Counter(key[:2] for key in known if key[2] not in anew)
+    if twice and max(twice.values()) > 1:
+        raise Violation(f"an input is published twice: {twice}")
 
 
 def allowed(outcome: str) -> list[tuple[bool, int]]:

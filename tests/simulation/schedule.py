@@ -26,7 +26,7 @@ class Schedule:
         self.world = World(seed)
         self.inputs = Inputs(seed)
         self.rewriters: list[Actor] = []
-        for _ in range(self.world.random.randint(1, 4)):
+        for _ in range(self.world.random.randint(1, 3)):
             self.inputs.add()
 
     def play(self) -> None:
@@ -47,7 +47,7 @@ class Schedule:
     def phase(self, *, replaces: bool) -> None:
         """Orchestrators race while inputs change; the last of them comes to its end."""
         world = self.world
-        if world.chance() < 0.5:
+        for _ in range(world.random.choice([0, 0, 1, 3])):
             self.rewriters.append(world.start(self.rewriter, crash_rate=0))
         actors = [self.orchestrate(replaces=replaces) for _ in range(world.random.randint(1, 3))]
         world.run_until(lambda: all(actor.outcome for actor in actors))
@@ -59,9 +59,9 @@ class Schedule:
     def orchestrate(self, *, replaces: bool = False) -> Actor:
         """Start one; when it dies, some of its writers die with it and the others live on."""
         world = self.world
-        spec = "b" if world.chance() < 0.15 else "a"
+        spec = "b" if world.chance() < 0.2 else "a"
         orchestrator = Orchestrator(world, self.inputs, spec, replaces)
-        actor = world.start(orchestrator.work, crash_rate=world.random.choice([0.0, 0.01, 0.03]))
+        actor = world.start(orchestrator.work, crash_rate=world.random.choice([0.001, 0.01, 0.03]))
 
         def dies() -> None:
             for writer in orchestrator.writers:
@@ -73,9 +73,13 @@ class Schedule:
         return actor
 
     def rewriter(self) -> None:
-        for _ in range(self.world.random.randint(1, 60)):
+        dice = self.world.random
+        for _ in range(dice.randint(1, dice.choice([8, 60]))):
             self.world.pause()
-        self.inputs.rewrite(self.world.random.choice(sorted(self.inputs.versions)))
+        if dice.random() < 0.3:
+            self.inputs.add(in_front=True)
+        else:
+            self.inputs.rewrite(dice.choice(sorted(self.inputs.versions)))
 
     def change_inputs(self) -> None:
         """Between two runs inputs are rewritten, added and deleted."""

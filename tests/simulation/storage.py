@@ -10,14 +10,17 @@ from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
 from tasks.protocol.storage import Stat
 
 
+Lost = Callable[[], Exception]
+
+
 class Faults(Protocol):
     """What happens around a call: another actor's turn, a crash, a lost reply."""
 
-    def before(self, call: str, path: str) -> None:
-        """The call has not happened yet."""
+    def before(self, call: str, path: str, lost: Lost) -> None:
+        """The call has not happened yet; `lost` makes the error where its request gets lost."""
 
-    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
-        """The call has happened; `lost` makes the error of a reply that got lost."""
+    def after(self, call: str, path: str, lost: Lost) -> None:
+        """The call has happened; its reply may get lost."""
 
     def hides(self, written_at: int) -> bool:
         """Whether a listing leaves out an object."""
@@ -29,9 +32,9 @@ class Faults(Protocol):
 class Calm:
     """Nothing goes wrong."""
 
-    def before(self, call: str, path: str) -> None: ...
+    def before(self, call: str, path: str, lost: Lost) -> None: ...
 
-    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None: ...
+    def after(self, call: str, path: str, lost: Lost) -> None: ...
 
     def hides(self, written_at: int) -> bool:
         return False
@@ -41,11 +44,11 @@ class Calm:
 
 
 def lost_reply() -> Exception:
-    return ConnectionError("the reply got lost")
+    return ConnectionError("request or reply got lost")
 
 
 def lost_commit() -> Exception:
-    return StaleLedger("the reply got lost")
+    return StaleLedger("request or reply got lost")
 
 
 class SimStorage:
@@ -57,7 +60,7 @@ class SimStorage:
         self.written_at: dict[str, int] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        self.faults.before("write", path)
+        self.faults.before("write", path, lost_reply)
         self.put(path, data)
         self.faults.after("write", path, lost_reply)
 
@@ -66,19 +69,19 @@ class SimStorage:
         self.written_at[path] = self.faults.now()
 
     def read(self, path: str) -> bytes:
-        self.faults.before("read", path)
+        self.faults.before("read", path, lost_reply)
         if path not in self.objects:
             raise FileNotFoundError(path)
         return self.objects[path]
 
     def list(self, folder: str) -> list[Stat]:
-        self.faults.before("list", folder)
+        self.faults.before("list", folder, lost_reply)
         found = [path for path in self.objects if path.startswith(f"{folder}/")]
         seen = [path for path in found if not self.faults.hides(self.written_at[path])]
         return [self.stat_of(path) for path in sorted(seen)]
 
     def stat(self, path: str) -> Stat | None:
-        self.faults.before("stat", path)
+        self.faults.before("stat", path, lost_reply)
         return self.stat_of(path) if path in self.objects else None
 
     def stat_of(self, path: str) -> Stat:
@@ -86,7 +89,7 @@ class SimStorage:
         return Stat(path, len(data), str(hash(data)))
 
     def move(self, source: str, target: str) -> None:
-        self.faults.before("copy", source)
+        self.faults.before("copy", source, lost_reply)
         if source not in self.objects:
             return
         self.put(target, self.objects[source])
@@ -94,7 +97,7 @@ class SimStorage:
         self.delete(source)
 
     def delete(self, path: str) -> None:
-        self.faults.before("delete", path)
+        self.faults.before("delete", path, lost_reply)
         self.objects.pop(path, None)
         self.faults.after("delete", path, lost_reply)
 
@@ -107,11 +110,11 @@ class SimLedger:
         self.snapshot = Snapshot(0, LINE_SCHEMA.empty_table())
 
     def look(self) -> Snapshot:
-        self.faults.before("look", "ledger")
+        self.faults.before("look", "ledger", lost_reply)
         return self.snapshot
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
-        self.faults.before("commit", "ledger")
+        self.faults.before("commit", "ledger", lost_commit)
         version = self.snapshot.version + 1
         if not self.is_fresh(seen):
             raise StaleLedger(f"version {version - 1} is there, {seen.version} was seen")

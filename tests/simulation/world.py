@@ -9,9 +9,11 @@ from unittest.mock import patch
 from greenlet import getcurrent, greenlet
 
 from tasks.protocol import applying, records, rewriting
-from tests.simulation.storage import SimLedger, SimStorage
+from tests.simulation.storage import Lost, SimLedger, SimStorage
 
 NEVER = 10**9
+HOT_CRASH_RATE = 0.1
+"""Of the one kind of call that a schedule picks on."""
 
 
 class Killed(BaseException):
@@ -29,6 +31,7 @@ class Actor:
         self.world = world
         self.work = work
         self.crash_rate = crash_rate
+        self.may_die = crash_rate > 0
         self.outcome: str | None = None
         self.wakes: Callable[[], None] = lambda: None
         self.glet = greenlet(self.live, parent=world.hub)
@@ -55,23 +58,27 @@ class World:
         self.steps = 0
         self.faults_left = self.random.choice([0, 3, 10, 40])
         self.lost_rate = self.random.choice([0.0, 0.01, 0.05])
-        self.hide_rate = self.random.choice([0.0, 0.0, 0.1])
+        self.hide_rate = self.random.choice([0.0, 0.0, 0.1, 0.5])
+        self.hot = self.random.choice(["", "", "copy", "delete", "commit", "look", "write", "list"])
 
     # What storage and ledger ask for.
 
-    def before(self, call: str, path: str) -> None:
-        self.pause()
+    def before(self, call: str, path: str, lost: Lost) -> None:
+        self.pause(HOT_CRASH_RATE if call == self.hot else 0)
+        self.lose(lost)
 
-    def after(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
-        if self.current is None:
-            return
-        if self.chance() < self.lost_rate and self.fault():
+    def after(self, call: str, path: str, lost: Lost) -> None:
+        self.lose(lost)
+        if call == self.hot or self.chance() < 0.3:
+            self.pause(HOT_CRASH_RATE if call == self.hot else 0)
+
+    def lose(self, lost: Lost) -> None:
+        """The request got lost, or the reply: the caller cannot tell."""
+        if self.current and self.chance() < self.lost_rate and self.fault():
             raise lost()
-        if self.chance() < 0.3:
-            self.pause()
 
     def hides(self, written_at: int) -> bool:
-        fresh = self.current is not None and self.steps - written_at < 30
+        fresh = self.current is not None and self.steps - written_at < 60
         return fresh and self.chance() < self.hide_rate
 
     def now(self) -> int:
@@ -79,13 +86,13 @@ class World:
 
     # Actors.
 
-    def pause(self) -> None:
+    def pause(self, crash_rate: float = 0) -> None:
         """Somebody else's turn, perhaps; the actor may die here."""
         actor = self.current
         if actor is None:
             return
         self.hub.switch()
-        if self.chance() < actor.crash_rate and self.fault():
+        if actor.may_die and self.chance() < max(actor.crash_rate, crash_rate) and self.fault():
             raise Killed
 
     def fault(self) -> bool:
