@@ -7,7 +7,7 @@ from prefect import flow, task
 from prefect.futures import wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from tasks.errors import BatchInferenceError
+from tasks.errors import BatchInferenceError, InputChanged
 from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES
@@ -49,13 +49,16 @@ def batch_inference(
     planned = plan_run(spec, RunOptions(restart, replace_output, limit))
     if planned.nothing_to_do:
         return report_run(planned, started).as_json()
-    attempts = run_attempts(planned, started)
+    planned, attempts = run_attempts(planned)
     version = publish_run(planned)
     return report_run(planned, started, version, attempts).as_json()
 
 
-def run_attempts(planned: PlannedRun, started: float) -> int:
-    """Attempt after attempt until the records cover the plan; return how many it took.
+def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:
+    """Attempt after attempt until the records cover the plan.
+
+    Returns:
+        The run, planned anew where an input changed meanwhile, and how many attempts it took.
 
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
@@ -70,7 +73,9 @@ def run_attempts(planned: PlannedRun, started: float) -> int:
             if not error.can_retry or tried >= planned.spec.retries.max_attempts:
                 raise
             time.sleep(backoff_seconds(tried))
-    return tried
+            if isinstance(error, InputChanged):
+                planned = plan_run(planned.spec, planned.options)
+    return planned, tried
 
 
 def run_stages(attempt: Attempt) -> None:

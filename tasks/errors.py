@@ -18,7 +18,7 @@ BatchInferenceError
 └── NoProgress             the job stalled
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class BatchInferenceError(Exception):
@@ -26,6 +26,27 @@ class BatchInferenceError(Exception):
 
     can_retry: ClassVar[bool] = False
     exit_code: ClassVar[int] = 1
+    stage: str | None = None
+    source: str | None = None
+    row: int | None = None
+
+    def locate(self, stage: str, source: str | None = None, row: int | None = None) -> Self:
+        """Say where it happened, unless that is known better already."""
+        if self.stage is None:
+            self.stage, self.source, self.row = stage, source, row
+        return self
+
+    @property
+    def message(self) -> str:
+        """What went wrong, without where."""
+        return str(self.args[0]) if self.args else type(self).__name__
+
+    def __str__(self) -> str:
+        if self.stage is None:
+            return self.message
+        where = f" at {self.source}" if self.source else ""
+        row = f", row {self.row}" if self.row is not None else ""
+        return f"stage {self.stage} failed{where}{row}: {self.message}"
 
 
 class Final(BatchInferenceError):
@@ -83,17 +104,6 @@ class OutputHeld(Final):
 
 class StageFailed(Retryable):
     """A stage raised an error that is not the fault of a row's data."""
-
-    def __init__(
-        self, stage: str, message: str, source: str | None = None, row: int | None = None
-    ) -> None:
-        super().__init__(stage, message, source, row)
-        self.stage, self.message, self.source, self.row = stage, message, source, row
-
-    def __str__(self) -> str:
-        where = f" at {self.source}" if self.source else ""
-        row = f", row {self.row}" if self.row is not None else ""
-        return f"stage {self.stage} failed{where}{row}: {self.message}"
 
 
 class InputChanged(Retryable):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,8 @@ class PlannedRun:
     config: str
     plan: Plan
     inputs_skipped: int
+    options: RunOptions
+    """How to plan it again, should an input change."""
     replaces: bool
     rows_before: int
     """Rows that earlier attempts had settled when this run was planned."""
@@ -133,6 +135,8 @@ def make_plan(
         config=config,
         plan=plan,
         inputs_skipped=len(inputs) - len(left),
+        # To give up unfinished runs twice would give up this one.
+        options=replace(options, restart=False),
         replaces=replaces,
         rows_before=len(before.settled) if before else 0,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks import errors
 from tasks.clusters import RunningJob, attach, start
-from tasks.errors import BatchInferenceError, JobLost, NoProgress, StageFailed
+from tasks.errors import BatchInferenceError, JobLost, NoProgress
 from tasks.lease import hold
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
@@ -130,11 +130,10 @@ def failure(result: dict[str, Any]) -> BatchInferenceError | None:
     error = result["error"]
     if error is None:
         return None
-    if error["class"] == "StageFailed":
-        stage = error["stage"] or "job"
-        return StageFailed(stage, error["message"], error.get("source"), error.get("row"))
-    known = getattr(errors, error["class"], JobLost)
-    raised: BatchInferenceError = known(error["message"])
+    known: type[BatchInferenceError] = getattr(errors, error["class"], JobLost)
+    raised = known(error["message"])
+    if error["stage"]:
+        raised.locate(error["stage"], error["source"], error["row"])
     return raised
 
 

@@ -33,11 +33,13 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         progress = attempt.progress()
         result = attempt.result()
         if result is not None:
-            return ended(stage, attempt, result, artifact)
+            artifact.show(attempt.progress(), now=True)
+            return ended(stage, result, artifact)
         artifact.show(progress)
-        if stage_of(progress, stage).get("state") == "done":
+        # The last stage is done when the job is, and speaks for what is no stage's fault.
+        if stage != STAGES[-1] and stage_of(progress, stage).get("state") == "done":
             artifact.show(progress, now=True)
-            return await_end(stage, attempt, artifact)
+            return drained(artifact)
         try:
             stall.check(stage, progress)
         except NoProgress:
@@ -47,22 +49,20 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     return Cancelled(message="the run was stopped")
 
 
-def await_end(stage: str, attempt: Attempt, artifact: "StageArtifact") -> State:
-    """A drained stage is done, whatever becomes of the others."""
+def drained(artifact: "StageArtifact") -> State:
+    """A stage through which every row has gone is done, whatever becomes of the others."""
     return Completed(message=artifact.summary or "nothing to do")
 
 
-def ended(stage: str, attempt: Attempt, result: dict[str, Any], artifact: "StageArtifact") -> State:
+def ended(stage: str, result: dict[str, Any], artifact: "StageArtifact") -> State:
     """The stage's state after the job's end: red for the one that raised, and for no other."""
-    artifact.show(attempt.progress(), now=True)
     error = failure(result)
     if error is None:
-        return Completed(message=artifact.summary or "nothing to do")
-    guilty = result["error"].get("stage")
-    # What is no stage's fault (a lost process, the error budget) shows where rows are made.
-    if stage == (guilty if guilty in STAGES else "infer"):
+        return drained(artifact)
+    guilty = error.stage if error.stage in STAGES else STAGES[-1]
+    if stage == guilty:
         raise error
-    return Cancelled(message=f"stopped, since {guilty or 'the job'} failed")
+    return Cancelled(message=f"stopped, since {guilty} failed")
 
 
 def stage_of(progress: dict[str, Any] | None, stage: str) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import sys
 import traceback
 from typing import Any
 
-from tasks.errors import BatchInferenceError, StageFailed
+from tasks.errors import BatchInferenceError
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job, load_job
+from tasks.ray_job.stage_adapter import describe
 from tasks.spec import InlineCluster
 
 
@@ -56,7 +57,7 @@ def explain(error: BaseException) -> dict[str, Any]:
     known = isinstance(found, BatchInferenceError)
     return {
         "class": type(found).__name__ if known else "StageFailed",
-        "message": found.message if isinstance(found, StageFailed) else str(found)[:4_000],
+        "message": found.message if isinstance(found, BatchInferenceError) else describe(found),
         "type": type(found).__name__,
         "stage": getattr(found, "stage", None),
         "source": getattr(found, "source", None),

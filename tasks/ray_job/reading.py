@@ -164,16 +164,20 @@ def guarded(source: Source, storage: FsspecStorage, shard: Shard, job: Job) -> I
             yield read
             row += 1 if isinstance(read, BadRow) else len(read)
     except FileNotFoundError as error:
-        raise InputChanged(f"{shard.path} was there when planned and is gone") from error
-    except BatchInferenceError:
+        gone = InputChanged("the file was there when it was planned and is gone")
+        raise gone.locate("read", shard.path) from error
+    except BatchInferenceError as error:
+        error.locate("read", shard.path, row + shard.first_row)
         raise
     except Exception as error:
-        raise StageFailed("read", describe(error), shard.path, row + shard.first_row) from error
+        at = row + shard.first_row
+        raise StageFailed(describe(error)).locate("read", shard.path, at) from error
     # One look afterwards is enough: had the input changed before or while it was read, this
     # would show it.
     stat = storage.stat(shard.path)
     if stat is None or stat.identity != shard.identity:
-        raise InputChanged(f"{shard.path} was rewritten after it was planned")
+        changed = InputChanged("the file was rewritten after it was planned")
+        raise changed.locate("read", shard.path)
 
 
 def add(pending: Pending, shard: Shard, read: Read, row: int, covered: Ids) -> int:

@@ -93,11 +93,12 @@ class StageAdapter:
                 break
             try:
                 outcome = call_with_blame(function, rows)
-            except BatchInferenceError:
+            except BatchInferenceError as error:
+                error.locate(self.stage, *batch.where(int(rows[ROW][0].as_py())))
                 raise
             except Exception as error:
-                source, row = batch.where(int(rows[ROW][0].as_py()))
-                raise StageFailed(self.stage, describe(error), source, row) from error
+                where = batch.where(int(rows[ROW][0].as_py()))
+                raise StageFailed(describe(error)).locate(self.stage, *where) from error
             rejected += [
                 rejection(self.stage, rows, batch, row_id, error)
                 for row_id, error in outcome.failed.items()

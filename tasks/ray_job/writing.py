@@ -49,11 +49,16 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
     batch = merge(batches)
     try:
         return store(job.storage, job.run, job.plan, batch, partial(encode, job))
-    except BatchInferenceError:
+    except BatchInferenceError as error:
+        error.locate("write", *first_row(batch))
         raise
     except Exception as error:
-        source, row = batch.where(int(batch.ids[0])) if len(batch.rows) else (None, None)
-        raise StageFailed("write", describe(error), source, row) from error
+        raise StageFailed(describe(error)).locate("write", *first_row(batch)) from error
+
+
+def first_row(batch: RowBatch) -> tuple[str | None, int | None]:
+    """Where a batch's first row comes from."""
+    return batch.where(int(batch.ids[0])) if len(batch.rows) else (None, None)
 
 
 def encode(job: Job, batch: RowBatch) -> Encoded:
