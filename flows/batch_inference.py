@@ -11,7 +11,7 @@ from tasks.errors import BatchInferenceError, InputChanged
 from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES
-from tasks.report import report_run
+from tasks.report import report_failure, report_run
 from tasks.run import Attempt, backoff_seconds, left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.stages import follow_stage
@@ -49,8 +49,12 @@ def batch_inference(
     planned = plan_run(spec, RunOptions(restart, replace_output, limit))
     if planned.nothing_to_do:
         return report_run(planned, started).as_json()
-    planned, attempts = run_attempts(planned)
-    version = publish_run(planned)
+    try:
+        planned, attempts = run_attempts(planned)
+        version = publish_run(planned)
+    except Exception as error:
+        report_failure(planned, started, error)
+        raise
     return report_run(planned, started, version, attempts).as_json()
 
 

@@ -1,11 +1,27 @@
 """What happened: one report for people and machines."""
 
+import logging
+import re
+import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.plan import PlannedRun
 from tasks.publish import count_rows
+from tasks.reporting.accuracy import compare_labels
+from tasks.reporting.evidence import Evidence, look_back
+from tasks.reporting.figures import (
+    busy_shares,
+    count_redone,
+    find_bottleneck,
+    measure_seconds,
+    stage_figures,
+)
+from tasks.reporting.manifest import save_manifest
+from tasks.reporting.page import failure_page, success_page
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -20,11 +36,21 @@ class RunReport:
     rows: dict[str, int]
     inputs_skipped: int
     attempts: int = 0
+    """Attempts of this call; earlier calls of the same run may have made more."""
     resumed_rows: int = 0
+    """Rows that were settled before this call."""
     redone_rows: int = 0
+    """Rows that left the model and were not accepted: what crashes and replays have cost."""
     seconds: dict[str, float | None] = field(default_factory=dict)
+    """Of this call: total, until the model's first row, and steady."""
     stages: dict[str, Any] = field(default_factory=dict)
+    """Of the whole run: rows and busy seconds by stage."""
     bottleneck: str | None = None
+    accuracy: float | None = None
+    """Where rows have `label` and `predicted_label`."""
+    report: str | None = None
+    """Where the Markdown report lies."""
+    manifest: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -34,17 +60,97 @@ class RunReport:
 def report_run(
     planned: PlannedRun, started: float, version: int | None = None, attempts: int = 0
 ) -> RunReport:
-    """The report of a run that ended well."""
-    accepted = planned.accepted()
-    return RunReport(
+    """The report of a run that ended well; leaves it in the run's folder and in Prefect.
+
+    Args:
+        planned: the run.
+        started: when this call of it began, in seconds since the epoch.
+        version: what it was published as; None where there was nothing to do.
+        attempts: attempts that this call made.
+    """
+    evidence = look_back(planned, started)
+    seconds = measure_seconds(evidence, time.time() - started)
+    stages = stage_figures(evidence, seconds)
+    report = RunReport(
         run_id=planned.run.run_id,
         state="done",
         published=version is not None,
         version=version or planned.plan.pins["ledger_version"],
         output=planned.output.path,
-        rows=count_rows(accepted),
+        rows=count_rows(evidence.accepted),
         inputs_skipped=planned.inputs_skipped,
         attempts=attempts,
-        resumed_rows=planned.rows_before,
-        seconds={"total": time.time() - started},
+        resumed_rows=evidence.resumed_rows,
+        redone_rows=count_redone(evidence, stages),
+        seconds=seconds,
+        stages=stages,
+        bottleneck=find_bottleneck(planned.spec, seconds, busy_shares(evidence, seconds["steady"])),
     )
+    return report if version is None else leave_report(evidence, report)
+
+
+def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
+    """Write the page and the manifest of a published run.
+
+    The rows are published by now: what goes wrong in here is logged and fails no run.
+    """
+    planned = evidence.planned
+    try:
+        compared = compare_labels(evidence)
+        accuracy = round(compared.accuracy, 6) if compared else None
+        report = replace(report, accuracy=accuracy, report=page_path(planned))
+        report = replace(report, manifest=save_manifest(evidence, report.as_json()))
+        leave_page(planned, success_page(evidence, report.as_json(), compared))
+        return report
+    except Exception:
+        logger.exception("run %s is published, but its report failed", report.run_id)
+        return report
+
+
+def report_failure(planned: PlannedRun, started: float, error: BaseException) -> str | None:
+    """Leave a report of a run that failed: what happened, and what the next run resumes.
+
+    Args:
+        planned: the run.
+        started: when this call of it began, in seconds since the epoch.
+        error: what ended it.
+
+    Returns:
+        Where the report lies; None where it could not be written, which is logged: the run's
+        own error is what the caller is to see.
+    """
+    try:
+        page = failure_page(look_back(planned, started), error, time.time() - started)
+        return leave_page(planned, page)
+    except Exception:
+        logger.exception("no report could be written of the failed run %s", planned.run.run_id)
+        return None
+
+
+def page_path(planned: PlannedRun) -> str:
+    """Where a run's page lies."""
+    return f"{planned.run.path}/report.md"
+
+
+def leave_page(planned: PlannedRun, page: str) -> str:
+    """Store the page in the run's folder, and show it in Prefect where a flow runs."""
+    planned.storage.write(page_path(planned), page.encode())
+    show_in_prefect(artifact_key(planned.spec.name), page)
+    return page_path(planned)
+
+
+def show_in_prefect(key: str, page: str) -> None:
+    """Make an artifact of a page; nothing happens outside a flow run."""
+    # Where nobody has imported Prefect there is no flow run, and importing it takes seconds.
+    if "prefect" not in sys.modules:
+        return
+    from prefect.artifacts import create_markdown_artifact
+    from prefect.context import FlowRunContext
+
+    if FlowRunContext.get() is not None:
+        create_markdown_artifact(page, key=key)
+
+
+def artifact_key(name: str) -> str:
+    """A name as Prefect takes it: lowercase letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + "-report"

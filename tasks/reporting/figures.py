@@ -1,0 +1,178 @@
+"""The run in figures: seconds, what each stage did, rows done twice, and what bounds it."""
+
+import math
+import os
+from bisect import bisect_right
+from collections import Counter
+from typing import Any
+
+from tasks.preflight import count_gpus
+from tasks.publish import count_rows
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.stage_functions import has_preprocessing
+from tasks.reporting.evidence import Evidence
+from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
+
+Seconds = dict[str, float | None]
+StageRows = dict[str, dict[str, int]]
+
+
+def measure_seconds(evidence: Evidence, total: float) -> Seconds:
+    """How long this call took in all, until the model's first row, and steadily.
+
+    Steady runs from the first row that the model took to the last that it gave, summed over
+    attempts: between them nothing ran. All three are of this call alone, so that they compare.
+    """
+    spans = own_spans(evidence)
+    first = min((begun for begun, _ in spans), default=None)
+    return {
+        "total": round(total, 3),
+        "startup": None if first is None else round(first - evidence.started, 3),
+        "steady": round(steady_seconds(evidence, spans), 3) if spans else None,
+    }
+
+
+def own_spans(evidence: Evidence) -> list[tuple[float, float]]:
+    """When the model was at work in this call; of a job that was there before, from the call on."""
+    spans = [record.inferred_at for record in evidence.own_records if record.inferred_at]
+    return [(max(begun, evidence.started), ended) for begun, ended in spans]
+
+
+def steady_seconds(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
+    """From the first to the last moment of each attempt, summed."""
+    begins = sorted(each.started for each in evidence.attempts if each.started is not None)
+    bounds: dict[int, tuple[float, float]] = {}
+    for begun, ended in spans:
+        attempt = bisect_right(begins, begun)
+        first, last = bounds.get(attempt, (begun, ended))
+        bounds[attempt] = (min(first, begun), max(last, ended))
+    return sum(last - first for first, last in bounds.values())
+
+
+def stage_rows(evidence: Evidence) -> StageRows:
+    """Rows that entered each stage and what became of them, from the accepted records.
+
+    Records do not say which stage filtered a row. Where both can, the attempts' own counts do,
+    and what they leave open is taken as filtered before the model.
+    """
+    counts = count_rows(evidence.accepted)
+    rejected = Counter(row["stage"] for row in evidence.rejections)
+    by_model = sum(attempt.stages["infer"]["filtered"] for attempt in counted(evidence))
+    filtered = {"infer": counts["filtered"]}
+    if has_preprocessing(evidence.planned.spec):
+        filtered["infer"] = min(by_model, counts["filtered"])
+        filtered["preprocess"] = counts["filtered"] - filtered["infer"]
+    stages, left = {}, counts["read"]
+    for stage in STAGES:
+        is_empty = stage == "preprocess" and not has_preprocessing(evidence.planned.spec)
+        lost = rejected[stage], filtered.get(stage, 0)
+        rows = 0 if is_empty else counts["written"] if stage == "write" else left
+        stages[stage] = {"rows": rows, "rejected": lost[0], "filtered": lost[1]}
+        left -= sum(lost)
+    return stages
+
+
+def counted(evidence: Evidence) -> Any:
+    """Attempts that have said something."""
+    return (attempt for attempt in evidence.attempts if attempt.stages)
+
+
+def stage_figures(evidence: Evidence, seconds: Seconds) -> dict[str, dict[str, Any]]:
+    """Rows, busy seconds of the whole run, and share of this call's steady time, by stage."""
+    shares = busy_shares(evidence, seconds["steady"])
+    return {
+        stage: {
+            **rows,
+            "seconds": round(busy_seconds(evidence.accepted.records, stage), 3),
+            "share": shares.get(stage),
+        }
+        for stage, rows in stage_rows(evidence).items()
+    }
+
+
+def busy_seconds(records: Any, stage: str) -> float:
+    """A stage's busy seconds, summed over its workers."""
+    return sum(record.seconds.get(stage, 0.0) for record in records)
+
+
+def busy_shares(evidence: Evidence, steady: float | None) -> dict[str, float]:
+    """How much of the steady time a stage's workers were busy; empty where nothing ran."""
+    if not steady:
+        return {}
+    records, spec = evidence.own_records, evidence.planned.spec
+    workers = workers_at_hand(spec, len(evidence.planned.plan.shards))
+    return {
+        stage: round(busy_seconds(records, stage) / (steady * workers[stage]), 3)
+        for stage in STAGES
+    }
+
+
+def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]:
+    """Workers that each stage could have had, as far as this machine knows."""
+    if isinstance(spec.cluster, InlineCluster):
+        return dict.fromkeys(STAGES, 1)
+    cores = os.cpu_count() or 1
+    replicas = max(spec.resources.min_replicas, spec.resources.max_replicas)
+    return {
+        "read": max(1, min(room(cores, spec.stages.read), num_shards)),
+        "preprocess": room(cores, spec.stages.preprocess),
+        "infer": max(1, min(replicas, replicas_that_fit(spec, cores))),
+        "write": room(cores, spec.stages.write),
+    }
+
+
+def room(cores: int, stage: StageOptions) -> int:
+    """Workers of a stage that fit some cores."""
+    fit = math.floor(cores / stage.num_cpus) if stage.num_cpus else stage.max_workers or cores
+    return max(1, min(fit, stage.max_workers or fit))
+
+
+def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
+    """Replicas of the model that fit this machine; no bound where the cluster is elsewhere."""
+    resources, gpus = spec.resources, count_gpus()
+    if getattr(spec.cluster, "address", None):
+        return resources.max_replicas
+    each = (1.0 if gpus else 0.0) if resources.num_gpus == "auto" else resources.num_gpus
+    by_gpus = math.floor(gpus / each) if each else resources.max_replicas
+    return min(math.floor(cores / resources.num_cpus), by_gpus)
+
+
+def count_redone(evidence: Evidence, stages: StageRows) -> int:
+    """Rows that left the model more than once or in vain: crashes, replays, overlaps."""
+    accepted = stages["write"]["rows"] + stages["infer"]["rejected"] + stages["infer"]["filtered"]
+    said = sum(attempt.rows("infer") for attempt in evidence.attempts)
+    # A killed job's last word is up to half a second old; its records may know of more rows.
+    taken = {record.name for record in evidence.accepted.records}
+    skipped = [record for record in evidence.records if record.name not in taken]
+    recorded = accepted + sum(file.rows for record in skipped for file in record.files)
+    return max(said, recorded) - accepted
+
+
+def find_bottleneck(spec: BatchInferenceSpec, seconds: Seconds, shares: dict[str, float]) -> Any:
+    """What bounds the run and which setting changes it, in a sentence; None where nothing ran."""
+    startup, steady = seconds["startup"], seconds["steady"]
+    if startup is None or steady is None:
+        return None
+    is_inline = isinstance(spec.cluster, InlineCluster)
+    if steady < startup or not shares:
+        advice = "the job is small" if is_inline else "set cluster.kind: inline for jobs so small"
+        return f"start-up: {startup:.1f} s before the first row, then {steady:.1f} s; {advice}"
+    stage = max(STAGES, key=lambda each: shares[each])
+    percent = min(100, round(shares[stage] * 100))
+    return f"{stage}: busy {percent} % of the steady time; {advice_for(stage, spec, is_inline)}"
+
+
+def advice_for(stage: str, spec: BatchInferenceSpec, is_inline: bool) -> str:
+    """The setting that gives a stage more to work with."""
+    if stage == "infer":
+        return (
+            "raise resources.batch_size, or set cluster.kind: local for more replicas"
+            if is_inline
+            else "raise resources.max_replicas or resources.batch_size"
+        )
+    if is_inline:
+        return "set cluster.kind: local, where stages run side by side"
+    options: StageOptions = getattr(spec.stages, stage)
+    if options.max_workers is not None:
+        return f"raise stages.{stage}.max_workers"
+    return f"lower stages.{stage}.num_cpus, or add cores"

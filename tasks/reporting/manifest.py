@@ -1,0 +1,59 @@
+"""What happened, for machines: one JSON file a published run."""
+
+import platform
+from importlib import metadata
+from typing import Any
+
+from tasks.publish import write_manifest
+from tasks.reporting.evidence import Evidence
+from tasks.reporting.redaction import shown_spec
+
+PACKAGES = ("prefect-ray-data", "ray", "prefect", "torch", "transformers", "pyarrow")
+
+
+def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
+    """Store the manifest; return where."""
+    planned = evidence.planned
+    pins = planned.plan.pins
+    return write_manifest(
+        planned,
+        {
+            **report,
+            "name": planned.spec.name,
+            "run_key": planned.run_key,
+            "plan": planned.plan.digest,
+            "inputs": len(set(planned.plan.shards["path"].to_pylist())),
+            "files": published_files(evidence),
+            "quarantine": published_files(evidence, "quarantine"),
+            "schema": schema_fields(evidence),
+            "fingerprints": pins["fingerprints"],
+            "versions": versions(),
+            "spec": shown_spec(planned.spec),
+        },
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the run was made with; none of it is imported for this."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def published_files(evidence: Evidence, line: str = "file") -> list[dict[str, Any]]:
+    """The run's published files; rows count children one by one."""
+    output = evidence.planned.output
+    return [
+        {"path": file.target(output), "rows": file.rows, "bytes": file.size}
+        for file in evidence.published(line)
+    ]
+
+
+def schema_fields(evidence: Evidence) -> dict[str, str]:
+    """Columns and their Arrow types."""
+    schema = evidence.schema
+    return {field.name: str(field.type) for field in schema} if schema else {}

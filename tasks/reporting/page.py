@@ -1,0 +1,165 @@
+"""The report as Markdown: what an operator reads in the run's folder and in Prefect.
+
+Whatever comes from data, errors or the spec stands in HTML, escaped: a browser renders it.
+"""
+
+from typing import Any
+
+import yaml
+
+from tasks.publish import error_lines
+from tasks.reporting.accuracy import Comparison, confusion_table
+from tasks.reporting.evidence import Evidence
+from tasks.reporting.manifest import published_files, versions
+from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
+from tasks.reporting.samples import sample_table
+from tasks.reporting.timeline import timeline_image
+
+SHOWN_FILES = 20
+
+
+def success_page(evidence: Evidence, report: dict[str, Any], compared: Comparison | None) -> str:
+    """The page of a run that was published."""
+    planned = evidence.planned
+    return joined(
+        f"# {planned.spec.name}: {report['rows']['written']:,} rows published",
+        output_line(report),
+        section("Rows", counts_table(report)),
+        section("Time", timeline_image(evidence.attempts), time_table(evidence, report)),
+        section("Stages", stages_table(report)),
+        section("Accuracy", accuracy_part(compared)),
+        section("Sample predictions", sample_table(planned, evidence.accepted)),
+        section("Rows set aside", rejections_part(evidence)),
+        section("Files", files_table(evidence)),
+        section("Made with", versions_table(evidence)),
+        spec_part(evidence),
+    )
+
+
+def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> str:
+    """The page of a run that has failed so far."""
+    planned, accepted = evidence.planned, evidence.accepted
+    where = {
+        "error": type(error).__name__,
+        "stage": getattr(error, "stage", None),
+        "source": getattr(error, "source", None),
+        "row": getattr(error, "row", None),
+        "after": f"{seconds:.1f} s, {len(evidence.attempts)} attempts in all",
+    }
+    return joined(
+        f"# {planned.spec.name}: failed, nothing published",
+        pairs({name: value for name, value in where.items() if value is not None}),
+        block(scrub(str(error), planned.spec)),
+        section("What the next run resumes", resume_part(evidence)),
+        section("Time", timeline_image(evidence.attempts)),
+        section("Rows set aside", rejections_part(evidence) if len(accepted.rejected) else ""),
+        section("Made with", versions_table(evidence)),
+        spec_part(evidence),
+    )
+
+
+def joined(*parts: str) -> str:
+    """The parts that are not empty, with an empty line between them."""
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(title: str, *parts: str) -> str:
+    """A heading and what is below it; nothing where nothing is below it."""
+    return joined(f"## {title}", *parts).rstrip() if any(parts) else ""
+
+
+def pairs(values: dict[str, Any]) -> str:
+    """Names and values as a table."""
+    return table(["", ""], [[cell(name), cell(value)] for name, value in values.items()])
+
+
+def output_line(report: dict[str, Any]) -> str:
+    """Where the rows are."""
+    where = {"output": report["output"], "version": report["version"], "run": report["run_id"]}
+    return pairs(where)
+
+
+def counts_table(report: dict[str, Any]) -> str:
+    """What became of the rows."""
+    rows = report["rows"]
+    names = {"read": "read", "written": "written", "set aside": "rejected", "filtered": "filtered"}
+    values = {name: f"{rows[key]:,}" for name, key in names.items()}
+    values["inputs skipped"] = f"{report['inputs_skipped']:,} (published before)"
+    values["resumed"] = f"{report['resumed_rows']:,} (done before this call)"
+    values["redone"] = f"{report['redone_rows']:,} (predicted again after a loss)"
+    return pairs(values)
+
+
+def time_table(evidence: Evidence, report: dict[str, Any]) -> str:
+    """How long it took, how fast it was, and what bounds it."""
+    seconds = report["seconds"]
+    values = {name: f"{value:.1f} s" for name, value in seconds.items() if value is not None}
+    if seconds["steady"]:
+        rows = sum(file.rows for record in evidence.own_records for file in record.files)
+        values["throughput"] = f"{rows / seconds['steady']:,.0f} rows/s, steady"
+    values["attempts"] = report["attempts"]
+    if report["bottleneck"]:
+        values["bottleneck"] = report["bottleneck"]
+    return pairs(values)
+
+
+def stages_table(report: dict[str, Any]) -> str:
+    """What each stage did."""
+    lines = []
+    for stage, figures in report["stages"].items():
+        share = "-" if figures["share"] is None else f"{figures['share'] * 100:.0f} %"
+        counts = [f"{figures[name]:,}" for name in ("rows", "rejected", "filtered")]
+        lines.append([cell(stage), *counts, f"{figures['seconds']:.1f} s", share])
+    header = ["stage", "rows", "set aside", "filtered", "busy", "share of steady time"]
+    return table(header, lines)
+
+
+def accuracy_part(compared: Comparison | None) -> str:
+    """How often predictions are right, and which are taken for which."""
+    if compared is None:
+        return ""
+    line = f"{compared.accuracy * 100:.2f} % of {compared.pairs.total():,} rows with a label"
+    return joined(line, confusion_table(compared)).rstrip()
+
+
+def rejections_part(evidence: Evidence) -> str:
+    """The errors, grouped, with some of their rows."""
+    lines = error_lines(evidence.rejections)
+    return block(scrub("\n".join(lines), evidence.planned.spec)) if lines else ""
+
+
+def resume_part(evidence: Evidence) -> str:
+    """What stays good, and what is left."""
+    gap = evidence.planned.gap(evidence.accepted, retry_rejected=True)
+    left = f"{gap.rows:,} rows" if gap.rows is not None else "not known before it is read"
+    return pairs(
+        {
+            "settled, not done again": f"{len(evidence.accepted.settled):,} rows",
+            "set aside, tried again": f"{len(evidence.accepted.rejected):,} rows",
+            "left to do": f"{left} in {len(gap.shards):,} parts of the input",
+        }
+    )
+
+
+def files_table(evidence: Evidence) -> str:
+    """The run's published files."""
+    files = [*published_files(evidence), *published_files(evidence, "quarantine")]
+    lines = [
+        [cell(file["path"]), f"{file['rows']:,}", f"{file['bytes']:,}"]
+        for file in files[:SHOWN_FILES]
+    ]
+    if len(files) > SHOWN_FILES:
+        lines.append([f"and {len(files) - SHOWN_FILES:,} more", "", ""])
+    return table(["file", "rows", "bytes"], lines) if files else ""
+
+
+def versions_table(evidence: Evidence) -> str:
+    """Versions of packages, and digests of weights and code."""
+    prints = evidence.planned.plan.pins["fingerprints"]
+    return pairs({**versions(), **{f"{name} digest": value for name, value in prints.items()}})
+
+
+def spec_part(evidence: Evidence) -> str:
+    """The spec, folded."""
+    text = yaml.safe_dump(shown_spec(evidence.planned.spec), sort_keys=False, allow_unicode=True)
+    return f"<details><summary>The spec</summary>\n{block(text)}\n</details>"

@@ -1,0 +1,80 @@
+"""Keeps out of reports what an operator's browser must not show or run."""
+
+import html
+import re
+from typing import Any
+
+from tasks.spec import BatchInferenceSpec
+
+HIDDEN = "***"
+SHOWN_OPTIONS = ("endpoint_url",)
+MIN_SECRET_CHARACTERS = 8
+"""Shorter values of options are words like `true`, found in any text."""
+CREDENTIALS = re.compile(r"://[^/@\s]+@")
+
+
+def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
+    """The spec as it may be written down: values that could be secrets are hidden."""
+    fields = spec.model_dump(mode="json", by_alias=True)
+    for section in ("source", "sink"):
+        fields[section]["storage_options"] = hide_values(fields[section]["storage_options"])
+    fields["environment"]["env_vars"] = dict.fromkeys(fields["environment"]["env_vars"], HIDDEN)
+    shown: dict[str, Any] = hide_credentials(fields)
+    return shown
+
+
+def hide_values(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with all values hidden but the endpoint's."""
+    return {
+        name: hide_values(value)
+        if isinstance(value, dict)
+        else value
+        if name in SHOWN_OPTIONS
+        else HIDDEN
+        for name, value in options.items()
+    }
+
+
+def hide_credentials(value: Any) -> Any:
+    """Users and passwords in URLs, wherever they stand."""
+    if isinstance(value, dict):
+        return {name: hide_credentials(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [hide_credentials(each) for each in value]
+    return CREDENTIALS.sub(f"://{HIDDEN}@", value) if isinstance(value, str) else value
+
+
+def scrub(text: str, spec: BatchInferenceSpec) -> str:
+    """A message without the values of storage options, which errors like to quote."""
+    options = [spec.source.storage_options, spec.sink.storage_options]
+    for secret in sorted(set(secrets_in(options)), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return str(hide_credentials(text))
+
+
+def secrets_in(value: Any, name: str = "") -> list[str]:
+    """Values that could be secrets."""
+    if isinstance(value, dict):
+        return [each for key, inner in value.items() for each in secrets_in(inner, key)]
+    if isinstance(value, list):
+        return [each for inner in value for each in secrets_in(inner, name)]
+    is_secret = isinstance(value, str) and len(value) >= MIN_SECRET_CHARACTERS
+    return [value] if is_secret and name not in SHOWN_OPTIONS else []
+
+
+def cell(value: object) -> str:
+    """Text for a table's cell, on one line: an empty line would end the table in Markdown."""
+    return "<br>".join(html.escape(line) for line in str(value).splitlines())
+
+
+def block(text: str) -> str:
+    """Text as it stands, inside HTML; no line of it is empty, for the same reason."""
+    lines = [html.escape(line) if line.strip() else "&nbsp;" for line in text.splitlines()]
+    return "<pre>" + "\n".join(lines) + "</pre>"
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """An HTML table of cells that are HTML already."""
+    head = "".join(f"<th>{cell(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{each}</td>" for each in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,75 @@
+"""Some published rows for a person to look at, images with a thumbnail."""
+
+import base64
+import io
+from typing import Any
+
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.storage import open_storage
+from tasks.publish import sample_rows
+from tasks.reporting.redaction import cell, scrub, table
+
+SAMPLE_ROWS = 8
+SHOWN_COLUMNS = 12
+SHOWN_CHARACTERS = 120
+SHOWN_ITEMS = 4
+THUMBNAIL_PIXELS = 96
+
+
+def sample_table(planned: PlannedRun, accepted: Accepted) -> str:
+    """The first published rows as an HTML table; empty where there are none."""
+    rows = sample_rows(planned, accepted, SAMPLE_ROWS)
+    if rows is None:
+        return ""
+    names = rows.column_names[:SHOWN_COLUMNS]
+    lines = [
+        [cell(scrub(shorten(row[name]), planned.spec)) for name in names]
+        for row in rows.to_pylist()
+    ]
+    if "path" in names and planned.spec.source.media_columns:
+        inputs = set(planned.plan.shards["path"].to_pylist())
+        images = [thumbnail(planned, path, inputs) for path in rows["path"].to_pylist()]
+        names = ["image", *names]
+        lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
+    return table(names, lines)
+
+
+def shorten(value: Any) -> str:
+    """A value in a few characters."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, list) and len(value) > SHOWN_ITEMS:
+        first = ", ".join(shorten(each) for each in value[:SHOWN_ITEMS])
+        return f"[{first}, … {len(value)} in all]"
+    if isinstance(value, list):
+        return "[" + ", ".join(shorten(each) for each in value) + "]"
+    words = str(value)
+    return words if len(words) <= SHOWN_CHARACTERS else words[:SHOWN_CHARACTERS] + "…"
+
+
+def thumbnail(planned: PlannedRun, path: object, inputs: set[str]) -> str:
+    """A small image of an input; empty where it is no image, or no input of this run.
+
+    A model may have put any path into the column: only what the run itself has read is opened.
+    """
+    from PIL import Image
+
+    source = planned.spec.source
+    storage, _ = open_storage(source.paths[0], source.storage_options)
+    known = storage.filesystem._strip_protocol(str(path))
+    if known not in inputs:
+        return ""
+    try:
+        with Image.open(io.BytesIO(storage.read(known))) as opened:
+            opened.draft("RGB", (THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
+            image = opened.convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return ""
+    image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    data = base64.b64encode(stream.getvalue()).decode()
+    return f'<img alt="" src="data:image/png;base64,{data}">'

@@ -1,0 +1,119 @@
+"""Draws when each stage was at work, attempt by attempt, as an SVG image."""
+
+import base64
+import html
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.evidence import PastAttempt
+
+COLOURS = {"read": "#4c78a8", "preprocess": "#72b7b2", "infer": "#f58518", "write": "#54a24b"}
+FAILED = "#d62728"
+WIDTH, LEFT, RIGHT, ROW, TITLE, TOP = 860, 100, 170, 26, 30, 10
+SHOWN_ATTEMPTS = 5
+TICKS = 5
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Seconds as pixels."""
+
+    seconds: float
+
+    def at(self, seconds: float) -> float:
+        """The pixel of a moment."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, seconds / self.seconds))
+
+
+def timeline_image(attempts: list[PastAttempt]) -> str:
+    """The timeline as an HTML image; empty where no attempt has begun."""
+    shown = [each for each in attempts if each.stages and each.started][-SHOWN_ATTEMPTS:]
+    if not shown:
+        return ""
+    data = base64.b64encode(timeline_svg(shown).encode()).decode()
+    return f'<img alt="timeline of the stages" src="data:image/svg+xml;base64,{data}">'
+
+
+def timeline_svg(attempts: list[PastAttempt]) -> str:
+    """One group of bars an attempt; all begin at the left, on one scale."""
+    scale = Scale(max(max(length(each) for each in attempts), 1e-3))
+    parts: list[str] = []
+    top = TOP
+    for attempt in attempts:
+        parts.append(text(LEFT, top + 18, attempt_title(attempt), weight="bold"))
+        top += TITLE
+        for stage in STAGES:
+            parts += bar(attempt, stage, top, scale)
+            top += ROW
+    parts += axis(scale, top)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 32}" '
+        f'viewBox="0 0 {WIDTH} {top + 32}" font-family="sans-serif" font-size="13">'
+        # A background of its own: the page behind it may be dark.
+        '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>' + "".join(parts) + "</svg>"
+    )
+
+
+def length(attempt: PastAttempt) -> float:
+    """Seconds from an attempt's first sign of work to its last."""
+    ends = [count["updated"] for count in attempt.stages.values() if count["updated"]]
+    return float(max(ends, default=0.0) - (attempt.started or 0.0))
+
+
+def attempt_title(attempt: PastAttempt) -> str:
+    """An attempt and how it ended."""
+    if attempt.error:
+        return f"attempt {attempt.number}: {attempt.error.get('class', 'failed')}"
+    return f"attempt {attempt.number}" + ("" if attempt.has_ended else ": left no result")
+
+
+def bar(attempt: PastAttempt, stage: str, top: int, scale: Scale) -> list[str]:
+    """A stage's bar, its name before it and its counts after it."""
+    count: dict[str, Any] = attempt.stages[stage]
+    label = text(LEFT - 10, top + 17, stage, anchor="end")
+    if not count["started"]:
+        return [label, text(LEFT + 4, top + 17, "nothing to do", fill="#888888")]
+    origin = attempt.started or 0.0
+    begin, end = scale.at(count["started"] - origin), scale.at(count["updated"] - origin)
+    is_guilty = bool(attempt.error) and (attempt.error or {}).get("stage") == stage
+    colour = FAILED if is_guilty else COLOURS[stage]
+    width = max(2.0, end - begin)
+    seconds = count["updated"] - count["started"]
+    return [
+        label,
+        f'<rect x="{begin:.1f}" y="{top + 3}" width="{width:.1f}" height="{ROW - 8}" rx="3" '
+        f'fill="{colour}"/>',
+        text(begin + width + 6, top + 17, f"{count['rows']:,} rows, {seconds:.1f} s"),
+    ]
+
+
+def axis(scale: Scale, top: int) -> list[str]:
+    """Seconds since the attempt began."""
+    parts = [line(LEFT, top, WIDTH - RIGHT, top)]
+    for tick in range(TICKS + 1):
+        seconds = scale.seconds * tick / TICKS
+        x = scale.at(seconds)
+        parts.append(line(x, top, x, top + 5))
+        parts.append(text(x, top + 20, f"{seconds:.3g} s", anchor="middle", fill="#555555"))
+    return parts
+
+
+def line(x1: float, y1: float, x2: float, y2: float) -> str:
+    """A thin line."""
+    return f'<line x1="{x1:.1f}" y1="{y1}" x2="{x2:.1f}" y2="{y2}" stroke="#999999"/>'
+
+
+def text(
+    x: float,
+    y: float,
+    words: str,
+    anchor: str = "start",
+    fill: str = "#222222",
+    weight: str = "normal",
+) -> str:
+    """Words."""
+    return (
+        f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}">'
+        f"{html.escape(words)}</text>"
+    )
