@@ -1,0 +1,51 @@
+"""Row ids and their runs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.protocol.ids import MAX_ROWS, MAX_SHARDS, IdRuns, as_ids, row_id, row_of, shard_of
+
+shards = st.integers(0, MAX_SHARDS - 1)
+rows = st.integers(0, MAX_ROWS - 1)
+any_ids = st.lists(st.integers(0, 2**63 - 1))
+near_ids = st.lists(st.builds(row_id, st.integers(0, 3), st.integers(0, 5)))
+
+
+@given(shards, rows)
+def test_id_gives_back_shard_and_row(shard: int, row: int) -> None:
+    ids = as_ids([row_id(shard, row)])
+    assert (shard_of(ids)[0], row_of(ids)[0]) == (shard, row)
+
+
+@pytest.mark.parametrize(("shard", "row"), [(-1, 0), (MAX_SHARDS, 0), (0, -1), (0, MAX_ROWS)])
+def test_what_does_not_fit_is_refused(shard: int, row: int) -> None:
+    with pytest.raises(OverflowError, match="do not fit"):
+        row_id(shard, row)
+
+
+@given(any_ids | near_ids)
+def test_runs_keep_any_sequence(ids: list[int]) -> None:
+    runs = IdRuns.of(as_ids(ids))
+    assert runs.ids().tolist() == ids
+    assert len(runs) == len(ids)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.arange(1000),
+        np.arange(1000) << 32,
+        np.full(1000, 7),
+        np.arange(1000)[::-1],
+    ],
+    ids=["rows of one shard", "one-row shards", "children of one row", "backwards"],
+)
+def test_regular_sequences_are_one_run(ids: np.ndarray) -> None:
+    assert len(IdRuns.of(ids.astype(np.int64)).runs) == 1
+
+
+def test_irregular_sequences_take_no_more_runs_than_ids() -> None:
+    ids = np.random.default_rng(0).integers(0, 2**40, 1000)
+    assert len(IdRuns.of(ids).runs) <= 1000

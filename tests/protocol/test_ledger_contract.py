@@ -1,0 +1,127 @@
+"""The ledger's contract, for the simulator's ledger and for Delta on a local disk."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tasks.errors import StaleLedger
+from tasks.protocol.delta_ledger import DeltaLedger, delta_options
+from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.ledger import LINE_SCHEMA, Entry, Ledger, LedgerFile
+from tests.simulation.storage import Calm, SimLedger
+
+Open = Callable[[], Ledger]
+
+
+@pytest.fixture(params=["simulated", "delta"])
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens the same ledger again and again, as processes do."""
+    if request.param == "delta":
+        return lambda: DeltaLedger(str(tmp_path / "out.state" / "ledger"))
+    only = SimLedger(Calm())
+    return lambda: only
+
+
+def file(path: str, ids: tuple[int, ...] = (0,), line: str = "file", run: str = "r") -> LedgerFile:
+    return LedgerFile(path, f"{run}/staging/{path}", run, 10, IdRuns.of(as_ids(ids)), line)
+
+
+def entry(key: str, *inputs: tuple[str, str, int], **more: Any) -> Entry:
+    columns = list(zip(*inputs, strict=True)) or [(), (), ()]
+    types = [pa.string(), pa.string(), pa.int64()]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return Entry(key, f"run-{key}", pa.table(arrays, names=["path", "identity", "shard"]), **more)
+
+
+def test_nothing_is_there_before_the_first_commit(open_ledger: Open) -> None:
+    seen = open_ledger().look()
+    assert (seen.version, len(seen.lines)) == (0, 0)
+    assert seen.lines.schema == LINE_SCHEMA
+    assert (seen.files, seen.quarantine, seen.entries, seen.base) == ({}, {}, {}, 0)
+
+
+def test_look_shows_what_was_committed(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    files = (file("part-1", (5, 5, 4)), file("quarantine/part-2", (6,), "quarantine"))
+    made = entry("k1", ("a", "v1", 0), ("b", "v1", 1), files=files, details={"rows": 3})
+    assert ledger.commit(made, ledger.look()) == 1
+    seen = open_ledger().look()
+    assert seen.version == 1
+    assert seen.files["part-1"].ids.ids().tolist() == [5, 5, 4]
+    assert seen.files["part-1"].staged == "r/staging/part-1"
+    assert list(seen.quarantine) == ["quarantine/part-2"]
+    expected = {"rows": 3, "run_key": "k1", "run_id": "run-k1", "replaces": False}
+    assert seen.entries == {1: expected}
+    assert sorted(seen.inputs["path"].to_pylist()) == ["a", "b"]
+    assert (seen.version_of("k1"), seen.version_of("k2")) == (1, None)
+
+
+def test_commit_on_what_is_no_longer_so_is_refused(open_ledger: Open) -> None:
+    one, other = open_ledger(), open_ledger()
+    before_one, before_other = one.look(), other.look()
+    one.commit(entry("k1"), before_one)
+    with pytest.raises(StaleLedger):
+        other.commit(entry("k2"), before_other)
+    assert list(open_ledger().look().entries) == [1]
+    assert other.commit(entry("k2"), other.look()) == 2
+
+
+def test_commit_on_an_older_version_is_refused(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    ledger.commit(entry("k1"), ledger.look())
+    seen = ledger.look()
+    ledger.commit(entry("k2"), seen)
+    for _ in range(2):
+        with pytest.raises(StaleLedger):
+            ledger.commit(entry("k3"), seen)
+    assert [e["run_key"] for e in open_ledger().look().entries.values()] == ["k1", "k2"]
+
+
+def test_removed_files_are_gone(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    ledger.commit(entry("k1", files=(file("one"), file("two"))), ledger.look())
+    ledger.commit(entry("k2", files=(file("three"),), removed=("one",)), ledger.look())
+    seen = ledger.look()
+    assert sorted(seen.files) == ["three", "two"]
+    assert [dead.path for dead in seen.dead_since(0)] == ["one"]
+    assert [dead.path for dead in seen.dead_since(1)] == ["one"]
+    assert seen.dead_since(2) == []
+
+
+def test_what_replaces_ends_all_before_it(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    quarantine = file("quarantine/q", line="quarantine")
+    ledger.commit(entry("k1", ("a", "v1", 0), files=(file("one"), quarantine)), ledger.look())
+    ledger.commit(
+        entry("k2", ("b", "v1", 0), files=(file("two"),), replaces=True), ledger.look()
+    )
+    ledger.commit(entry("k3", ("c", "v1", 0), files=(file("three"),)), ledger.look())
+    seen = ledger.look()
+    assert seen.base == 2
+    assert sorted(seen.files) == ["three", "two"]
+    assert seen.quarantine == {}
+    assert sorted(seen.inputs["path"].to_pylist()) == ["b", "c"]
+    assert sorted(dead.path for dead in seen.dead_since(0)) == ["one", "quarantine/q"]
+    assert seen.dead_since(2) == []
+
+
+def test_latest_version_of_an_input_counts(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    ledger.commit(entry("k1", ("a", "v1", 0), ("a", "v1", 1), ("b", "v1", 2)), ledger.look())
+    ledger.commit(entry("k2", ("a", "v2", 0)), ledger.look())
+    rows = ledger.look().inputs.select(["path", "identity", "run_id", "shard"]).to_pylist()
+    found = sorted(tuple(row.values()) for row in rows)
+    assert found == [("a", "v2", "run-k2", 0), ("b", "v1", "run-k1", 2)]
+
+
+def test_options_of_fsspec_are_translated() -> None:
+    options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": "http://localhost:1"}}
+    assert delta_options(options) == {
+        "AWS_ENDPOINT_URL": "http://localhost:1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }

@@ -1,0 +1,188 @@
+"""Publishing and applying: one entry a run, and a folder that follows the ledger."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import OutputHeld, StaleLedger
+from tasks.protocol import publishing
+from tasks.protocol.acceptance import accept
+from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
+from tasks.protocol.publishing import Publication, publish
+from tests.protocol.bench import Bench, Row, in_memory, on_disk
+from tests.simulation.storage import Calm, SimStorage
+
+
+@pytest.fixture(params=["in memory", "on disk"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    return in_memory() if request.param == "in memory" else on_disk(tmp_path)
+
+
+def put(bench: Bench, what: Publication) -> int:
+    return publish(bench.storage, bench.ledger, bench.output, what)
+
+
+def three(path: str, identity: str) -> list[Row]:
+    return [(path, identity, row) for row in range(3)]
+
+
+def test_rows_are_published_once(bench: Bench) -> None:
+    what = bench.prepare("k", {"a": "v1", "b": "v1"}, writes=3)
+    assert put(bench, what) == 1
+    expected = three("a", "v1") + three("b", "v1")
+    assert bench.published() == bench.listed() == expected
+    assert bench.storage.read(bench.output.success) == b""
+
+
+def test_publishing_again_changes_nothing(bench: Bench) -> None:
+    what = bench.prepare("k", {"a": "v1"})
+    before = put(bench, what), bench.storage.list(bench.output.path)
+    assert (put(bench, what), bench.storage.list(bench.output.path)) == before
+
+
+def test_a_gap_is_never_published(bench: Bench) -> None:
+    what = bench.prepare("k", {"a": "v1", "b": "v1"}, writes=3)
+    less = accept(list(what.accepted.records[:-1]), what.plan)
+    with pytest.raises(AssertionError, match="do not cover the plan exactly"):
+        put(bench, replace(what, accepted=less))
+    assert bench.ledger.look().version == 0
+
+
+def test_rejected_rows_are_set_aside(bench: Bench) -> None:
+    put(bench, bench.prepare("k", {"a": "v1"}, rejects=1, writes=2))
+    assert bench.published() == [("a", "v1", 0), ("a", "v1", 2)]
+    assert bench.set_aside() == [("a", "v1", 1)]
+
+
+def test_changed_input_replaces_its_own_rows_only(bench: Bench) -> None:
+    put(bench, bench.prepare("k1", {"a": "v1", "b": "v1"}, rejects=1))
+    put(bench, bench.prepare("k2", {"b": "v2"}))
+    a = [("a", "v1", 0), ("a", "v1", 2)]
+    assert bench.published() == bench.listed() == a + three("b", "v2")
+    assert bench.set_aside() == [("a", "v1", 1)]
+    put(bench, bench.prepare("k3", {"a": "v2"}))
+    assert bench.published() == bench.listed() == three("a", "v2") + three("b", "v2")
+    assert bench.set_aside() == []
+
+
+def test_files_of_other_inputs_are_not_touched(bench: Bench) -> None:
+    put(bench, bench.prepare("k1", {"a": "v1", "b": "v1"}, writes=2))
+    before = set(bench.ledger.look().files)
+    put(bench, bench.prepare("k2", {"b": "v2"}))
+    assert len(before & set(bench.ledger.look().files)) == 1
+
+
+def test_replacing_removes_all_that_was_there(bench: Bench) -> None:
+    put(bench, bench.prepare("k1", {"a": "v1", "b": "v1"}, rejects=1))
+    put(bench, bench.prepare("k2", {"a": "v2"}, replaces=True))
+    assert bench.published() == bench.listed() == three("a", "v2")
+    assert bench.storage.list(bench.output.quarantine) == []
+
+
+def test_two_publishers_of_one_run_make_one_entry(bench: Bench) -> None:
+    one, other = (bench.prepare("k", {"a": "v1"}) for _ in range(2))
+    assert put(bench, one) == put(bench, other) == 1
+    assert bench.ledger.look().version == 1
+    assert bench.published() == three("a", "v1")
+
+
+def test_another_run_on_the_same_inputs_is_refused(bench: Bench) -> None:
+    one = bench.prepare("k1", {"a": "v1", "b": "v1"})
+    other = bench.prepare("k2", {"b": "v1", "c": "v1"})
+    put(bench, one)
+    with pytest.raises(OutputHeld, match="run run-k1 has published b"):
+        put(bench, other)
+    assert bench.published() == bench.listed() == three("a", "v1") + three("b", "v1")
+
+
+def test_another_run_on_other_inputs_goes_on(bench: Bench) -> None:
+    one, other = bench.prepare("k1", {"a": "v1"}), bench.prepare("k2", {"b": "v1"})
+    assert (put(bench, one), put(bench, other)) == (1, 2)
+    assert bench.published() == bench.listed() == three("a", "v1") + three("b", "v1")
+
+
+def test_half_applied_entry_is_finished_by_the_next_run(bench: Bench) -> None:
+    what = bench.prepare("k1", {"a": "v1", "b": "v1"}, writes=3)
+    other = bench.prepare("k2", {"c": "v1"})
+    seen = bench.ledger.look()
+    entry = publishing.entry_for(bench.storage, bench.output, seen, what)
+    bench.ledger.commit(entry, seen)
+    first = next(iter(bench.ledger.look().files.values()))
+    bench.storage.move(first.source(bench.output), first.target(bench.output))
+    expected = three("a", "v1") + three("b", "v1")
+    assert bench.published() == expected
+    put(bench, other)
+    assert bench.listed() == expected + three("c", "v1")
+    assert applied_version(bench.storage, bench.output) == 2
+
+
+def test_many_files_are_moved(bench: Bench) -> None:
+    inputs = {f"i{number:02d}": "v1" for number in range(MOVERS + 4)}
+    put(bench, bench.prepare("k", inputs, writes=MOVERS + 4))
+    assert len(bench.listed()) == 3 * len(inputs)
+
+
+def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
+    what = bench.prepare("k", {"a": "v1"})
+    for stat in bench.storage.list(what.run.staging):
+        bench.storage.delete(stat.path)
+    with pytest.raises(FileNotFoundError, match="gone"):
+        put(bench, what)
+    with pytest.raises(FileNotFoundError, match="gone"):
+        bring_up_to_date(bench.storage, bench.ledger, bench.output)
+
+
+class Meanwhile(Calm):
+    """Does something once, just before a call."""
+
+    def __init__(self, call: str, act: Callable[[], object]) -> None:
+        self.call, self.act = call, act
+
+    def before(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
+        if call == self.call:
+            self.call = ""
+            self.act()
+
+
+def test_rows_to_rewrite_may_go_while_they_are_read() -> None:
+    bench = in_memory()
+    put(bench, bench.prepare("k1", {"a": "v1", "b": "v1"}))
+    late = bench.prepare("k3", {"a": "v2"})
+    winner = bench.prepare("k2", {"b": "v2"})
+    assert isinstance(bench.storage, SimStorage)
+    read = bench.storage.read
+
+    def win_before_reading(path: str) -> bytes:
+        if path.startswith("out/"):
+            bench.storage.read = read
+            put(bench, winner)
+        return read(path)
+
+    bench.storage.read = win_before_reading
+    assert put(bench, late) == 3
+    assert bench.published() == bench.listed() == three("a", "v2") + three("b", "v2")
+
+
+def test_who_is_late_with_an_old_entry_brings_nothing_back() -> None:
+    """Else a removed file would lie in the folder for ever."""
+    bench = in_memory()
+    old = bench.prepare("k1", {"a": "v1"})
+    new = bench.prepare("k2", {"b": "v1"}, replaces=True)
+    assert isinstance(bench.storage, SimStorage)
+    bench.storage.faults = Meanwhile("copy", lambda: put(bench, new))
+    put(bench, old)
+    assert bench.published() == bench.listed() == three("b", "v1")
+
+
+def test_a_ledger_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = in_memory()
+    what = bench.prepare("k", {"a": "v1"})
+
+    def refuse(*arguments: object) -> int:
+        raise StaleLedger("no")
+
+    monkeypatch.setattr(bench.ledger, "commit", refuse)
+    with pytest.raises(StaleLedger, match="did not take the entry in 20 attempts"):
+        put(bench, what)

@@ -1,0 +1,114 @@
+"""Records: files first, then what names them; JSON there and back."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
+from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.records import (
+    READERS,
+    Record,
+    StagedFile,
+    from_json,
+    load_records,
+    store,
+    to_json,
+    unique_in_order,
+)
+from tests.simulation.storage import Calm, Lost, SimStorage
+from tests.simulation.writing import encode
+
+RUN = RunFolder("runs/one")
+runs = st.lists(st.integers(0, 2**63 - 1)).map(lambda ids: IdRuns.of(as_ids(ids)))
+files = st.builds(StagedFile, st.text(), runs, st.integers(0, 2**40), st.text())
+seconds = st.floats(0, 1e6).map(lambda spent: round(spent, 6))
+records = st.builds(
+    Record,
+    st.text(),
+    st.text(),
+    st.text(),
+    st.lists(files, max_size=2).map(tuple),
+    st.none() | files,
+    runs,
+    runs,
+    st.lists(st.builds(ShardEnd, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(tuple),
+    st.dictionaries(st.text(), seconds),
+    st.none() | st.tuples(seconds, seconds),
+)
+
+
+@given(records)
+def test_json_gives_the_record_back(record: Record) -> None:
+    assert from_json(to_json(record)) == record
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_unique_in_order_keeps_first_places(ids: list[int]) -> None:
+    assert unique_in_order(as_ids(ids)).tolist() == list(dict.fromkeys(ids))
+
+
+class Diary(Calm):
+    """Remembers what was written, in order."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def after(self, call: str, path: str, lost: Lost) -> None:
+        self.written.append(path)
+
+
+def some_batch() -> RowBatch:
+    rows = pa.table({ROW: pa.array([4, 4, 5], pa.int64()), "value": ["x", "y", "z"]})
+    rejection = Rejection(6, "a", 6, "infer", "E", "", '"why"')
+    return RowBatch(rows, (rejection,), IdRuns.of(as_ids([7])), (ShardEnd(0, 8),))
+
+
+def as_stored(record: Record) -> Record:
+    return from_json(to_json(record))
+
+
+def test_record_is_written_last_and_names_all_that_was_written() -> None:
+    diary = Diary()
+    storage = SimStorage(diary)
+    record = store(storage, RUN, "plan", some_batch(), encode)
+    *staged, last = diary.written
+    assert last == f"{RUN.records}/{record.name}.json"
+    assert record.quarantine is not None
+    named = [file.name for file in (*record.files, record.quarantine)]
+    assert staged == [f"{RUN.staging}/{name}" for name in named]
+    assert load_records(storage, RUN) == [as_stored(record)]
+
+
+def test_record_names_each_parent_once_and_files_each_child() -> None:
+    record = store(SimStorage(Calm()), RUN, "plan", some_batch(), encode)
+    assert record.ok.ids().tolist() == [4, 5]
+    assert sorted(np.concatenate([file.ids.ids() for file in record.files])) == [4, 4, 5]
+    assert record.rejected.ids().tolist() == [6]
+    assert record.filtered.ids().tolist() == [7]
+
+
+def test_storing_twice_overwrites_nothing() -> None:
+    storage = SimStorage(Calm())
+    first = store(storage, RUN, "plan", some_batch(), encode)
+    before = dict(storage.objects)
+    second = store(storage, RUN, "plan", some_batch(), encode)
+    assert before.items() <= storage.objects.items()
+    assert load_records(storage, RUN) == [as_stored(first), as_stored(second)]
+
+
+def test_many_records_are_read_in_order() -> None:
+    storage = SimStorage(Calm())
+    made = [Record(f"{number:03d}", "plan", "s") for number in range(READERS * 2)]
+    for record in reversed(made):
+        storage.write(f"{RUN.records}/{record.name}.json", to_json(record))
+    assert load_records(storage, RUN) == made
+
+
+def test_seconds_are_kept_short() -> None:
+    record = Record("r", "plan", "s", seconds={"infer": 1 / 3})
+    assert json.loads(to_json(record))["seconds"] == {"infer": 0.333333}
