@@ -1,8 +1,8 @@
 """Any model in Hugging Face's format, from a folder or the Hub."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.models.hf import folder
 from tasks.kinds.models.hf.checkpoint import Checkpoint
@@ -50,12 +50,22 @@ class HuggingFaceModel(Model):
         default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
     )
 
-    @model_validator(mode="after")
-    def _options_fit(self) -> "HuggingFaceModel":
-        problem = self.options.problem_with(self.task)
+    takes_encoded_media: ClassVar[bool] = True
+
+    @field_validator("options")
+    @classmethod
+    def _belong_to_task(
+        cls, options: HuggingFaceOptions, info: ValidationInfo
+    ) -> HuggingFaceOptions:
+        problem = options.problem_with(info.data["task"]) if "task" in info.data else None
         if problem:
             raise ValueError(problem)
-        return self
+        return options
+
+    @property
+    def preprocesses(self) -> bool:
+        """Images are decoded, texts are tokenised."""
+        return True
 
     @property
     def input_column(self) -> str:
