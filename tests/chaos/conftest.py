@@ -1,0 +1,19 @@
+"""One Prefect server for the chaos tests."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.session import Session, session
+
+
+@pytest.fixture(scope="module")
+def chaos_session() -> Iterator[Session]:
+    # pytest's own folders are too deep for Ray's sockets.
+    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    with session(folder) as shared:
+        yield shared
+    shutil.rmtree(folder)

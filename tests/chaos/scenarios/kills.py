@@ -1,0 +1,56 @@
+"""Whole trees and single processes killed at random moments, each time with a rerun at once."""
+
+import random
+from collections.abc import Callable
+
+from tests.chaos.compare import in_folder
+from tests.chaos.inputs import BATCH, ROWS_PER_WRITE, reference, spread, write_parquet, write_spec
+from tests.chaos.outcome import Outcome, judge
+from tests.chaos.processes import KINDS, WHOLE_TREE
+from tests.chaos.scenarios.killer import Killer, after_rows, after_seconds
+from tests.chaos.session import Session
+
+BOUND_PER_KILL = 3 * (BATCH + ROWS_PER_WRITE)
+START_SECONDS = 12.0
+PUBLISH_SECONDS = 1.0
+
+
+def job_succeeded(killer: Killer) -> bool:
+    """Whether an attempt has succeeded, so that the run is about to publish."""
+    results = (killer.place.folder / "out.state").glob("runs/*/attempts/*/result.json")
+    return any('"succeeded"' in file.read_text() for file in results)
+
+
+def random_moment(killer: Killer, rows: int) -> Callable[[], bool]:
+    """Mostly while rows flow, now and then while the run starts."""
+    if killer.dice.random() < 0.25:
+        return after_seconds(killer.dice.uniform(0, START_SECONDS))
+    return after_rows(killer, killer.dice.randrange(rows))
+
+
+def kills(
+    session: Session,
+    seed: int,
+    *,
+    rows: int = 50_000,
+    files: int = 200,
+    num_kills: int = 10,
+    seconds: float = 0.03,
+) -> Outcome:
+    """Kill again and again, the last time while it publishes."""
+    dice = random.Random(seed)
+    with session.place(f"kills-{seed}") as place:
+        write_parquet(place.folder / "in", spread(rows, files))
+        spec = write_spec(place, seconds)
+        expected = in_folder(reference(place, spec))
+        killer = Killer(place, spec, dice, place.start(spec))
+        for _ in range(num_kills - 1):
+            if killer.until(random_moment(killer, int(1.6 * rows / num_kills))):
+                killer.kill(dice.choices(list(KINDS), list(KINDS.values()))[0])
+        if killer.until(lambda: job_succeeded(killer)):
+            killer.until(after_seconds(dice.uniform(0, PUBLISH_SECONDS)))
+            killer.kill(WHOLE_TREE)
+        killer.finish()
+        bound = BOUND_PER_KILL * killer.kills
+        problems = killer.problems
+        return judge(place, spec, expected, seed, killer.kills, bound=bound, problems=problems)
