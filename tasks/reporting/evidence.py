@@ -14,8 +14,11 @@ from tasks.protocol.acceptance import Accepted, accept
 from tasks.protocol.ledger import LedgerFile, Snapshot
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
+from tasks.protocol.rewriting import read_published
 from tasks.publish import load_rejections
 from tasks.run import attempts_of
+
+SHOWN_OF_REJECTIONS = ["source", "row", "stage", "error_type", "error_message"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Evidence:
         return sum(len(each.ok) + len(each.filtered) for each in earlier)
 
     def is_earlier(self, record: Record) -> bool:
-        """Whether a record was there before this call; names begin with the time."""
-        return int(record.name.split("-")[0]) < self.started * 1e9
+        """Whether a record was there before this call."""
+        return record_time(record) < self.started
 
     @cached_property
     def ledger(self) -> Snapshot:
@@ -78,8 +81,8 @@ class Evidence:
             return load_rejections(self.planned, self.accepted)
         lines: list[dict[str, Any]] = []
         for file in self.published("quarantine"):
-            data = self.planned.storage.read(file.target(self.planned.output))
-            lines += pq.read_table(io.BytesIO(data)).to_pylist()
+            data = read_published(self.planned.storage, self.planned.output, file)
+            lines += pq.read_table(io.BytesIO(data), columns=SHOWN_OF_REJECTIONS).to_pylist()
         return lines
 
     @cached_property
@@ -94,6 +97,11 @@ class Evidence:
         """The run's published files, of data or of rows set aside."""
         files = self.ledger.files if line == "file" else self.ledger.quarantine
         return [f for f in files.values() if f.run_id == self.planned.run.run_id]
+
+
+def record_time(record: Record) -> float:
+    """When a record was made, in seconds since the epoch: its name begins with it."""
+    return int(record.name.split("-")[0]) / 1e9
 
 
 def look_back(planned: PlannedRun, started: float) -> Evidence:

@@ -10,7 +10,7 @@ from tasks.preflight import count_gpus
 from tasks.publish import count_rows
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.reporting.evidence import Evidence
+from tasks.reporting.evidence import Evidence, record_time
 from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
 
 Seconds = dict[str, float | None]
@@ -138,14 +138,21 @@ def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
 
 
 def count_redone(evidence: Evidence, stages: StageRows) -> int:
-    """Rows that left the model more than once or in vain: crashes, replays, overlaps."""
-    accepted = stages["write"]["rows"] + stages["infer"]["rejected"] + stages["infer"]["filtered"]
-    said = sum(attempt.rows("infer") for attempt in evidence.attempts)
-    # A killed job's last word is up to half a second old; its records may know of more rows.
-    taken = {record.name for record in evidence.accepted.records}
-    skipped = [record for record in evidence.records if record.name not in taken]
-    recorded = accepted + sum(file.rows for record in skipped for file in record.files)
-    return max(said, recorded) - accepted
+    """Rows that left the model more than once or in vain: crashes, replays, overlaps.
+
+    A killed job's last word is up to half a second old: where its records know of more rows, they
+    count.
+    """
+    attempts = [each for each in evidence.attempts if each.started is not None]
+    begins = [each.started or 0.0 for each in attempts]
+    recorded: Counter[int] = Counter()
+    for record in evidence.records:
+        recorded[bisect_right(begins, record_time(record))] += sum(f.rows for f in record.files)
+    left = recorded[0] + sum(
+        max(attempt.rows("infer"), recorded[at]) for at, attempt in enumerate(attempts, 1)
+    )
+    infer = stages["infer"]
+    return max(0, left - stages["write"]["rows"] - infer["rejected"] - infer["filtered"])
 
 
 def find_bottleneck(spec: BatchInferenceSpec, seconds: Seconds, shares: dict[str, float]) -> Any:

@@ -42,12 +42,12 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
     where = {
         "error": type(error).__name__,
         "stage": getattr(error, "stage", None),
-        "source": getattr(error, "source", None),
+        "source": scrub(getattr(error, "source", None) or "", planned.spec) or None,
         "row": getattr(error, "row", None),
         "after": f"{seconds:.1f} s, {len(evidence.attempts)} attempts in all",
     }
     return joined(
-        f"# {planned.spec.name}: failed, nothing published",
+        f"# {planned.spec.name}: failed, {published_so_far(evidence)}",
         pairs({name: value for name, value in where.items() if value is not None}),
         block(scrub(str(error), planned.spec)),
         section("What the next run resumes", resume_part(evidence)),
@@ -56,6 +56,13 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         section("Made with", versions_table(evidence)),
         spec_part(evidence),
     )
+
+
+def published_so_far(evidence: Evidence) -> str:
+    """What the failure has left of the run's rows in the output: all or none."""
+    if evidence.ledger.version_of(evidence.planned.run_key) is None:
+        return "nothing published"
+    return "but published: the next run finishes it"
 
 
 def joined(*parts: str) -> str:
@@ -70,7 +77,7 @@ def section(title: str, *parts: str) -> str:
 
 def pairs(values: dict[str, Any]) -> str:
     """Names and values as a table."""
-    return table(["", ""], [[cell(name), cell(value)] for name, value in values.items()])
+    return table([], [[cell(name), cell(value)] for name, value in values.items()])
 
 
 def output_line(report: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from tasks.spec import BatchInferenceSpec
 
 HIDDEN = "***"
 SHOWN_OPTIONS = ("endpoint_url",)
-MIN_SECRET_CHARACTERS = 8
+MIN_SECRET_CHARACTERS = 6
 """Shorter values of options are words like `true`, found in any text."""
 CREDENTIALS = re.compile(r"://[^/@\s]+@")
 
@@ -74,7 +74,8 @@ def block(text: str) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """An HTML table of cells that are HTML already."""
+    """An HTML table of cells that are HTML already; without a head where none is given."""
     head = "".join(f"<th>{cell(name)}</th>" for name in header)
+    top = f"<thead><tr>{head}</tr></thead>" if header else ""
     body = "".join("<tr>" + "".join(f"<td>{each}</td>" for each in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table>{top}<tbody>{body}</tbody></table>"

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ def timeline_image(attempts: list[PastAttempt]) -> str:
     if not shown:
         return ""
     data = base64.b64encode(timeline_svg(shown).encode()).decode()
-    return f'<img alt="timeline of the stages" src="data:image/svg+xml;base64,{data}">'
+    return f'<p><img alt="timeline of the stages" src="data:image/svg+xml;base64,{data}"></p>'
 
 
 def timeline_svg(attempts: list[PastAttempt]) -> str:
@@ -73,11 +74,10 @@ def bar(attempt: PastAttempt, stage: str, top: int, scale: Scale) -> list[str]:
     count: dict[str, Any] = attempt.stages[stage]
     label = text(LEFT - 10, top + 17, stage, anchor="end")
     if not count["started"]:
-        return [label, text(LEFT + 4, top + 17, "nothing to do", fill="#888888")]
+        return [label, text(LEFT + 4, top + 17, idle(attempt, stage), fill="#888888")]
     origin = attempt.started or 0.0
     begin, end = scale.at(count["started"] - origin), scale.at(count["updated"] - origin)
-    is_guilty = bool(attempt.error) and (attempt.error or {}).get("stage") == stage
-    colour = FAILED if is_guilty else COLOURS[stage]
+    colour = FAILED if is_guilty(attempt, stage) else COLOURS[stage]
     width = max(2.0, end - begin)
     seconds = count["updated"] - count["started"]
     return [
@@ -88,15 +88,33 @@ def bar(attempt: PastAttempt, stage: str, top: int, scale: Scale) -> list[str]:
     ]
 
 
+def is_guilty(attempt: PastAttempt, stage: str) -> bool:
+    """Whether it was this stage that failed."""
+    return attempt.error is not None and attempt.error.get("stage") == stage
+
+
+def idle(attempt: PastAttempt, stage: str) -> str:
+    """Why a stage has no bar."""
+    if is_guilty(attempt, stage):
+        return "failed on its first rows"
+    return "nothing to do" if attempt.stages[stage]["state"] == "done" else "no rows yet"
+
+
 def axis(scale: Scale, top: int) -> list[str]:
-    """Seconds since the attempt began."""
+    """Seconds since the attempt began, at round numbers."""
     parts = [line(LEFT, top, WIDTH - RIGHT, top)]
-    for tick in range(TICKS + 1):
-        seconds = scale.seconds * tick / TICKS
-        x = scale.at(seconds)
+    step = round_step(scale.seconds / TICKS)
+    for tick in range(math.floor(scale.seconds / step) + 1):
+        x = scale.at(tick * step)
         parts.append(line(x, top, x, top + 5))
-        parts.append(text(x, top + 20, f"{seconds:.3g} s", anchor="middle", fill="#555555"))
+        parts.append(text(x, top + 20, f"{tick * step:g} s", anchor="middle", fill="#555555"))
     return parts
+
+
+def round_step(seconds: float) -> float:
+    """The next 1, 2 or 5 with zeros."""
+    power = float(10 ** math.floor(math.log10(seconds)))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= seconds)
 
 
 def line(x1: float, y1: float, x2: float, y2: float) -> str:

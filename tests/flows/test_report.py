@@ -1,0 +1,77 @@
+"""The report as the flow leaves it: JSON, page, artifact."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import BatchInferenceError, ErrorBudgetExceeded
+from tests.reporting import classify_spec, make_inputs
+
+
+def latest_report() -> Any:
+    """The artifact as an operator finds it."""
+    from prefect.artifacts import Artifact
+
+    return Artifact.get("pets-nightly-report")
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_flow_leaves_page_and_artifact(tmp_path: Path) -> None:
+    from flows.batch_inference import batch_inference
+
+    make_inputs(tmp_path / "in")
+    report = batch_inference(classify_spec(tmp_path, {"bad": [3]}))
+    artifact = latest_report()
+    assert artifact.type == "markdown"
+    assert artifact.flow_run_id
+    assert artifact.data == Path(report["report"]).read_text()
+    assert "199 rows published" in artifact.data
+    assert report["rows"]["rejected"] == 1
+    assert report["attempts"] == 1
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_failed_flow_leaves_a_page_and_its_own_error(tmp_path: Path) -> None:
+    from flows.batch_inference import batch_inference
+
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, {"bad": [3]}, errors={"max_rejected_fraction": 0})
+    with pytest.raises(ErrorBudgetExceeded):
+        batch_inference(spec)
+    (page,) = tmp_path.glob("out.state/runs/*/report.md")
+    artifact = latest_report()
+    assert artifact.data == page.read_text()
+    assert "failed, nothing published" in artifact.data
+    assert "<td>ErrorBudgetExceeded</td>" in artifact.data
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_report_that_fails_hides_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.batch_inference import batch_inference
+
+    make_inputs(tmp_path / "in")
+
+    def broken(*arguments: object) -> str:
+        raise ValueError("cannot draw")
+
+    monkeypatch.setattr("tasks.report.failure_page", broken)
+    init = {"crash_at": 0, "marker": str(tmp_path / "crashed")}
+    with pytest.raises(BatchInferenceError, match="the model's server is gone"):
+        batch_inference(classify_spec(tmp_path, init))
+
+
+def test_importing_the_flow_loads_no_heavy_package() -> None:
+    code = (
+        "import sys, flows.batch_inference\n"
+        "print([each for each in ('ray', 'torch', 'transformers') if each in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

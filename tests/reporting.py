@@ -1,0 +1,61 @@
+"""A small job to report on, run through the functions, without Prefect."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.plan import PlannedRun, make_plan
+from tasks.publish import publish_planned
+from tasks.report import RunReport, report_run
+from tasks.run import failure, left_to_do, next_attempt
+from tasks.spec import BatchInferenceSpec, parse_spec
+
+CODE = Path(__file__).parent / "report_code"
+
+
+def make_inputs(folder: Path, files: int = 4, rows: int = 50) -> Path:
+    """Parquet files with the column id."""
+    folder.mkdir()
+    for number in range(files):
+        ids = list(range(number * rows, (number + 1) * rows))
+        pq.write_table(pa.table({"id": ids}), folder / f"{number}.parquet")
+    return folder
+
+
+def classify_spec(folder: Path, init: dict[str, Any] | None = None, **more: Any) -> Any:
+    """Classify the inputs in `folder`/in, 50 rows at a time."""
+    raw: dict[str, Any] = {
+        "name": "Pets_nightly",
+        "source": {"kind": "parquet", "path": str(folder / "in")},
+        "model": {"kind": "python", "class": "report_models:Classify", "init": init or {}},
+        "sink": {"kind": "parquet", "path": str(folder / "out")},
+        "cluster": {"kind": "inline"},
+        "environment": {"working_dir": str(CODE)},
+        "stages": {"read": {"rows_per_batch": 50}},
+        "errors": {"max_rejected_fraction": 0.5},
+        "retries": {"max_attempts": 1},
+    }
+    return parse_spec({**raw, **more})
+
+
+def run_attempt(planned: PlannedRun) -> None:
+    """One attempt; raise what it failed with."""
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    attempt.ensure_started()
+    while (result := attempt.result()) is None:
+        time.sleep(0.01)
+    error = failure(result)
+    if error:
+        raise error
+
+
+def run_spec(spec: BatchInferenceSpec) -> tuple[PlannedRun, RunReport]:
+    """A whole run of one attempt, and its report."""
+    started = time.time()
+    planned = make_plan(spec)
+    run_attempt(planned)
+    version = publish_planned(planned)
+    return planned, report_run(planned, started, version, 1)

@@ -1,0 +1,291 @@
+"""The report of real runs, in figures and on the page."""
+
+import base64
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from tasks.errors import StageFailed
+from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.report import artifact_key, report_failure, report_run
+from tasks.reporting.evidence import PastAttempt
+from tasks.reporting.figures import find_bottleneck
+from tasks.reporting.samples import thumbnail
+from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
+from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_inputs(tmp_path / "in")
+    return tmp_path
+
+
+def test_figures_are_those_of_the_records(folder: Path) -> None:
+    bad = [3, 60, 61]
+    _, report = run_spec(classify_spec(folder, {"bad": bad}))
+    assert report.rows == {"read": 200, "written": 197, "rejected": 3, "filtered": 0}
+    rows = {stage: figures["rows"] for stage, figures in report.stages.items()}
+    assert rows == {"read": 200, "preprocess": 0, "infer": 200, "write": 197}
+    assert report.stages["infer"]["rejected"] == 3
+    assert report.stages["infer"]["seconds"] >= 0.02 * 4
+    assert (report.resumed_rows, report.redone_rows, report.attempts) == (0, 0, 1)
+    json.dumps(report.as_json())
+
+
+def test_seconds_fit_into_the_total(folder: Path) -> None:
+    _, report = run_spec(classify_spec(folder))
+    total, startup, steady = (report.seconds[name] for name in ("total", "startup", "steady"))
+    assert total is not None
+    assert startup is not None
+    assert steady is not None
+    assert startup > 0
+    assert steady >= 0.02 * 4
+    assert startup + steady <= total
+    assert 0 < report.stages["infer"]["share"] <= 1.05
+
+
+def test_accuracy_counts_every_published_row(folder: Path) -> None:
+    planned, report = run_spec(classify_spec(folder, {"bad": [10]}))
+    assert report.accuracy == pytest.approx(180 / 199, abs=1e-6)
+    page = planned.storage.read(f"{planned.run.path}/report.md").decode()
+    assert "90.45 % of 199 rows with a label" in page
+    # Every tenth row is a cat taken for a dog.
+    assert "<td><b>cat</b></td><td>19</td><td>80</td>" in page
+
+
+def test_no_accuracy_without_labels(folder: Path) -> None:
+    spec = classify_spec(folder, source={"kind": "parquet", "path": str(folder / "in")})
+    without = spec.model_copy(
+        update={"sink": spec.sink.model_copy(update={"partition_by": ["label"]})}
+    )
+    _, report = run_spec(without)
+    assert report.accuracy is None
+
+
+def test_page_escapes_what_comes_from_data(folder: Path) -> None:
+    planned, report = run_spec(classify_spec(folder, {"bad": [7]}))
+    assert report.report
+    page = planned.storage.read(report.report).decode()
+    assert "&lt;img src=x onerror=alert(0)&gt;" in page
+    assert "1 x ValueError in infer: &lt;/pre&gt;&lt;script&gt;" in page
+    assert "onerror=alert(0)>" not in page
+    assert "<script>" not in page
+    assert "<b>dog" not in page
+    # An empty line would end the HTML and let Markdown read the rest, links and all.
+    line = next(line for line in page.splitlines() if "javascript:" in line)
+    assert "\n&nbsp;\n" + line in page
+
+
+def test_page_says_what_happened(folder: Path) -> None:
+    planned, report = run_spec(classify_spec(folder, {"bad": [7]}))
+    page = planned.storage.read(str(report.report)).decode()
+    for part in (
+        "# Pets_nightly: 199 rows published",
+        "data:image/svg+xml;base64,",
+        "rows/s, steady",
+        "0.parquet, row 7",
+        "part-00001-00000.parquet",
+        "<td>ray</td>",
+        "<details>",
+        "report_models:Classify",
+    ):
+        assert part in page, part
+
+
+def test_manifest_names_files_and_schema(folder: Path) -> None:
+    planned, report = run_spec(classify_spec(folder))
+    assert report.manifest == f"{planned.output.manifests}/{report.run_id}.json"
+    manifest = json.loads(planned.storage.read(report.manifest))
+    assert sum(file["rows"] for file in manifest["files"]) == 200
+    for file in manifest["files"]:
+        assert Path(file["path"]).stat().st_size == file["bytes"]
+    assert manifest["schema"]["predicted_label"] == "string"
+    assert manifest["rows"] == report.rows
+    assert manifest["stages"] == report.stages
+    assert manifest["report"] == report.report
+    assert set(manifest["fingerprints"]) == {"model", "code"}
+    assert manifest["versions"]["pyarrow"]
+    assert manifest["spec"]["model"]["class"] == "report_models:Classify"
+
+
+def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) -> None:
+    init = {"bad": [7], "crash_at": 120, "marker": str(folder / "crashed")}
+    spec = classify_spec(folder, init)
+    started = time.time()
+    planned = make_plan(spec)
+    with pytest.raises(StageFailed) as failed:
+        run_attempt(planned)
+    path = report_failure(planned, started, failed.value)
+    assert path
+    page = planned.storage.read(path).decode()
+    for part in (
+        "# Pets_nightly: failed, nothing published",
+        "<td>stage</td><td>infer</td>",
+        "2.parquet</td>",
+        "ConnectionError: the model&#x27;s server is gone",
+        "<td>settled, not done again</td><td>99 rows</td>",
+        "1 x ValueError in infer",
+        "attempts in all",
+    ):
+        assert part in page, part
+
+    planned, report = run_spec(spec)
+    assert report.resumed_rows == 99
+    # The row set aside was tried again, which the first attempt's last progress may not know of.
+    assert report.redone_rows in (0, 1)
+    assert report.rows["read"] == 200
+    assert len(report.stages) == 4
+    assert "published" in planned.storage.read(path).decode().splitlines()[0]
+
+
+def test_seconds_are_of_this_call_alone(folder: Path) -> None:
+    """A run whose rows were all there when it was called had nothing left but to publish."""
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    time.sleep(0.01)
+    report = report_run(planned, time.time(), publish_planned(planned), 0)
+    assert report.seconds["startup"] is None
+    assert report.seconds["steady"] is None
+    assert report.bottleneck is None
+    assert report.resumed_rows == 200
+    assert report.stages["infer"]["rows"] == 200
+
+
+def test_rows_of_a_skipped_record_count_as_redone(folder: Path) -> None:
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    storage, records = planned.storage, planned.storage.list(planned.run.records)
+    copy = json.loads(storage.read(records[0].path))
+    late = records[-1].path.replace(".json", "f.json")
+    copy["name"] = late.rsplit("/", 1)[1].removesuffix(".json")
+    storage.write(late, json.dumps(copy).encode())
+    assert report_run(planned, time.time(), publish_planned(planned), 1).redone_rows == 50
+
+
+def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:
+    spec = classify_spec(folder)
+    run_spec(spec)
+    planned = make_plan(spec)
+    assert planned.nothing_to_do
+    report = report_run(planned, time.time())
+    assert not report.published
+    assert report.inputs_skipped == 4
+    assert report.seconds["startup"] is None
+    assert report.seconds["steady"] is None
+    assert report.bottleneck is None
+    assert report.report is None
+    assert {figures["rows"] for figures in report.stages.values()} == {0}
+
+
+def test_secrets_are_written_nowhere(folder: Path) -> None:
+    options = {"password": SECRET, "client": {"token": SECRET}, "endpoint_url": "http://localhost"}
+    spec = classify_spec(
+        folder,
+        {"crash_at": 0, "marker": str(folder / "crashed")},
+        source={"kind": "parquet", "path": str(folder / "in"), "storage_options": options},
+        environment={"working_dir": str(folder.cwd() / "tests/report_code"), "env_vars": {}},
+    )
+    planned = make_plan(spec)
+    with pytest.raises(StageFailed, match=SECRET) as failed:
+        run_attempt(planned)
+    path = report_failure(planned, time.time(), failed.value)
+    assert path
+    page = planned.storage.read(path).decode()
+    assert "key ***" in page
+    assert SECRET not in page
+    _, report = run_spec(spec)
+    for written in (report.report, report.manifest):
+        text = planned.storage.read(str(written)).decode()
+        assert SECRET not in text
+        assert "http://localhost" in text
+
+
+def test_a_report_that_fails_fails_no_published_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*arguments: Any) -> str:
+        raise ValueError("cannot draw")
+
+    monkeypatch.setattr("tasks.report.success_page", broken)
+    _, report = run_spec(classify_spec(folder))
+    assert report.published
+    assert "is published, but its report failed" in caplog.text
+
+
+def counts(started: float | None, updated: float | None, state: str = "done") -> dict[str, Any]:
+    return {"rows": 9, "started": started, "updated": updated, "state": state}
+
+
+def test_timeline_draws_every_attempt_and_its_guilty_stage() -> None:
+    stages = {"read": counts(100, 107), "preprocess": counts(None, None)}
+    stages |= {"infer": counts(101, 112), "write": counts(None, None, "waiting")}
+    error = {"class": "<Boom>", "stage": "infer"}
+    failed = PastAttempt(1, stages, error, True, None)
+    killed = PastAttempt(2, stages, None, False, None)
+    svg = timeline_svg([failed, killed])
+    words = [each.text for each in ElementTree.fromstring(svg).iter() if each.text]
+    assert "attempt 1: <Boom>" in words
+    assert "attempt 2: left no result" in words
+    assert words.count("nothing to do") == words.count("no rows yet") == 2
+    assert words[-3:] == ["0 s", "5 s", "10 s"]
+    assert svg.count(FAILED) == 1
+
+
+def test_timeline_is_empty_where_nothing_began() -> None:
+    assert timeline_image([PastAttempt(1, {}, None, False, 5.0)]) == ""
+
+
+def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
+    inside, outside = folder / "in" / "a.jpg", folder / "b.jpg"
+    for path in (inside, outside):
+        Image.new("CMYK", (400, 200)).save(path)
+    planned = make_plan(classify_spec(folder))
+    inputs = {str(inside), str(folder / "in" / "0.parquet")}
+    html = thumbnail(planned, str(inside), inputs)
+    assert html.startswith('<img alt="" src="data:image/png;base64,')
+    png = base64.b64decode(html.split("base64,")[1].removesuffix('">'))
+    assert Image.open(io.BytesIO(png)).size == (96, 48)
+    assert thumbnail(planned, str(outside), inputs) == ""
+    assert thumbnail(planned, str(folder / "in" / "0.parquet"), inputs) == ""
+
+
+SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}
+LONG = {"startup": 9.0, "steady": 100.0, "total": 110.0}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "seconds", "busiest", "said"),
+    [
+        ("local", SMALL, "infer", "start-up: 9.0 s before the first row"),
+        ("local", SMALL, "infer", "set cluster.kind: inline"),
+        ("local", LONG, "infer", "infer: busy 92 % of the steady time; raise resources.max_rep"),
+        ("local", LONG, "read", "lower stages.read.num_cpus"),
+        ("local", LONG, "write", "raise stages.write.max_workers"),
+        ("inline", LONG, "preprocess", "set cluster.kind: local"),
+        ("inline", SMALL, "infer", "the job is small"),
+    ],
+)
+def test_bottleneck_names_the_setting(
+    folder: Path, cluster: str, seconds: dict[str, float | None], busiest: str, said: str
+) -> None:
+    spec = classify_spec(folder, cluster={"kind": cluster})
+    shares = {stage: 0.1 for stage in ("read", "preprocess", "infer", "write")}
+    assert said in find_bottleneck(spec, seconds, {**shares, busiest: 0.92})
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("Pets_nightly", "pets-nightly-report"), ("a..b", "a-b-report"), ("x-", "x-report")],
+)
+def test_artifact_keys_are_what_prefect_takes(name: str, key: str) -> None:
+    assert artifact_key(name) == key
