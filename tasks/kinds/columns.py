@@ -1,6 +1,6 @@
 """Between Arrow tables and what user code works on: NumPy arrays, pandas frames, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,17 @@ import pyarrow as pa
 from tasks.protocol.batch import RESERVED
 
 TENSOR_FIELDS = ("data", "shape", "dtype")
+MEDIA = b"media"
+"""Field metadata: a binary column holds encoded media of this type (`image`)."""
+
+
+def is_media(each: pa.Field) -> bool:
+    """Whether a column holds encoded images."""
+    return (each.metadata or {}).get(MEDIA) == b"image" and pa.types.is_binary(each.type)
 
 
 def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
-    """Columns as arrays: lists of one length as 2-D, tensors as they were, the rest as objects."""
+    """Columns as arrays: lists of one length as 2-D, images decoded, the rest as objects."""
     return {name: column_to_numpy(rows[name]) for name in rows.column_names}
 
 
@@ -62,7 +69,7 @@ def tensor_array(arrays: list[np.ndarray]) -> pa.Array:
     )
 
 
-def stack(values: list[np.ndarray | None]) -> np.ndarray:
+def stack(values: Sequence[np.ndarray | None]) -> np.ndarray:
     """Arrays of one shape as one array, others as an array of objects."""
     shapes = {None if value is None else value.shape for value in values}
     if len(shapes) == 1 and None not in shapes:

@@ -1,13 +1,15 @@
 """What Ray's map operators call: a stage around the batches of a block."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from tasks.errors import BatchInferenceError, StageFailed
+from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_adapter import StageAdapter, describe
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
 
 BUILT: dict[str, StageAdapter] = {}
@@ -27,10 +29,25 @@ class Infer:
     """One replica of the model."""
 
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
+        self.stage: Callable[[RowBatch], Iterator[RowBatch]]
         threads = limit_threads(job.spec.resources.num_cpus)
-        self.stage = counted("infer", infer_stage(job, device_of(num_gpus), threads), report)
+        try:
+            self.stage = counted("infer", infer_stage(job, device_of(num_gpus), threads), report)
+        except Exception as error:
+            # Ray turns what a constructor raises into text; what a call raises arrives whole.
+            self.stage = failing(error)
 
     def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
         """Predict the batches of a block."""
         for batch in from_block(block):
             yield from map(to_block, self.stage(batch))
+
+
+def failing(error: Exception) -> Callable[[RowBatch], Iterator[RowBatch]]:
+    """A stage whose model could not be loaded."""
+    known = error if isinstance(error, BatchInferenceError) else StageFailed(describe(error))
+
+    def fail(batch: RowBatch) -> Iterator[RowBatch]:
+        raise known.locate("infer") from error
+
+    return fail

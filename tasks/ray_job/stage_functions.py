@@ -1,9 +1,11 @@
 """Builds what each stage does to a batch, from the spec."""
 
 import os
+import sys
 
 import pyarrow as pa
 
+from tasks.kinds.images import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.blame import Function
@@ -20,11 +22,9 @@ def has_preprocessing(spec: BatchInferenceSpec) -> bool:
 
 def preprocess_stage(job: Job) -> StageAdapter:
     """The steps, decoding, and the model's own CPU part."""
-    spec = job.spec
+    spec = importable(job.spec)
     functions = [step.build() for step in spec.steps]
     if spec.source.media_columns and not spec.model.takes_encoded_media:
-        from tasks.kinds.images import decode_media_columns
-
         functions.append(decode_media_columns)
     own = spec.model.preprocessor()
     if own is not None:
@@ -34,13 +34,20 @@ def preprocess_stage(job: Job) -> StageAdapter:
 
 def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     """The model, loaded on a device."""
-    spec = job.spec
+    spec = importable(job.spec)
     placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype)
     predict = joined(spec, spec.model.predictor(placement))
     # A model that cuts its batches itself gets many rows at once, to sort them by length.
     cuts_itself = spec.model.batch_size is None
     rows_per_call = None if cuts_itself else spec.batch_size or spec.model.batch_size
     return StageAdapter("infer", (predict,), rows_per_call)
+
+
+def importable(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The spec, once this process can import the user's modules."""
+    if spec.environment.working_dir not in sys.path:
+        sys.path.insert(0, spec.environment.working_dir)
+    return spec
 
 
 def joined(spec: BatchInferenceSpec, predict: Function) -> Function:

@@ -1,8 +1,17 @@
 """All sources, written out: the union is the contract."""
 
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.kinds.kind import PickOne
+from tasks.kinds.sources.binary import BinarySource
+from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
 
-AnySource = ParquetSource
+AnySource = Annotated[
+    ImagesSource | ParquetSource | BinarySource, Field(discriminator="kind"), PickOne()
+]
 
-__all__ = ["AnySource", "ParquetSource", "Source"]
+__all__ = ["AnySource", "BinarySource", "ImagesSource", "ParquetSource", "Source"]

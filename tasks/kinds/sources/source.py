@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 ROWS_PER_READ = 2_048
 BYTES_PER_READ = 32 << 20
-MEDIA = b"media"
-"""Field metadata: a binary column holds encoded media of this type (`image`)."""
 
 
 @dataclass(frozen=True)

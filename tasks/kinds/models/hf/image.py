@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import column_to_numpy, tensor_array
+from tasks.kinds.columns import MEDIA, column_to_numpy, tensor_array
 from tasks.kinds.images import decode_image
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.hf.prediction import Index, column_of, slices
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.sources.source import MEDIA
 
 PIXELS = "__pixels"
 """For each image uint8 height x width x 3 (a list of fixed size); or, where the checkpoint's

@@ -1,0 +1,27 @@
+"""Files as they are, one row each."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from tasks.kinds.sources.source import Read, Source
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage
+
+SCHEMA = pa.schema([("path", pa.string()), ("bytes", pa.binary())])
+
+
+class BinarySource(Source):
+    """Any files, one row each: `path` and `bytes`."""
+
+    model_config = ConfigDict(title="Any files")
+    kind: Literal["binary"] = "binary"
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    one_row_per_file: ClassVar[bool] = True
+    media_columns: ClassVar[tuple[str, ...]] = ("bytes",)
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the file's row."""
+        yield pa.table({"path": [shard.path], "bytes": [storage.read(shard.path)]}, schema=SCHEMA)

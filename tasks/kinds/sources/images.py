@@ -1,0 +1,31 @@
+"""Image files, one row each; they travel encoded and are decoded where they are used."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from tasks.kinds.columns import MEDIA
+from tasks.kinds.sources.source import Read, Source
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage
+
+SCHEMA = pa.schema(
+    [pa.field("path", pa.string()), pa.field("image", pa.binary(), metadata={MEDIA: b"image"})]
+)
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+
+
+class ImagesSource(Source):
+    """Image files, one row each: `path` and `image`."""
+
+    model_config = ConfigDict(title="Image files")
+    kind: Literal["images"] = "images"
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    one_row_per_file: ClassVar[bool] = True
+    media_columns: ClassVar[tuple[str, ...]] = ("image",)
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the file's row; the image stays encoded."""
+        yield pa.table({"path": [shard.path], "image": [storage.read(shard.path)]}, schema=SCHEMA)
