@@ -147,7 +147,8 @@ class Snapshot:
     def inputs(self) -> pa.Table:
         """Shards whose rows are published: path, identity, run_id, shard, version."""
         names = ["path", "identity", "run_id", "shard", "version"]
-        lines = self.of("input").select(names).filter(pc.field("version") >= self.base)
+        lines = self.of("input").select(names)
+        lines = lines.filter(pc.greater_equal(lines["version"], self.base))
         last = lines.group_by("path").aggregate([("version", "max")])
         latest = pa.table({"path": last["path"], "version": last["version_max"]})
         return lines.join(latest, keys=["path", "version"], join_type="inner")
@@ -164,7 +165,7 @@ class Snapshot:
 
     def of(self, line: str) -> pa.Table:
         """Lines of one type."""
-        return self.lines.filter(pc.field("line") == line)
+        return self.lines.filter(pc.equal(self.lines["line"], line))
 
     @cached_property
     def removed(self) -> dict[str, int]:
@@ -174,7 +175,8 @@ class Snapshot:
 
     def live(self, line: str) -> dict[str, LedgerFile]:
         """Files added and not removed since."""
-        lines = self.of(line).filter(pc.field("version") >= self.base).sort_by("version")
+        lines = self.of(line)
+        lines = lines.filter(pc.greater_equal(lines["version"], self.base)).sort_by("version")
         files = [file_of(row) for row in lines.to_pylist()]
         return {file.path: file for file in files if file.path not in self.removed}
 

@@ -8,6 +8,7 @@ import fsspec
 import numpy as np
 
 from tasks.protocol.acceptance import accept
+from tasks.protocol.batch import Rejection, RowBatch
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ids import row_id
 from tasks.protocol.layout import OutputFolder
@@ -19,7 +20,6 @@ from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage, Storage
 from tests.simulation.storage import Calm, SimLedger, SimStorage
 from tests.simulation.writing import drop_rows, table_of
-from tasks.protocol.batch import Rejection, RowBatch
 
 Row = tuple[str, str, int]
 """Path, identity, row."""
@@ -54,7 +54,9 @@ class Bench:
     def published(self, seen: Snapshot | None = None) -> list[Row]:
         """Rows by following the ledger."""
         seen = seen or self.ledger.look()
-        return self.rows_in([read_published(self.storage, self.output, f) for f in seen.files.values()])
+        return self.rows_in(
+            [read_published(self.storage, self.output, f) for f in seen.files.values()]
+        )
 
     def set_aside(self) -> list[Row]:
         """Rejected rows by following the ledger."""
@@ -67,7 +69,9 @@ class Bench:
         return self.rows_in([self.storage.read(path) for path in paths if path.endswith(".json")])
 
     def rows_in(self, contents: list[bytes]) -> list[Row]:
-        return sorted(tuple(json.loads(value)) for data in contents for _, value in json.loads(data))
+        return sorted(
+            tuple(json.loads(value)) for data in contents for _, value in json.loads(data)
+        )
 
 
 def batch_of(rows: list[tuple[Shard, int]], rejects: int | None) -> RowBatch:

@@ -32,7 +32,9 @@ def records(draw: st.DrawFn) -> Record:
     kinds = draw(st.lists(st.sampled_from("ooofr"), min_size=len(mine), max_size=len(mine)))
     of = {k: [i for i, o in zip(mine, kinds, strict=True) if o == k] for k in "ofr"}
     runs = {kind: IdRuns.of(as_ids(ids)) for kind, ids in of.items()}
-    ends = draw(st.lists(st.builds(ShardEnd, st.sampled_from(NUMBERS), st.integers(2, 3)), max_size=1))
+    ends = draw(
+        st.lists(st.builds(ShardEnd, st.sampled_from(NUMBERS), st.integers(2, 3)), max_size=1)
+    )
     return Record(
         name="r",
         plan=draw(st.sampled_from(["own", "own", "own", "ancestor", "stranger"])),

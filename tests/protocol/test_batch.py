@@ -92,6 +92,8 @@ def test_merge_takes_the_columns_of_batches_with_rows() -> None:
 
 
 def test_where_knows_file_and_row() -> None:
-    batch = RowBatch(pa.table({ROW: pa.array([], pa.int64())}), sources={1: "a"}, first_rows={1: 10})
+    batch = RowBatch(
+        pa.table({ROW: pa.array([], pa.int64())}), sources={1: "a"}, first_rows={1: 10}
+    )
     assert batch.where((1 << 32) + 5) == ("a", 15)
     assert batch.where(2 << 32) == ("shard 2", 0)

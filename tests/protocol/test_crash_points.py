@@ -8,7 +8,7 @@ import pytest
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Plan
-from tests.simulation.actors import OUTPUT, Orchestrator, blocks_left, gap_of
+from tests.simulation.actors import Orchestrator, blocks_left, gap_of
 from tests.simulation.inputs import Content, Inputs
 from tests.simulation.promises import (
     check_complete,

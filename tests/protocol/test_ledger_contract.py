@@ -95,9 +95,7 @@ def test_what_replaces_ends_all_before_it(open_ledger: Open) -> None:
     ledger = open_ledger()
     quarantine = file("quarantine/q", line="quarantine")
     ledger.commit(entry("k1", ("a", "v1", 0), files=(file("one"), quarantine)), ledger.look())
-    ledger.commit(
-        entry("k2", ("b", "v1", 0), files=(file("two"),), replaces=True), ledger.look()
-    )
+    ledger.commit(entry("k2", ("b", "v1", 0), files=(file("two"),), replaces=True), ledger.look())
     ledger.commit(entry("k3", ("c", "v1", 0), files=(file("three"),)), ledger.look())
     seen = ledger.look()
     assert seen.base == 2

@@ -10,6 +10,7 @@ from tasks.errors import OutputHeld, StaleLedger
 from tasks.protocol import publishing
 from tasks.protocol.acceptance import accept
 from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
+from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.publishing import Publication, publish
 from tests.protocol.bench import Bench, Row, in_memory, on_disk
 from tests.simulation.storage import Calm, SimStorage
@@ -137,11 +138,11 @@ def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
 class Meanwhile(Calm):
     """Does something once, just before a call."""
 
-    def __init__(self, call: str, act: Callable[[], object]) -> None:
-        self.call, self.act = call, act
+    def __init__(self, call: str, act: Callable[[], object], below: str = "") -> None:
+        self.call, self.act, self.below = call, act, below
 
     def before(self, call: str, path: str, lost: Callable[[], Exception]) -> None:
-        if call == self.call:
+        if call == self.call and path.startswith(self.below):
             self.call = ""
             self.act()
 
@@ -152,15 +153,7 @@ def test_rows_to_rewrite_may_go_while_they_are_read() -> None:
     late = bench.prepare("k3", {"a": "v2"})
     winner = bench.prepare("k2", {"b": "v2"})
     assert isinstance(bench.storage, SimStorage)
-    read = bench.storage.read
-
-    def win_before_reading(path: str) -> bytes:
-        if path.startswith("out/"):
-            bench.storage.read = read
-            put(bench, winner)
-        return read(path)
-
-    bench.storage.read = win_before_reading
+    bench.storage.faults = Meanwhile("read", lambda: put(bench, winner), "out/")
     assert put(bench, late) == 3
     assert bench.published() == bench.listed() == three("a", "v2") + three("b", "v2")
 
@@ -186,3 +179,16 @@ def test_a_ledger_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bench.ledger, "commit", refuse)
     with pytest.raises(StaleLedger, match="did not take the entry in 20 attempts"):
         put(bench, what)
+
+
+def test_a_lost_reply_is_resolved_by_looking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = bench.ledger.commit
+
+    def lose(entry: Entry, seen: Snapshot) -> int:
+        commit(entry, seen)
+        raise StaleLedger("the reply got lost")
+
+    what = bench.prepare("k", {"a": "v1"})
+    monkeypatch.setattr(bench.ledger, "commit", lose)
+    assert put(bench, what) == bench.ledger.look().version == 1
+    assert bench.published() == bench.listed() == three("a", "v1")

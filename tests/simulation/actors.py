@@ -1,6 +1,7 @@
 """Orchestrators that run the protocol's own code, with Ray's habits below them."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from tasks.errors import InputChanged, OutputHeld, StaleLedger
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
@@ -74,7 +75,7 @@ class Orchestrator:
             raise Violation(f"a gap is left after {ROUNDS} attempts")
         what = Publication(key, run, plan, accepted, ".json", drop_rows, drop_rows, self.replaces)
         version = publish(self.world.storage, self.world.ledger, OUTPUT, what)
-        if self.world.ledger.snapshot.version_of(key) != version:
+        if self.world.ledger.snapshot.entries.get(version, {}).get("run_key") != key:
             raise Violation(f"run {key} believes that it is published as version {version}")
 
     def settle_plan(self, run: RunFolder, seen: Snapshot) -> Plan | None:
@@ -89,7 +90,9 @@ class Orchestrator:
             return old
         new = supersede(old, shards, pins) if old else first_plan(shards, pins)
         save_plan(storage, run, new)
-        return load_plan(storage, run) or new
+        found = load_plan(storage, run)
+        # A listing may leave out what is fresh: then the older plan is no reason to forget ours.
+        return found if found and len(found.ancestors) >= len(new.ancestors) else new
 
     def unpublished(self, seen: Snapshot) -> list[Shard]:
         found = self.inputs.shards()
@@ -113,16 +116,14 @@ class Orchestrator:
 
         def writer(blocks: list[Block]) -> None:
             name = world.hex()
-            hands = Hands(
-                self.inputs, world.storage, run, plan, world.pause, world.chance, name
-            )
+            hands = Hands(self.inputs, world.storage, run, plan, world.pause, world.chance, name)
             try:
                 execute(hands, blocks)
             except InputChanged as error:
                 changed.append(error)
 
         writers = [
-            world.start(lambda blocks=blocks: writer(blocks), crash_rate=0.03)
+            world.start(partial(writer, blocks), crash_rate=0.03)
             for blocks in self.executions(plan, gap)
         ]
         self.writers += writers

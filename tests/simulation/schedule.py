@@ -1,5 +1,6 @@
 """One schedule: runs race and die while inputs change, then all is looked at."""
 
+from tasks.protocol.ledger import Snapshot
 from tests.simulation.actors import Orchestrator
 from tests.simulation.inputs import Inputs
 from tests.simulation.promises import check_complete, check_folder, check_published
@@ -101,7 +102,7 @@ class Schedule:
         """Zombies write to their end."""
         self.world.run_until(lambda: not self.world.runnable)
 
-    def check(self):
+    def check(self) -> Snapshot:
         seen = self.world.ledger.snapshot
         check_published(self.world.storage, seen, self.inputs)
         check_folder(self.world.storage, seen)

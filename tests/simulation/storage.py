@@ -9,7 +9,6 @@ from tasks.errors import StaleLedger
 from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
 from tasks.protocol.storage import Stat
 
-
 Lost = Callable[[], Exception]
 
 

@@ -70,7 +70,9 @@ def infer(hands: Hands, block: Block) -> RowBatch:
         if outcome == FLAKY:
             outcome = OK if hands.chance() < 0.5 else REJECTED
         if outcome == REJECTED:
-            rejected.append(Rejection(row_key, shard.path, row, "infer", "E", "", json.dumps(value)))
+            rejected.append(
+                Rejection(row_key, shard.path, row, "infer", "E", "", json.dumps(value))
+            )
         elif outcome == FILTERED:
             filtered.append(row_key)
         else:

@@ -1,0 +1,101 @@
+"""Rules 1 to 4 of the protocol, broken on purpose: plans, ends, records, acceptance."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tasks.protocol import acceptance, batch, plan_file, records
+from tasks.protocol.acceptance import UNKNOWN, Accepted, Gap
+from tasks.protocol.ids import IdRuns
+from tasks.protocol.plan_file import Plan, Shard
+from tasks.protocol.records import Record
+from tests.protocol.breaker import Breaker
+from tests.simulation.storage import SimStorage
+
+
+def identity_is_not_pinned(breaker: Breaker) -> None:
+    breaker.attribute(Shard, "content", property(lambda s: (s.path, s.start, s.stop)))
+
+
+def numbers_are_used_again(breaker: Breaker) -> None:
+    whole = plan_file.supersede
+
+    def broken(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+        new = whole(old, shards, pins)
+        return replace(new, shards=new.shards.set_column(0, "number", [range(len(shards))]))
+
+    breaker.function(whole, broken)
+
+
+def records_of_any_plan_count(breaker: Breaker) -> None:
+    class Everything(frozenset):
+        def __contains__(self, plan: object) -> bool:
+            return True
+
+    breaker.attribute(Plan, "lineage", property(lambda plan: Everything()))
+
+
+def shards_need_no_end(breaker: Breaker) -> None:
+    whole = acceptance.find_gap
+
+    def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
+        gap = whole(plan, accepted, retry_rejected=retry_rejected)
+        limits = acceptance.shard_limits(plan, accepted.ends)[gap.shards]
+        started = np.array([len(runs) > 0 for runs in gap.covered], dtype=bool)
+        left = (limits != UNKNOWN) | ~started
+        runs = tuple(runs for runs, is_left in zip(gap.covered, left, strict=True) if is_left)
+        return Gap(gap.shards[left], runs, None)
+
+    breaker.function(whole, broken)
+
+
+def record_comes_before_files(breaker: Breaker) -> None:
+    class RecordFirst(SimStorage):
+        def __init__(self, storage: SimStorage) -> None:
+            self.storage = storage
+            self.held: list[tuple[str, bytes]] = []
+
+        def write(self, path: str, data: bytes) -> None:
+            self.held.insert(0, (path, data))
+            while "/records/" in path and self.held:
+                self.storage.write(*self.held.pop(0))
+
+    whole = records.store
+    breaker.function(whole, lambda storage, *rest: whole(RecordFirst(storage), *rest))
+
+
+def a_record_may_hold_a_row_twice(breaker: Breaker) -> None:
+    breaker.function(batch.settled_ids, lambda batch: set())
+
+
+def files_are_overwritten(breaker: Breaker) -> None:
+    whole = records.stage
+
+    def broken(storage: SimStorage, run: Any, part: Any) -> Any:
+        name = f"{part.partition[-2:-1]}-{part.ids[0]}{part.suffix}"
+        storage.write(f"{run.staging}/{name}", part.data)
+        return records.StagedFile(name, IdRuns.of(part.ids), len(part.data), part.partition)
+
+    breaker.function(whole, broken)
+
+
+def overlapping_records_are_taken(breaker: Breaker) -> None:
+    breaker.function(acceptance.without_overlap, list)
+
+
+def overlapping_records_are_taken_if_some_row_is_new(breaker: Breaker) -> None:
+    def broken(candidates: list[Record]) -> list[Record]:
+        taken, seen = [], set[int]()
+        for record in candidates:
+            own = set(records.all_ids((record.ok, record.filtered)).tolist())
+            if own - seen or not own:
+                taken.append(record)
+            seen |= own
+        return taken
+
+    breaker.function(acceptance.without_overlap, broken)
+
+
+def rows_outside_the_plan_count(breaker: Breaker) -> None:
+    breaker.function(acceptance.fits, lambda *arguments: True)
