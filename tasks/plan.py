@@ -16,9 +16,10 @@ from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan, save_plan
-from tasks.protocol.records import load_records
+from tasks.protocol.records import Record, load_records
 from tasks.protocol.storage import FsspecStorage, Stat
 from tasks.ray_job.job import output_of
+from tasks.ray_job.writing import of_pinned_schema
 from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import abandoned_runs, refuse_other_run
@@ -78,7 +79,7 @@ class PlannedRun:
 
     def accepted(self) -> Accepted:
         """What the records cover now."""
-        return accept(load_records(self.storage, self.run), self.plan)
+        return accept(records_of(self.storage, self.run), self.plan)
 
     def gap(self, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         """What they do not cover."""
@@ -128,7 +129,7 @@ def make_plan(
         save_plan(storage, run, plan)
         save_header(storage, run, run_key, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
-    before = accept(load_records(storage, run), plan) if left else None
+    before = accept(records_of(storage, run), plan) if left else None
     return PlannedRun(
         spec=spec,
         run_key=run_key,
@@ -140,6 +141,11 @@ def make_plan(
         replaces=replaces,
         rows_before=len(before.settled) if before else 0,
     )
+
+
+def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
+    """The run's records, all of one schema."""
+    return of_pinned_schema(storage, run, load_records(storage, run))
 
 
 def digest(parts: Any) -> str:

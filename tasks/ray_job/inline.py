@@ -13,7 +13,7 @@ from tasks.ray_job.stage_functions import (
     limit_threads,
     preprocess_stage,
 )
-from tasks.ray_job.writing import write_reported
+from tasks.ray_job.writing import PINNED, write_reported
 
 
 def run_inline(job: Job) -> None:
@@ -22,6 +22,7 @@ def run_inline(job: Job) -> None:
     Raises:
         BatchInferenceError: the job cannot go on.
     """
+    PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     counts = Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
     preprocess = preprocessing(job, counts.add)

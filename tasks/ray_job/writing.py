@@ -12,7 +12,9 @@ from tasks.errors import BatchInferenceError, SchemaMismatch, StageFailed
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Encoded, Part, Record, store
+from tasks.protocol.storage import Storage
 from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import describe
@@ -84,7 +86,7 @@ def pinned_schema(job: Job, own: pa.Schema) -> pa.Schema:
     """The run's output schema; pins `own` where there is none yet.
 
     Two writers may pin at once. Then the first by name counts, and a record written under the
-    other is skipped when records are accepted.
+    other does not count.
     """
     known = read_pinned(job)
     if known is not None:
@@ -107,8 +109,24 @@ def read_pinned(job: Job) -> pa.Schema | None:
         found = job.storage.list(folder)
         if not found:
             return None
-        PINNED[folder] = pa.ipc.read_schema(pa.py_buffer(job.storage.read(found[0].path)))
+        PINNED[folder] = read_schema(job.storage, found[0].path)
     return PINNED[folder]
+
+
+def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:
+    """Records less those written under another schema than the one pinned.
+
+    The first record will not do as the measure: where it lost the race to pin, every later one
+    would be skipped, and the run would never end.
+    """
+    found = storage.list(run.schemas)
+    pinned = digest(read_schema(storage, found[0].path)) if found else ""
+    return [record for record in records if not record.files or record.schema == pinned]
+
+
+def read_schema(storage: Storage, path: str) -> pa.Schema:
+    """A stored schema."""
+    return pa.ipc.read_schema(pa.py_buffer(storage.read(path)))
 
 
 def cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:

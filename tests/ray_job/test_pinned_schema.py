@@ -1,0 +1,44 @@
+"""Two writers that pin the output schema at once: one counts, and the run can go on."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.protocol.records import load_records
+from tasks.ray_job.job import Job
+from tasks.ray_job.writing import PINNED, of_pinned_schema, write_batches
+from tasks.spec import parse_spec
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    PINNED.clear()
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": str(tmp_path / "in")},
+            "model": {"kind": "python", "class": "nowhere:Model"},
+            "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
+            "cluster": {"kind": "inline"},
+        }
+    )
+    return Job(spec, "run", 1, "plan", {}, 1, 0, None)
+
+
+def batch(row: int, value: object) -> RowBatch:
+    return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), "y": [value]}))
+
+
+def test_a_record_of_a_schema_that_lost_does_not_hold_up_all_later_ones(job: Job) -> None:
+    write_batches(job, [batch(0, None)])  # pins a string column
+    # Another writer had taken an earlier name, and stored its schema only now.
+    winner = pa.schema([("y", pa.float64())]).serialize().to_pybytes()
+    job.storage.write(f"{job.run.schemas}/{1:020d}-earlier.arrow", winner)
+    write_batches(job, [batch(1, None)])  # this process remembers what it has read
+    PINNED.clear()
+    mended = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
+    records = load_records(job.storage, job.run)
+    assert len(records) == 4
+    counted = of_pinned_schema(job.storage, job.run, records)
+    assert [record.name for record in counted] == [record.name for record in mended]
