@@ -5,7 +5,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from tasks.errors import InvalidSpec
+from tasks.errors import UserCodeBroke
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import ROW
 
@@ -25,10 +25,10 @@ class SelectStep(Step):
         """Keep the columns.
 
         Raises:
-            InvalidSpec: the rows lack a column.
+            UserCodeBroke: the rows lack a column.
         """
         missing = [name for name in self.columns if name not in rows.column_names]
         if missing:
             have = [name for name in rows.column_names if name != ROW]
-            raise InvalidSpec.at("steps.select.columns", missing, f"are not among {have}")
+            raise UserCodeBroke(f"select: {missing} are not among the columns {have}")
         return rows.select([ROW, *self.columns])

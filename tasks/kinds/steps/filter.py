@@ -1,0 +1,45 @@
+"""Keeps rows for which an expression is true."""
+
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds import expression
+from tasks.kinds.steps.step import Function, Step
+
+
+class FilterStep(Step):
+    """Keeps rows for which an expression is true; null counts as false."""
+
+    model_config = ConfigDict(title="Filter rows")
+    kind: Literal["filter"] = "filter"
+    expression: str = Field(
+        min_length=1,
+        description="As in: width >= 32 and label not in ('cat', 'dog') and text is not None. "
+        "Column names, numbers, strings, + - * /, comparisons, and, or, not, in.",
+    )
+
+    def check(self) -> None:
+        """See that the expression can be read."""
+        try:
+            expression.parse(self.expression)
+        except ValueError as error:
+            raise InvalidSpec.at("steps.filter.expression", self.expression, str(error)) from error
+
+    def build(self) -> Function:
+        """The step as a function."""
+        return self.keep
+
+    def keep(self, rows: pa.Table) -> pa.Table:
+        """Rows for which the expression is true, with their ids.
+
+        Raises:
+            UserCodeBroke: the expression names a column that is not there.
+        """
+        condition, names = expression.parse(self.expression)
+        missing = [name for name in names if name not in rows.column_names]
+        if missing:
+            raise UserCodeBroke(f"filter: {missing} are not among the columns {rows.column_names}")
+        return rows.filter(condition)

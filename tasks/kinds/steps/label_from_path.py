@@ -1,0 +1,48 @@
+"""The label that a folder's name gives."""
+
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds.steps.step import Function, Step
+
+PATH = "path"
+
+
+class LabelFromPathStep(Step):
+    """Adds a column with one part of each file's path."""
+
+    model_config = ConfigDict(title="Label from path")
+    kind: Literal["label_from_path"] = "label_from_path"
+    level: int = Field(
+        default=-2,
+        description="Which part of the path: -1 is the file's name, -2 its folder, and so on.",
+    )
+    column: str = Field(default="label", pattern="^[^_]|^_[^_]", description="The new column's name.")
+
+    def build(self) -> Function:
+        """The step as a function."""
+        return self.label
+
+    def label(self, rows: pa.Table) -> pa.Table:
+        """Add the column.
+
+        Raises:
+            UserCodeBroke: the rows have no path.
+            ValueError: a path has no such part.
+        """
+        if PATH not in rows.column_names:
+            raise UserCodeBroke("label_from_path needs the column 'path', as files' sources give")
+        labels = pa.array([self.part(path) for path in rows[PATH].to_pylist()], pa.string())
+        if self.column in rows.column_names:
+            return rows.set_column(rows.column_names.index(self.column), self.column, labels)
+        return rows.append_column(self.column, labels)
+
+    def part(self, path: str) -> str:
+        """One part of a path."""
+        parts = path.strip("/").split("/")
+        if not -len(parts) <= self.level < len(parts):
+            raise ValueError(f"{path} has {len(parts)} parts, and none at level {self.level}")
+        return parts[self.level]

@@ -1,0 +1,95 @@
+"""Your own function or class as a step."""
+
+import inspect
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds import columns, user_code
+from tasks.kinds.steps.step import Function, Step
+from tasks.protocol.batch import RESERVED, ROW
+
+
+class PythonStep(Step):
+    """Runs your own code over batches of rows."""
+
+    model_config = ConfigDict(title="Your own code")
+    kind: Literal["python"] = "python"
+    function: str = Field(
+        description="Import path of a function or class, as in my_package.cleaning:normalise. "
+        "What it returns is what there is: columns it leaves out are gone."
+    )
+    init: dict[str, Any] = Field(default={}, description="Arguments of the class.")
+    batch_format: user_code.BatchFormat = Field(
+        default="numpy", description="What a batch is: a dict of NumPy arrays, or a pandas frame."
+    )
+    with_row_ids: bool = Field(
+        default=False,
+        description="Hand row ids over in the column __row. Code that returns it may leave rows "
+        "out (they are filtered) or repeat an id (one row in, many out).",
+    )
+
+    def check(self) -> None:
+        """See that the code is there."""
+        user_code.check_reference("steps.python.function", self.function)
+
+    def code_digest(self) -> str:
+        """Digest of the code's module or package."""
+        return user_code.digest("steps.python.function", self.function)
+
+    def build(self) -> Function:
+        """The code as a function over tables."""
+        found = user_code.load("steps.python.function", self.function)
+        function: Any = found(**self.init) if inspect.isclass(found) else found
+
+        def run(rows: pa.Table) -> pa.Table:
+            returned = user_code.call(function, rows, self.batch_format, self.with_row_ids)
+            refuse_reserved(returned)
+            if ROW not in returned.column_names:
+                refuse_reordered(rows, returned)
+            return returned
+
+        return run
+
+
+def refuse_reserved(returned: pa.Table) -> None:
+    """Names that start with `__` are ours.
+
+    Raises:
+        UserCodeBroke: names them.
+    """
+    taken = [name for name in returned.column_names if name.startswith(RESERVED) and name != ROW]
+    if taken:
+        raise UserCodeBroke(f"the step returned columns {taken}: names with __ are reserved")
+
+
+def refuse_reordered(rows: pa.Table, returned: pa.Table) -> None:
+    """A column that came back in another order shows that rows were reordered.
+
+    Raises:
+        UserCodeBroke: names the column.
+    """
+    if len(returned) != len(rows):
+        return  # the adapter says so
+    for name in columns.visible(rows):
+        if name not in returned.column_names:
+            continue
+        sent, back = rows[name], returned[name]
+        if not columns.same_values(sent, back) and is_permutation(sent, back):
+            raise UserCodeBroke(
+                f"the step returned the column {name!r} in another order: set with_row_ids and "
+                "return __row, so that rows keep their ids"
+            )
+
+
+def is_permutation(sent: pa.ChunkedArray, back: pa.ChunkedArray) -> bool:
+    """Whether two columns hold the same values in another order."""
+    try:
+        back = back.cast(sent.type)
+        first, second = sent.take(pc.sort_indices(sent)), back.take(pc.sort_indices(back))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return False
+    return columns.same_values(first, second)

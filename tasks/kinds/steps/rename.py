@@ -1,0 +1,48 @@
+"""Gives columns other names."""
+
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, field_validator
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds.steps.step import Function, Step
+from tasks.protocol.batch import RESERVED
+
+
+class RenameStep(Step):
+    """Renames columns; the others stay as they are."""
+
+    model_config = ConfigDict(title="Rename columns")
+    kind: Literal["rename"] = "rename"
+    columns: dict[str, str] = Field(min_length=1, description="New names by old names.")
+
+    @field_validator("columns")
+    @classmethod
+    def _sensible(cls, columns: dict[str, str]) -> dict[str, str]:
+        if len(set(columns.values())) < len(columns):
+            raise ValueError("two columns would bear the same name")
+        if any(name.startswith(RESERVED) for pair in columns.items() for name in pair):
+            raise ValueError("names that start with __ are reserved")
+        return columns
+
+    def build(self) -> Function:
+        """The step as a function."""
+        return self.rename
+
+    def rename(self, rows: pa.Table) -> pa.Table:
+        """Rename the columns.
+
+        Raises:
+            UserCodeBroke: a column is missing, or a new name is taken.
+        """
+        missing = [old for old in self.columns if old not in rows.column_names]
+        names = [self.columns.get(name, name) for name in rows.column_names]
+        twice = {name for name in names if names.count(name) > 1}
+        if missing or twice:
+            raise UserCodeBroke(
+                f"rename: {missing} are not among the columns {rows.column_names}"
+                if missing
+                else f"rename: there would be two columns named {sorted(twice)}"
+            )
+        return rows.rename_columns(names)

@@ -1,0 +1,132 @@
+"""The four stages as Prefect shows them: side by side, moving, and red where something broke."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.errors import BatchInferenceError
+from tasks.ray_job.counts import STAGES
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+def on(address: str) -> dict[str, Any]:
+    return {"cluster": {"kind": "local", "address": address}}
+
+
+def stage_runs(since: float) -> dict[str, Any]:
+    """The stage tasks' runs that started after a moment, read back from Prefect's API."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        runs = client.read_task_runs()
+    mine = [run for run in runs if run.start_time and run.start_time.timestamp() >= since - 1]
+    return {run.name: run for run in mine if run.name in STAGES}
+
+
+def watch(until: threading.Event, seen: dict[str, set[str]]) -> None:
+    """Collect what the stages' progress artifacts say while a run goes on."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        while not until.wait(0.5):
+            for artifact in client.read_artifacts():
+                key = (artifact.key or "").removeprefix("doubling-")
+                if key in STAGES and artifact.description:
+                    seen.setdefault(key, set()).add(artifact.description)
+
+
+def test_stages_overlap_and_move(numbers: Path, ray_address: str) -> None:
+    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.6}}
+    spec = spec_of(numbers, model=model, **on(ray_address))
+    seen: dict[str, set[str]] = {}
+    over = threading.Event()
+    watcher = threading.Thread(target=watch, args=(over, seen))
+    watcher.start()
+    since = time.time()
+    try:
+        report = batch_inference(spec)
+    finally:
+        over.set()
+        watcher.join()
+    assert report["rows"] == {"read": 1000, "written": 1000, "rejected": 0, "filtered": 0}
+    assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
+    runs = stage_runs(since)
+    assert set(runs) == set(STAGES)
+    assert {run.state.type.value for run in runs.values()} == {"COMPLETED"}
+    assert max(run.start_time for run in runs.values()) < min(run.end_time for run in runs.values())
+    for stage in ("infer", "write"):
+        moving = {text for text in seen[stage] if "left" in text}
+        assert len(moving) >= 3, seen[stage]
+    assert "nothing to do" in runs["preprocess"].state.message
+
+
+def break_read(spec: Any) -> None:
+    """Rewrite an input as soon as the run is planned."""
+    Path(spec.source.path, "5.parquet").write_bytes(
+        Path(spec.source.path, "6.parquet").read_bytes()
+    )
+
+
+def break_write(spec: Any) -> None:
+    """Put a file where the staging folder should be."""
+    (run,) = Path(f"{spec.sink.path}.state/runs").iterdir()
+    (run / "staging").write_text("in the way")
+
+
+def when_planned(spec: Any, act: Callable[[Any], None]) -> threading.Thread:
+    """Do something as soon as the run has a plan."""
+
+    def wait_and_act() -> None:
+        runs = Path(f"{spec.sink.path}.state/runs")
+        while not list(runs.glob("*/run.json")):
+            time.sleep(0.01)
+        act(spec)
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
+STEP = [{"kind": "python", "function": "predictors:fail_on_500"}]
+DYING = {"kind": "python", "class": "predictors:Double", "init": {"dies": 700.0}}
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes", "act", "where"),
+    [
+        ("read", {}, break_read, "5.parquet"),
+        ("preprocess", {"steps": STEP}, None, "5.parquet, row 0"),
+        ("infer", {"model": DYING}, None, "7.parquet, row 0"),
+        ("write", {}, break_write, ", row 0"),
+    ],
+    ids=STAGES,
+)
+def test_the_stage_that_raised_is_red_and_no_other(
+    numbers: Path,
+    ray_address: str,
+    stage: str,
+    changes: dict[str, Any],
+    act: Callable[[Any], None] | None,
+    where: str,
+) -> None:
+    spec = spec_of(numbers, **on(ray_address), **changes)
+    since = time.time()
+    helper = when_planned(spec, act) if act else None
+    with pytest.raises(BatchInferenceError) as caught:
+        batch_inference(spec)
+    if helper:
+        helper.join()
+    assert caught.value.stage == stage
+    assert where in str(caught.value)
+    runs = stage_runs(since)
+    red = [name for name, run in runs.items() if run.state.is_failed() or run.state.is_crashed()]
+    assert red == [stage]
+    assert where in runs[stage].state.message
+    assert not Path(spec.sink.path).exists(), "nothing is published"

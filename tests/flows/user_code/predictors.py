@@ -1,0 +1,32 @@
+"""What users bring: classes and functions of their own."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+Batch = dict[str, np.ndarray]
+
+
+class Double:
+    """Doubles x; slowly, if told so; breaks where told so."""
+
+    def __init__(
+        self, seconds: float = 0.0, bad: float | None = None, dies: float | None = None
+    ) -> None:
+        self.seconds, self.bad, self.dies = seconds, bad, dies
+
+    def __call__(self, batch: Batch) -> Batch:
+        time.sleep(self.seconds)
+        if self.bad in batch["x"]:
+            raise ValueError(f"cannot double {self.bad}")
+        if self.dies in batch["x"]:
+            raise OSError(5, "the device is gone")
+        return {"doubled": batch["x"] * 2}
+
+
+def fail_on_500(batch: dict[str, Any]) -> dict[str, Any]:
+    """A step whose environment breaks at row 500."""
+    if 500 in batch["id"]:
+        raise OSError(5, "the disk of the step is gone")
+    return batch

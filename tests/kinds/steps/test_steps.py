@@ -1,0 +1,147 @@
+"""Steps keep rows, or say which not."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import keeping_rows
+
+ROWS = pa.table(
+    {
+        ROW: pa.array([10, 11, 12, 13], pa.int64()),
+        "x": [0, 1, 2, 3],
+        "name": ["a", "b", None, "d"],
+        "path": ["/in/cat/0.png", "/in/dog/1.png", "/in/cat/2.png", "/in/emu/3.png"],
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    sys.modules.pop("steps_code", None)
+
+
+def python(function: str, **more: Any) -> PythonStep:
+    return PythonStep(function=f"steps_code:{function}", **more)
+
+
+def test_select_keeps_ids() -> None:
+    assert SelectStep(columns=["x"]).build()(ROWS).column_names == [ROW, "x"]
+
+
+def test_select_names_what_is_missing() -> None:
+    with pytest.raises(UserCodeBroke, match=r"\['y'\] are not among"):
+        SelectStep(columns=["y"]).build()(ROWS)
+
+
+def test_rename() -> None:
+    assert "renamed" in RenameStep(columns={"x": "renamed"}).build()(ROWS).column_names
+
+
+@pytest.mark.parametrize("columns", [{"x": "a", "y": "a"}, {"x": "__a"}, {}])
+def test_rename_refuses(columns: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        RenameStep(columns=columns)
+
+
+def test_rename_refuses_a_taken_name() -> None:
+    with pytest.raises(UserCodeBroke, match="two columns named"):
+        RenameStep(columns={"x": "name"}).build()(ROWS)
+
+
+@pytest.mark.parametrize(("level", "label"), [(-2, "cat"), (-1, "0.png"), (0, "in")])
+def test_label_from_path(level: int, label: str) -> None:
+    labelled = LabelFromPathStep(level=level).build()(ROWS)
+    assert labelled["label"][0].as_py() == label
+
+
+def test_label_from_path_says_what_is_wrong() -> None:
+    with pytest.raises(ValueError, match="none at level -9"):
+        LabelFromPathStep(level=-9).build()(ROWS)
+    with pytest.raises(UserCodeBroke, match="'path'"):
+        LabelFromPathStep().build()(ROWS.drop_columns(["path"]))
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("x >= 2", [12, 13]),
+        ("x in (0, 3)", [10, 13]),
+        ("x not in [0, 3] and name is not None", [11]),
+        ("name is None", [12]),
+        ("not (x == 1 or name == 'd')", [10]),
+        ("0 < x * 2 - 1 < 5", [11, 12]),
+        ("-x < -2", [13]),
+        ("name == 'zebra'", []),
+    ],
+)
+def test_filter(expression: str, kept: list[int]) -> None:
+    step = FilterStep(expression=expression)
+    step.check()
+    assert step.build()(ROWS)[ROW].to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    "expression", ["x >", "__import__('os')", "x.y == 1", "1 == 1", "f(x)", "[i for i in x]", "x"]
+)
+def test_filter_refuses(expression: str) -> None:
+    if expression == "x":
+        pytest.skip("a column alone may be a boolean")
+    with pytest.raises(InvalidSpec, match=r"steps\.filter\.expression"):
+        FilterStep(expression=expression).check()
+
+
+def test_python_function_and_class() -> None:
+    rows = ROWS.slice(0, 2)
+    assert python("upper").build()(rows)["name"].to_pylist() == ["A", "B"]
+    added = keeping_rows(python("Add", init={"amount": 5}).build(), rows)
+    assert added["x"].to_pylist() == [5, 6]
+    assert added[ROW].to_pylist() == [10, 11]
+
+
+def test_python_refuses_reordered_rows() -> None:
+    with pytest.raises(UserCodeBroke, match="in another order"):
+        python("reversed_rows").build()(ROWS)
+
+
+def test_python_may_reorder_with_ids() -> None:
+    returned = python("reversed_rows", with_row_ids=True).build()(ROWS)
+    assert returned[ROW].to_pylist() == [13, 12, 11, 10]
+
+
+def test_python_filters_only_with_ids() -> None:
+    kept = keeping_rows(python("even_only", with_row_ids=True).build(), ROWS)
+    assert kept[ROW].to_pylist() == [10, 12]
+    with pytest.raises(UserCodeBroke, match="4 rows were given and 2 returned"):
+        keeping_rows(python("even_only").build(), ROWS)
+
+
+def test_python_makes_children() -> None:
+    children = keeping_rows(python("repeated", with_row_ids=True).build(), ROWS)
+    assert children[ROW].to_pylist() == [11, 12, 12, 13, 13, 13]
+
+
+def test_python_refuses_reserved_names() -> None:
+    with pytest.raises(UserCodeBroke, match="__mine"):
+        python("reserved").build()(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        ("steps_code", "must read"),
+        ("no_such_module:f", "names no module 'no_such_module'"),
+        ("steps_code:missing", "is not there"),
+    ],
+)
+def test_python_code_that_is_not_there(function: str, problem: str) -> None:
+    with pytest.raises(InvalidSpec, match=problem):
+        PythonStep(function=function).check()
