@@ -4,7 +4,7 @@ import multiprocessing
 
 from tests.simulation.schedule import Schedule, run_schedule
 
-SCHEDULES = 600
+SCHEDULES = 1_000
 PROCESSES = 2
 
 
