@@ -9,9 +9,10 @@ from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
+from tasks.kinds.sources.text import TextSource
 
 AnySource = Annotated[
-    ImagesSource | ParquetSource | BinarySource, Field(discriminator="kind"), PickOne()
+    ImagesSource | ParquetSource | TextSource | BinarySource, Field(discriminator="kind"), PickOne()
 ]
 
-__all__ = ["AnySource", "BinarySource", "ImagesSource", "ParquetSource", "Source"]
+__all__ = ["AnySource", "BinarySource", "ImagesSource", "ParquetSource", "Source", "TextSource"]

@@ -1,0 +1,158 @@
+"""Rows from text files, one a line; and the streaming of lines that JSON Lines and CSV share."""
+
+from collections.abc import Callable, Iterator
+from typing import IO, Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage
+
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+LONGEST_LINE = 16 << 20
+BYTES_PER_BLOCK = 1 << 20
+# A read that meets the damaged part of a file loses what it has decompressed before.
+BYTES_PER_COMPRESSED_BLOCK = 64 << 10
+RAW_CHARACTERS = 500
+BOM = b"\xef\xbb\xbf"
+
+
+class DamagedFile(Exception):
+    """A compressed file cannot be read on from here."""
+
+
+class BadLine(Exception):
+    """A line is not what its file should hold."""
+
+
+class LongLine(bytes):
+    """The beginning of a line that is too long to be read."""
+
+
+class TextSource(Source):
+    """Lines of text files, as the column `text`."""
+
+    model_config = ConfigDict(title="Text files, one row a line")
+    kind: Literal["text"] = "text"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the lines; one that is too long or not UTF-8 is a bad row."""
+        with storage.open(shard.path) as file:
+            yield from read_lines(universal(blocks(file, shard.path)), text_rows)
+
+
+def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
+    """A file's bytes, decompressed, without a byte order mark.
+
+    Raises:
+        DamagedFile: a compressed file is cut off, or is not compressed that way.
+    """
+    codec = next((codec for suffix, codec in CODECS.items() if path.lower().endswith(suffix)), None)
+    size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
+    stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
+    block = read_block(stream, size).removeprefix(BOM)
+    while block:
+        yield block
+        block = read_block(stream, size)
+
+
+def read_block(stream: Any, size: int) -> bytes:
+    """The next bytes of a stream; none at its end."""
+    try:
+        data: bytes = stream.read(size)
+        return data
+    except OSError as error:
+        # Arrow's own errors have no errno; a time-out has none either, but a class of its own.
+        if error.errno is not None or type(error) is not OSError:
+            raise
+        raise DamagedFile(f"the compressed file is damaged: {error}") from error
+
+
+def universal(found: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks with every line end as a plain newline."""
+    held = b""
+    for block in found:
+        data = held + block
+        held = b"\r" if data.endswith(b"\r") else b""  # its newline may come with the next block
+        yield data.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if held:
+        yield b"\n"
+
+
+def whole_lines(found: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines, each with its newline; a LongLine in place of one too long."""
+    held, is_long = bytearray(), False
+    for block in found:
+        end = block.find(b"\n")
+        if is_long or len(held) + (end if end >= 0 else len(block)) > LONGEST_LINE:
+            is_long = end < 0
+            held += block[: RAW_CHARACTERS if is_long else end]
+            del held[RAW_CHARACTERS:]
+            if is_long:
+                continue
+            yield LongLine(held)
+            held, block = bytearray(), block[end + 1 :]
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield bytes(held) + block[:cut]
+            held = bytearray()
+        held += block[cut:]
+    if is_long:
+        yield LongLine(held)
+    elif held:
+        yield bytes(held) + b"\n"
+
+
+def read_lines(found: Iterator[bytes], parse: Callable[[bytes], Iterator[Read]]) -> Iterator[Read]:
+    """What `parse` makes of blocks of whole lines, and a bad row for what it cannot be given."""
+    try:
+        for lines in whole_lines(found):
+            if isinstance(lines, LongLine):
+                yield bad_row(f"the line is longer than {LONGEST_LINE >> 20} MiB", lines)
+            else:
+                yield from parse(lines)
+    except DamagedFile as error:
+        yield BadRow(error)
+
+
+def bad_row(reason: str, line: bytes) -> BadRow:
+    """A line that cannot be read, and why."""
+    return BadRow(BadLine(reason), shortened(line))
+
+
+def shortened(line: bytes) -> str:
+    """The beginning of a line, for a person."""
+    text = line[: RAW_CHARACTERS * 4].decode(errors="backslashreplace")
+    return text.rstrip("\r\n")[:RAW_CHARACTERS]
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with a line's bytes."""
+    return f"the line is not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}"
+
+
+def text_rows(lines: bytes) -> Iterator[Read]:
+    """Lines as rows; where the block is not UTF-8, its lines one by one."""
+    try:
+        yield from tables(lines.decode().split("\n")[:-1])
+        return
+    except UnicodeDecodeError:
+        pass
+    good: list[str] = []
+    for line in lines.split(b"\n")[:-1]:
+        try:
+            good.append(line.decode())
+        except UnicodeDecodeError as error:
+            yield from tables(good)
+            good = []
+            yield bad_row(not_utf8(error), line)
+    yield from tables(good)
+
+
+def tables(lines: list[str]) -> Iterator[pa.Table]:
+    """Lines as tables of a read's size."""
+    for at in range(0, len(lines), ROWS_PER_READ):
+        yield pa.table({"text": pa.array(lines[at : at + ROWS_PER_READ], pa.string())})

@@ -1,0 +1,111 @@
+"""Text files: one line a row, whatever the line holds."""
+
+import gzip
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.kinds.sources import TextSource, text
+from tasks.kinds.sources.source import BadRow
+from tasks.protocol.storage import FsspecStorage, open_storage
+from tests.kinds.sources.reading import COMPRESS, read_all, write
+
+BAD = b"caf\xe9"
+LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=9)
+
+
+def texts(folder: Path, content: bytes, name: str = "a.txt") -> list[Any]:
+    write(folder, name, content)
+    rows = read_all(TextSource(path=str(folder)))
+    return [row if isinstance(row, BadRow) else row["text"] for row in rows]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
+    assert texts(tmp_path, COMPRESS[suffix](b"a\nb\n"), f"a.txt{suffix}") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (text.BOM, []),
+        (text.BOM + b"a\n", ["a"]),
+        (b"a\r\nb\rc\nd", ["a", "b", "c", "d"]),
+        (b"\n\na\n", ["", "", "a"]),
+        (b"a\r", ["a"]),
+        ("a\u2028b\x0b\x85\n".encode(), ["a\u2028b\x0b\x85"]),
+    ],
+)
+def test_line_ends(tmp_path: Path, content: bytes, expected: list[str]) -> None:
+    assert texts(tmp_path, content) == expected
+
+
+@given(
+    st.lists(LINE.map(str.encode) | st.just(BAD), max_size=30),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.integers(1, 9),
+)
+def test_good_and_bad_are_all_lines_in_order(lines: list[bytes], end: bytes, size: int) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "BYTES_PER_BLOCK", size + 3)
+        found = texts(Path(folder), b"".join(line + end for line in lines))
+    expected = [line if line == BAD else line.decode() for line in lines]
+    if expected and isinstance(expected[0], str):
+        expected[0] = expected[0].removeprefix("\ufeff")
+    assert [BAD if isinstance(each, BadRow) else each for each in found] == expected
+
+
+def test_a_bad_line_says_what_is_wrong(tmp_path: Path) -> None:
+    [bad] = texts(tmp_path, BAD * 300)
+    assert str(bad.error) == "the line is not UTF-8: byte 0xe9 at 3"
+    assert bad.raw.startswith("caf\\xe9caf")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_a_long_line_is_one_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(text, "LONGEST_LINE", 8)
+    # A block is never longer than the longest line.
+    monkeypatch.setattr(text, "BYTES_PER_BLOCK", min(size, 8))
+    found = texts(tmp_path, b"12345678\n123456789\nb\n" + b"x" * 40 + b"\nc\n" + b"y" * 9)
+    kinds = [each.raw[:1] if isinstance(each, BadRow) else each for each in found]
+    assert kinds == ["12345678", "1", "b", "x", "c", "y"]
+
+
+def test_a_cut_off_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    lines = [f"{number:x}" * 50 for number in range(5_000)]
+    data = gzip.compress("\n".join(lines).encode(), compresslevel=1)
+    found = texts(tmp_path, data[:-9], "a.txt.gz")
+    assert len(found) > 1_000
+    assert found[:-1] == lines[: len(found) - 1]
+    assert "damaged" in str(found[-1].error)
+
+
+def test_what_is_not_compressed_is_one_bad_row(tmp_path: Path) -> None:
+    [bad] = texts(tmp_path, b"plain\n", "a.txt.gz")
+    assert "damaged" in str(bad.error)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("error", [ConnectionResetError("gone"), TimeoutError(), OSError(5, "io")])
+def test_storage_errors_are_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: OSError
+) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise error
+
+    source = TextSource(path=write(tmp_path, name, b"a"))
+    storage, path = open_storage(source.paths[0])
+    stat = storage.stat(path)
+    assert stat is not None
+    monkeypatch.setattr(FsspecStorage, "open", lambda self, path: Broken())
+    with pytest.raises(type(error)):
+        list(source.read(storage, source.split(storage, stat)[0], {}))
