@@ -135,7 +135,7 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
         "ConnectionError: the model&#x27;s server is gone",
         "<td>settled, not done again</td><td>99 rows</td>",
         "1 x ValueError in infer",
-        "attempts in all",
+        "attempts of the run so far: 1",
     ):
         assert part in page, part
 
@@ -257,6 +257,25 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
     assert Image.open(io.BytesIO(png)).size == (96, 48)
     assert thumbnail(planned, str(outside), inputs) == ""
     assert thumbnail(planned, str(folder / "in" / "0.parquet"), inputs) == ""
+
+
+def test_images_are_shown_beside_their_predictions(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(10):
+        Image.new("RGB", (640, 480), (number, 0, 0)).save(tmp_path / "in" / f"{number}.jpg")
+    (tmp_path / "in" / "cut.jpg").write_bytes(b"\xff\xd8\xffno more")
+    spec = classify_spec(
+        tmp_path,
+        source={"kind": "images", "path": str(tmp_path / "in")},
+        model={"kind": "python", "class": "report_models:Brightness"},
+    )
+    planned, report = run_spec(spec)
+    page = planned.storage.read(str(report.report)).decode()
+    assert page.count("data:image/png;base64,") == 8
+    assert report.stages["preprocess"]["rejected"] == 1
+    assert report.stages["infer"]["rows"] == 10
+    assert report.rows == {"read": 11, "written": 10, "rejected": 1, "filtered": 0}
+    assert len(page) < 100_000
 
 
 SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}

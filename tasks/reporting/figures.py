@@ -162,8 +162,11 @@ def find_bottleneck(spec: BatchInferenceSpec, seconds: Seconds, shares: dict[str
         return None
     is_inline = isinstance(spec.cluster, InlineCluster)
     if steady < startup or not shares:
-        advice = "the job is small" if is_inline else "set cluster.kind: inline for jobs so small"
-        return f"start-up: {startup:.1f} s before the first row, then {steady:.1f} s; {advice}"
+        # Inline there is no GPU to be had.
+        asked = spec.resources.num_gpus
+        stays = is_inline or (count_gpus() if asked == "auto" else asked)
+        small = "the job is small" if stays else "set cluster.kind: inline for jobs so small"
+        return f"start-up: {startup:.1f} s before the first row, then {steady:.1f} s; {small}"
     stage = max(STAGES, key=lambda each: shares[each])
     percent = min(100, round(shares[stage] * 100))
     return f"{stage}: busy {percent} % of the steady time; {advice_for(stage, spec, is_inline)}"

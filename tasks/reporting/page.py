@@ -44,7 +44,7 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         "stage": getattr(error, "stage", None),
         "source": scrub(getattr(error, "source", None) or "", planned.spec) or None,
         "row": getattr(error, "row", None),
-        "after": f"{seconds:.1f} s, {len(evidence.attempts)} attempts in all",
+        "after": f"{seconds:.1f} s; attempts of the run so far: {len(evidence.attempts)}",
     }
     return joined(
         f"# {planned.spec.name}: failed, {published_so_far(evidence)}",
@@ -138,12 +138,12 @@ def rejections_part(evidence: Evidence) -> str:
 def resume_part(evidence: Evidence) -> str:
     """What stays good, and what is left."""
     gap = evidence.planned.gap(evidence.accepted, retry_rejected=True)
-    left = f"{gap.rows:,} rows" if gap.rows is not None else "not known before it is read"
+    rows = f"{gap.rows:,} rows" if gap.rows is not None else "rows not counted yet"
     return pairs(
         {
             "settled, not done again": f"{len(evidence.accepted.settled):,} rows",
             "set aside, tried again": f"{len(evidence.accepted.rejected):,} rows",
-            "left to do": f"{left} in {len(gap.shards):,} parts of the input",
+            "left to do": f"{rows}, in {len(gap.shards):,} files or parts of files",
         }
     )
 

@@ -4,6 +4,9 @@ import base64
 import io
 from typing import Any
 
+from PIL import Image
+
+from tasks.kinds.images import decode_image
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.storage import open_storage
@@ -30,8 +33,9 @@ def sample_table(planned: PlannedRun, accepted: Accepted) -> str:
     if "path" in names and planned.spec.source.media_columns:
         inputs = set(planned.plan.shards["path"].to_pylist())
         images = [thumbnail(planned, path, inputs) for path in rows["path"].to_pylist()]
-        names = ["image", *names]
-        lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
+        if any(images):
+            names = ["image", *names]
+            lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
     return table(names, lines)
 
 
@@ -55,18 +59,14 @@ def thumbnail(planned: PlannedRun, path: object, inputs: set[str]) -> str:
 
     A model may have put any path into the column: only what the run itself has read is opened.
     """
-    from PIL import Image
-
     source = planned.spec.source
     storage, _ = open_storage(source.paths[0], source.storage_options)
     known = storage.filesystem._strip_protocol(str(path))
     if known not in inputs:
         return ""
     try:
-        with Image.open(io.BytesIO(storage.read(known))) as opened:
-            opened.draft("RGB", (THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-            image = opened.convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError):
+        image = Image.fromarray(decode_image(storage.read(known)))
+    except (FileNotFoundError, ValueError):
         return ""
     image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
     stream = io.BytesIO()

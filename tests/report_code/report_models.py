@@ -30,3 +30,10 @@ class Classify:
 def texts(ids: Any) -> Any:
     """What a browser must not run."""
     return np.array([f"<img src=x onerror=alert({each})>" for each in ids], dtype=object)
+
+
+class Brightness:
+    """The mean of an image's pixels."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"brightness": np.array([float(each.mean()) for each in batch["image"]])}
