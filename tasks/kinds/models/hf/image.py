@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import MEDIA, column_to_numpy, tensor_array
+from tasks.kinds.columns import column_to_numpy, is_media, tensor_array
 from tasks.kinds.images import decode_image
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
@@ -28,7 +28,7 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
         encoded = column_of(rows, column).to_pylist()
         with torch_threads(1):  # each preprocessing worker is given one core
             pixels = to_array([decode_image(present(data, column)) for data in encoded])
-        if MEDIA in (rows.schema.field(column).metadata or {}):
+        if is_media(rows.schema.field(column)):
             rows = rows.drop_columns([column])
         return rows.append_column(PIXELS, pixels)
 

@@ -78,7 +78,9 @@ def longest_text(
     new_tokens = (options.max_new_tokens or NEW_TOKENS) if task == "text-generation" else 0
     room = int(min(limits)) - new_tokens
     if room < 1:
-        problem = f"leaves no room for the prompt: the model reads {min(limits)} tokens in all"
+        problem = (
+            f"leaves no room for the prompt: the model reads {min(limits)} tokens in all; set fewer"
+        )
         raise InvalidSpec.at("model.options.max_new_tokens", new_tokens, problem)
     return min(room, options.max_length or room)
 

@@ -1,0 +1,249 @@
+"""What is wrong with a model is found from its files, before anything is loaded."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import AnyModel, HuggingFaceModel
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.embedding import wanted
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tests.kinds.tiny_models import predicted, rows_of, save_bert
+
+Spoil = Callable[[Path], Any]
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def edit_config(**fields: Any) -> Spoil:
+    """Overwrite fields of config.json."""
+
+    def edit(folder: Path) -> None:
+        config = json.loads((folder / CONFIG).read_text())
+        (folder / CONFIG).write_text(json.dumps({**config, **fields}))
+
+    return edit
+
+
+def split_without_a_part(folder: Path) -> None:
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+    (folder / WEIGHTS).unlink()
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text classifier, to be copied and spoiled."""
+    folder = tmp_path_factory.mktemp("bert")
+    save_bert(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(bert: Path, tmp_path: Path) -> Path:
+    """A text classifier of the test's own."""
+    return Path(shutil.copytree(bert, tmp_path / "model"))
+
+
+def model(folder: Path | str, task: str = "text-classification", **fields: Any) -> HuggingFaceModel:
+    return HuggingFaceModel.model_validate({"task": task, "name_or_path": str(folder), **fields})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "task", "message"),
+    [
+        (shutil.rmtree, "text-classification", "is no folder"),
+        (lambda f: (f / CONFIG).unlink(), "text-classification", "has no config.json"),
+        (lambda f: (f / CONFIG).write_text("{"), "text-classification", "broken config.json"),
+        (lambda f: (f / WEIGHTS).unlink(), "text-classification", "no model.safetensors"),
+        (split_without_a_part, "text-classification", "model-00001-of-00002.safetensors"),
+        (lambda f: (f / "tokenizer.json").unlink(), "text-classification", "has no tokenizer"),
+        (lambda f: None, "image-feature-extraction", "has no image processor"),
+        (lambda f: None, "image-classification", "holds BertForSequenceClassification"),
+        (lambda f: None, "text-generation", "wants a model whose name has ForCausalLM"),
+        (edit_config(is_encoder_decoder=True), "feature-extraction", "encoder-decoder"),
+        (
+            edit_config(auto_map={"AutoModel": "x.Y"}, model_type=None),
+            "feature-extraction",
+            "Python code of its own",
+        ),
+    ],
+)
+def test_a_folder_that_does_not_do_is_explained(
+    copied: Path, spoil: Spoil, task: str, message: str
+) -> None:
+    spoil(copied)
+    with pytest.raises(InvalidSpec, match=message) as raised:
+        model(copied, task).check()
+    assert str(raised.value).startswith(f"model.name_or_path: {str(copied)!r} ")
+
+
+def test_a_good_folder_and_a_hub_name_pass(copied: Path) -> None:
+    model(copied).check()
+    model("google/vit-base-patch16-224", "image-classification").check()
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/model", "a/b/c", "a b", "a--b/c", "..x"])
+def test_what_can_be_no_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"model\.name_or_path"):
+        model(name).check()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("feature-extraction", {"top_k": 5}, r"model\.options\.top_k: 5 .*feature-extraction"),
+        ("image-classification", {"max_length": 9}, r"model\.options\.max_length: 9 "),
+        ("text-classification", {"pooling": "cls"}, r"model\.options\.pooling: 'cls' "),
+        ("text-generation", {"temperature": 0.5}, "without do_sample: true"),
+        ("text-generation", {"top_q": 1}, "top_q"),
+        ("image-classification", {"top_k": 0}, "top_k"),
+    ],
+)
+def test_options_of_another_task_are_refused(
+    task: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        model("some/name", task, options=options)
+
+
+def test_full_dumps_validate_for_every_task() -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(AnyModel)
+    for task, column in [
+        ("image-classification", "image"),
+        ("text-classification", "text"),
+        ("feature-extraction", "text"),
+        ("image-feature-extraction", "image"),
+        ("text-generation", "prompt"),
+    ]:
+        made = model("some/name", task)
+        assert adapter.validate_json(made.model_dump_json()) == made
+        assert made.input_columns == [column]
+    assert model("some/name", column="body").input_columns == ["body"]
+
+
+def test_a_checkpoint_without_the_tasks_weights_is_refused(copied: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(copied / WEIGHTS)
+    kept = {name: values for name, values in weights.items() if "classifier" not in name}
+    save_file(kept, copied / WEIGHTS, {"format": "pt"})
+    with pytest.raises(InvalidSpec, match=r"lacks weights .*classifier"):
+        predicted(copied, "text-classification", rows_of("text", ["a"]))
+    predicted(copied, "feature-extraction", rows_of("text", ["a"]))
+
+
+class Bomb:
+    """Runs code when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+def test_old_weights_are_read_but_never_unpickled(copied: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    rows = rows_of("text", ["a b c"])
+    wanted_rows = predicted(copied, "text-classification", rows)
+    weights = load_file(copied / WEIGHTS)
+    (copied / WEIGHTS).unlink()
+    torch.save(weights, copied / "pytorch_model.bin")
+    assert predicted(copied, "text-classification", rows) == wanted_rows
+
+    torch.save({**weights, "bomb": Bomb(tmp_path / "exploded")}, copied / "pytorch_model.bin")
+    with pytest.raises(Exception, match=r"(?i)weights.only|unpickl"):
+        predicted(copied, "text-classification", rows)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_sentence_transformers_files_are_followed(copied: Path) -> None:
+    def files(pooling: dict[str, bool], *more: str) -> tuple[str, bool]:
+        kinds = ["Transformer", "Pooling", *more]
+        modules = [
+            {"type": f"st.models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)
+        ]
+        (copied / "modules.json").write_text(json.dumps(modules))
+        (copied / "1_Pooling").mkdir(exist_ok=True)
+        (copied / "1_Pooling" / CONFIG).write_text(json.dumps(pooling))
+        return wanted(HuggingFaceOptions(), Checkpoint(str(copied)))
+
+    assert wanted(HuggingFaceOptions(), Checkpoint(str(copied))) == ("mean", False)
+    cls = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    assert files(cls, "Normalize") == ("cls", True)
+    assert files({"pooling_mode_mean_tokens": True, "include_prompt": True}) == ("mean", False)
+    with pytest.raises(InvalidSpec, match="max_tokens"):
+        files({"pooling_mode_max_tokens": True})
+    with pytest.raises(InvalidSpec, match="Dense"):
+        files(cls, "Dense")
+    chosen = HuggingFaceOptions(pooling="mean", normalize=False)
+    assert wanted(chosen, Checkpoint(str(copied))) == ("mean", False)
+
+
+def test_the_fingerprint_follows_the_files(copied: Path) -> None:
+    before = model(copied).fingerprint()
+    assert model(copied).fingerprint() == before
+    (copied / ".cache").write_text("x")
+    assert model(copied).fingerprint() == before
+    assert model(copied).pinned(before) == model(copied)
+    with (copied / WEIGHTS).open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x01")
+    assert model(copied).fingerprint() != before
+
+
+def in_a_clean_process(script: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_hub_name_resolves_to_a_commit_also_offline_if_it_was_used_before(tmp_path: Path) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cache = tmp_path / "hub" / "models--org--known"
+    (cache / "snapshots" / commit).mkdir(parents=True)
+    (cache / "snapshots" / commit / CONFIG).write_text("{}")
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(commit)
+    script = """
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+known = HuggingFaceModel(task="feature-extraction", name_or_path="org/known")
+print(known.pinned(known.fingerprint()).revision)
+try:
+    known.model_copy(update={"name_or_path": "org/unknown"}).fingerprint()
+except InvalidSpec as error:
+    print(error)
+"""
+    out = in_a_clean_process(script, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1").splitlines()
+    assert out[0] == commit
+    assert out[1].startswith("model.name_or_path: 'org/unknown' at revision 'main'")
+    assert "give a folder that holds the model" in out[1]
+
+
+def test_importing_and_checking_load_neither_torch_nor_transformers(bert: Path) -> None:
+    script = f"""
+import sys
+from tasks.kinds.models import HuggingFaceModel
+model = HuggingFaceModel(task="text-classification", name_or_path={str(bert)!r})
+model.check(), model.fingerprint(), model.input_columns
+print(sorted({{"torch", "transformers", "ray", "prefect", "tokenizers"}} & set(sys.modules)))
+"""
+    assert in_a_clean_process(script).strip() == "[]"
