@@ -1,6 +1,7 @@
 """What scenarios read, and their specs."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from tests.chaos.compare import Rows
 from tests.chaos.session import HERE, Place
 
 BATCH = 64
@@ -52,6 +54,11 @@ def write_spec(place: Place, seconds: float = 0.0, **fields: Any) -> Path:
     file = place.folder / f"{body['sink']['path']}.yaml"
     file.write_text(yaml.safe_dump(body))
     return file
+
+
+def doubled(rows: int) -> Rows:
+    """What should become of the first so many ids: id, x, y."""
+    return Counter((i, float(i), 2.0 * i) for i in range(rows))
 
 
 def reference(place: Place, spec: Path, name: str = "reference") -> Path:

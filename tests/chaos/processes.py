@@ -13,8 +13,6 @@ import psutil
 MARK = "CHAOS_MARK"
 GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 WHOLE_TREE = "tree"
-KINDS = {WHOLE_TREE: 4, "orchestrator": 2, "driver": 2, "worker": 1, "raylet": 1}
-"""What is killed, and how often as against the others."""
 
 
 def marked(mark: str) -> list[psutil.Process]:

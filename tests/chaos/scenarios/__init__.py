@@ -4,7 +4,9 @@ from functools import partial
 
 from tests.chaos.outcome import Scenario
 from tests.chaos.scenarios.changed import changed
-from tests.chaos.scenarios.kills import kills
+from tests.chaos.scenarios.children import children
+from tests.chaos.scenarios.csv_empty import csv_empty
+from tests.chaos.scenarios.kills import SMALL, kills
 from tests.chaos.scenarios.limited import limited
 from tests.chaos.scenarios.node import node
 from tests.chaos.scenarios.race import race
@@ -12,9 +14,11 @@ from tests.chaos.scenarios.worker import worker
 
 SCENARIOS: dict[str, Scenario] = {
     "kills": kills,
-    "two": partial(kills, rows=10_000, files=40, num_kills=2),
+    "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL),
     "worker": worker,
     "node": node,
+    "children": children,
+    "csv-empty": csv_empty,
     "limited": limited,
     "race": race,
     "changed": changed,
