@@ -72,6 +72,7 @@ def print_report(report: dict[str, Any]) -> None:
         skipped = report["inputs_skipped"]
         console.print(f"nothing to do: all {skipped} inputs are published at {report['output']}")
         return
+    accuracy = report["accuracy"]
     table = Table(show_header=False, box=None)
     for name, value in {
         "rows read": f"{rows['read']:,}",
@@ -80,6 +81,7 @@ def print_report(report: dict[str, Any]) -> None:
         "filtered": f"{rows['filtered']:,}",
         "seconds": f"{report['seconds']['total']:.1f}",
         "bottleneck": report["bottleneck"] or "-",
+        "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         "output": f"{report['output']} (version {report['version']})",
         "report": report.get("report") or "-",
     }.items():

@@ -1,12 +1,9 @@
 """The report of real runs, in figures and on the page."""
 
-import base64
-import io
 import json
 import time
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -14,11 +11,7 @@ from PIL import Image
 from tasks.errors import StageFailed
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
-from tasks.report import artifact_key, report_failure, report_run
-from tasks.reporting.evidence import PastAttempt
-from tasks.reporting.figures import find_bottleneck
-from tasks.reporting.samples import thumbnail
-from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
+from tasks.report import report_failure, report_run
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 SECRET = "hunter2hunter2"
@@ -222,43 +215,6 @@ def test_a_report_that_fails_fails_no_published_run(
     assert "is published, but its report failed" in caplog.text
 
 
-def counts(started: float | None, updated: float | None, state: str = "done") -> dict[str, Any]:
-    return {"rows": 9, "started": started, "updated": updated, "state": state}
-
-
-def test_timeline_draws_every_attempt_and_its_guilty_stage() -> None:
-    stages = {"read": counts(100, 107), "preprocess": counts(None, None)}
-    stages |= {"infer": counts(101, 112), "write": counts(None, None, "waiting")}
-    error = {"class": "<Boom>", "stage": "infer"}
-    failed = PastAttempt(1, stages, error, True, None)
-    killed = PastAttempt(2, stages, None, False, None)
-    svg = timeline_svg([failed, killed])
-    words = [each.text for each in ElementTree.fromstring(svg).iter() if each.text]
-    assert "attempt 1: <Boom>" in words
-    assert "attempt 2: left no result" in words
-    assert words.count("nothing to do") == words.count("no rows yet") == 2
-    assert words[-3:] == ["0 s", "5 s", "10 s"]
-    assert svg.count(FAILED) == 1
-
-
-def test_timeline_is_empty_where_nothing_began() -> None:
-    assert timeline_image([PastAttempt(1, {}, None, False, 5.0)]) == ""
-
-
-def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
-    inside, outside = folder / "in" / "a.jpg", folder / "b.jpg"
-    for path in (inside, outside):
-        Image.new("CMYK", (400, 200)).save(path)
-    planned = make_plan(classify_spec(folder))
-    inputs = {str(inside), str(folder / "in" / "0.parquet")}
-    html = thumbnail(planned, str(inside), inputs)
-    assert html.startswith('<img alt="" src="data:image/png;base64,')
-    png = base64.b64decode(html.split("base64,")[1].removesuffix('">'))
-    assert Image.open(io.BytesIO(png)).size == (96, 48)
-    assert thumbnail(planned, str(outside), inputs) == ""
-    assert thumbnail(planned, str(folder / "in" / "0.parquet"), inputs) == ""
-
-
 def test_images_are_shown_beside_their_predictions(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(10):
@@ -276,35 +232,3 @@ def test_images_are_shown_beside_their_predictions(tmp_path: Path) -> None:
     assert report.stages["infer"]["rows"] == 10
     assert report.rows == {"read": 11, "written": 10, "rejected": 1, "filtered": 0}
     assert len(page) < 100_000
-
-
-SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}
-LONG = {"startup": 9.0, "steady": 100.0, "total": 110.0}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "seconds", "busiest", "said"),
-    [
-        ("local", SMALL, "infer", "start-up: 9.0 s before the first row"),
-        ("local", SMALL, "infer", "set cluster.kind: inline"),
-        ("local", LONG, "infer", "infer: busy 92 % of the steady time; raise resources.max_rep"),
-        ("local", LONG, "read", "lower stages.read.num_cpus"),
-        ("local", LONG, "write", "raise stages.write.max_workers"),
-        ("inline", LONG, "preprocess", "set cluster.kind: local"),
-        ("inline", SMALL, "infer", "the job is small"),
-    ],
-)
-def test_bottleneck_names_the_setting(
-    folder: Path, cluster: str, seconds: dict[str, float | None], busiest: str, said: str
-) -> None:
-    spec = classify_spec(folder, cluster={"kind": cluster})
-    shares = {stage: 0.1 for stage in ("read", "preprocess", "infer", "write")}
-    assert said in find_bottleneck(spec, seconds, {**shares, busiest: 0.92})
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [("Pets_nightly", "pets-nightly-report"), ("a..b", "a-b-report"), ("x-", "x-report")],
-)
-def test_artifact_keys_are_what_prefect_takes(name: str, key: str) -> None:
-    assert artifact_key(name) == key
