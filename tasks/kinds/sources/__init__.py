@@ -7,12 +7,23 @@ from pydantic import Field
 from tasks.kinds.kind import PickOne
 from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.images import ImagesSource
+from tasks.kinds.sources.jsonl import JsonlSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
 
 AnySource = Annotated[
-    ImagesSource | ParquetSource | TextSource | BinarySource, Field(discriminator="kind"), PickOne()
+    ImagesSource | ParquetSource | TextSource | JsonlSource | BinarySource,
+    Field(discriminator="kind"),
+    PickOne(),
 ]
 
-__all__ = ["AnySource", "BinarySource", "ImagesSource", "ParquetSource", "Source", "TextSource"]
+__all__ = [
+    "AnySource",
+    "BinarySource",
+    "ImagesSource",
+    "JsonlSource",
+    "ParquetSource",
+    "Source",
+    "TextSource",
+]

@@ -118,6 +118,25 @@ def read_lines(found: Iterator[bytes], parse: Callable[[bytes], Iterator[Read]])
         yield BadRow(error)
 
 
+def halved(
+    rows: list[bytes],
+    parse: Callable[[list[bytes]], pa.Table],
+    explain: Callable[[bytes, Exception], str],
+) -> Iterator[Read]:
+    """Rows as tables; what does not parse in one go is halved until bad rows stand alone."""
+    try:
+        table = parse(rows)
+    except (ValueError, pa.ArrowException) as error:
+        if len(rows) == 1:
+            yield bad_row(explain(rows[0], error), rows[0])
+            return
+        yield from halved(rows[: len(rows) // 2], parse, explain)
+        yield from halved(rows[len(rows) // 2 :], parse, explain)
+        return
+    for at in range(0, len(table), ROWS_PER_READ):
+        yield table.slice(at, ROWS_PER_READ)
+
+
 def bad_row(reason: str, line: bytes) -> BadRow:
     """A line that cannot be read, and why."""
     return BadRow(BadLine(reason), shortened(line))

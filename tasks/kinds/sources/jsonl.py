@@ -1,0 +1,193 @@
+"""Rows from JSON Lines files: one object a line, of the types that the first rows have."""
+
+import io
+import json
+from collections.abc import Iterator
+from functools import reduce
+from itertools import chain, islice
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+import pyarrow.json as pj
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.text import (
+    CODECS,
+    DamagedFile,
+    blocks,
+    halved,
+    not_utf8,
+    read_lines,
+    universal,
+    whole_lines,
+)
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage, Stat
+
+ROWS_TO_INFER = 1_000
+BLANK = b" \t\r\n"
+
+
+class JsonlSource(Source):
+    """Objects of JSON Lines files."""
+
+    model_config = ConfigDict(title="JSON Lines files")
+    kind: Literal["jsonl"] = "jsonl"
+    columns: list[str] | None = Field(
+        default=None,
+        description="Read only these keys and ignore all others. Where empty, all keys of the "
+        "first 1,000 rows are read, and a row with another key is set aside.",
+    )
+    suffixes: ClassVar[tuple[str, ...]] = tuple(
+        f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
+    )
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """Infer the columns' types from the first rows.
+
+        Raises:
+            InvalidSpec: one of `columns` is in none of these rows.
+        """
+        types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
+        found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
+        fields = {field.name: settled(field) for field in found.fields}
+        missing = [name for name in self.columns or [] if name not in fields]
+        if missing and fields:
+            known = f"the first {ROWS_TO_INFER:,} rows, which have {', '.join(fields)}"
+            raise InvalidSpec.at("source.columns", missing, f"is in none of {known}")
+        names = dict.fromkeys(self.columns or fields)
+        schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in names])
+        return {"schema": schema.serialize().to_pybytes().hex()}
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the objects; a line that is none, or does not fit the types, is a bad row."""
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        parser = Parser(schema, ignores_others=bool(self.columns))
+        with storage.open(shard.path) as file:
+            yield from read_lines(universal(blocks(file, shard.path)), parser.rows)
+
+
+class Parser:
+    """Makes rows of lines."""
+
+    def __init__(self, schema: pa.Schema, *, ignores_others: bool) -> None:
+        self.schema = schema
+        self.ignores_others = ignores_others
+        self.options = pj.ParseOptions(
+            explicit_schema=schema,
+            unexpected_field_behavior="ignore" if ignores_others else "error",
+        )
+
+    def rows(self, block: bytes) -> Iterator[Read]:
+        """The rows of whole lines; blank lines are none."""
+        lines = [line for line in (each.strip(BLANK) for each in block.split(b"\n")) if line]
+        if lines:
+            yield from halved(lines, self.table, self.explain)
+
+    def table(self, lines: list[bytes]) -> pa.Table:
+        """Lines as a table with a row for each."""
+        if not self.schema.names:
+            raise ValueError("the first rows have no keys, so there is nothing to read")
+        # Arrow takes objects over several lines, several on one, and bytes that are not UTF-8,
+        # and dies of a block that is only `null`.
+        if not all(line.startswith(b"{") and line.endswith(b"}") for line in lines):
+            raise ValueError("not an object")
+        block = b"\n".join(lines)
+        block.decode()
+        options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        table = pj.read_json(io.BytesIO(block), read_options=options, parse_options=self.options)
+        if len(table) != len(lines):
+            raise ValueError("the line holds more than one object")
+        return table
+
+    def explain(self, line: bytes, error: Exception) -> str:
+        """Why a line is no row, for a person."""
+        try:
+            found = json.loads(line.decode())
+            if not isinstance(found, dict):
+                return f"the line is JSON, but not an object: {type(found).__name__}"
+            return self.misfit(found) or str(error)
+        except UnicodeDecodeError as not_text:
+            return not_utf8(not_text)
+        except (ValueError, RecursionError) as not_json:
+            return f"the line is not JSON: {not_json}"
+
+    def misfit(self, found: dict[str, Any]) -> str | None:
+        """The first key that is new or whose value does not fit."""
+        for key, value in found.items():
+            if key in self.schema.names:
+                try:
+                    self.table([json.dumps({key: value}).encode()])
+                except (ValueError, pa.ArrowException):
+                    given, wanted = json.dumps(value)[:100], self.schema.field(key).type
+                    return f"{key!r} is {given}, which does not fit its type {wanted}"
+            elif not self.ignores_others:
+                return (
+                    f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; set "
+                    "source.columns to the keys to read, then all others are ignored"
+                )
+        return None
+
+
+def object_types(storage: FsspecStorage, stat: Stat) -> Iterator[pa.DataType]:
+    """The types of a file's objects, one by one; bad lines are left to reading."""
+    with storage.open(stat.path) as file:
+        try:
+            for block in whole_lines(universal(blocks(file, stat.path))):
+                yield from filter(pa.types.is_struct, map(line_type, block.split(b"\n")))
+        except DamagedFile:
+            return
+
+
+def line_type(line: bytes) -> pa.DataType:
+    """The type of a line's value; null where it is not JSON."""
+    try:
+        return type_of(json.loads(line.decode()))
+    except (ValueError, RecursionError):
+        return pa.null()
+
+
+def type_of(value: Any) -> pa.DataType:
+    """The Arrow type of a JSON value."""
+    if isinstance(value, dict):
+        return pa.struct([(key, type_of(each)) for key, each in value.items()])
+    if isinstance(value, list):
+        return pa.list_(reduce(merged, map(type_of, value), pa.null()))
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return pa.float64()
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    return plain.get(type(value), pa.null())
+
+
+def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """A type for the values of both; where there is none, the first."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one) or {one, other} == {pa.int64(), pa.float64()}:
+        return other if pa.types.is_null(one) else pa.float64()
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(merged(one.value_type, other.value_type))
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        types = {field.name: field.type for field in one.fields}
+        for field in other.fields:
+            types[field.name] = merged(types.get(field.name, pa.null()), field.type)
+        return pa.struct(list(types.items()))
+    return one
+
+
+def settled(field: pa.Field) -> pa.Field:
+    """The field with strings where only nulls were seen."""
+    return pa.field(field.name, settled_type(field.type))
+
+
+def settled_type(found: pa.DataType) -> pa.DataType:
+    """The type with strings where only nulls were seen."""
+    if pa.types.is_null(found):
+        return pa.string()
+    if pa.types.is_list(found):
+        return pa.list_(settled_type(found.value_type))
+    if pa.types.is_struct(found):
+        return pa.struct([settled(field) for field in found.fields])
+    return found

@@ -1,0 +1,140 @@
+"""JSON Lines: types are pinned once, and each line is judged by itself."""
+
+import gzip
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources import JsonlSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.text import BOM
+from tests.kinds.sources.reading import COMPRESS, read_all, write
+
+FIRST = {"a": 1, "b": "x", "c": 0.5}
+TYPES = pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.float64()})
+PINS = {"schema": TYPES.serialize().to_pybytes().hex()}
+BAD = [
+    b"null", b"[1]", b"1", b'{"a":', b'{"a":1}{"a":2}', b'{"a":1}null{}', b'{"d":1}', b"}",
+    b'{"a":"x"}', b'{"a":1.5}', b'{"b":"\xff"}', b'{"b":"\\ud800"}', b'{"b":"x\x00"}',
+    b'{"a":1,"a":2}', b'{"a":9223372036854775808}', b'{"c":1e999}', b'{"a":[' + b"[" * 9_000,
+]  # fmt: skip
+
+
+def schema(source: JsonlSource) -> pa.Schema:
+    pins = source.pin(*list_inputs(source))
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+
+
+def parsed(
+    folder: Path, content: bytes, name: str = "a.jsonl", pins: Any = None, **fields: Any
+) -> list[Any]:
+    write(folder, name, content)
+    return read_all(JsonlSource(path=str(folder), **fields), pins)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
+    content = COMPRESS[suffix](b'{"a":1}\n{"a":2}\n')
+    assert parsed(tmp_path, content, f"a.jsonl{suffix}") == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n \r\n", []),
+        (BOM + b'{"a":1}', [{"a": 1}]),
+        (b'{"a":1}\r\n\r\n {"a":2} \r{"b":null}', [
+            {"a": 1, "b": None}, {"a": 2, "b": None}, {"a": None, "b": None},
+        ]),
+    ],
+)  # fmt: skip
+def test_lines(tmp_path: Path, content: bytes, expected: list[Any]) -> None:
+    assert parsed(tmp_path, content) == expected
+
+
+GOOD = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "b": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+        "c": st.floats(allow_nan=False, allow_infinity=False),
+    },
+).map(lambda row: json.dumps(row, ensure_ascii=False).encode())
+
+
+@given(st.lists(GOOD | st.sampled_from(BAD) | st.just(b" "), max_size=40))
+def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
+    with TemporaryDirectory() as folder:
+        found = parsed(Path(folder), b"\n".join(lines), pins=PINS)
+    nulls = dict.fromkeys(FIRST)
+    expected = [
+        None if line in BAD else {**nulls, **json.loads(line)} for line in lines if line.strip()
+    ]
+    assert [None if isinstance(each, BadRow) else each for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"nonsense", "not JSON: Expecting value"),
+        (b"[1]", "not an object: list"),
+        (b'{"d":1}', "the key 'd' is in none of the first 1,000 rows; set source.columns"),
+        (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
+        (b'{"a":1}{"a":1}', "not JSON: Extra data"),
+        (b'{"a":1,"a":1}', "specified twice"),
+        (b'{"b":"\xff"}', "not UTF-8: byte 0xff at 6"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_bad_line_says_what_is_wrong(tmp_path: Path, line: bytes, reason: str) -> None:
+    [first, bad] = parsed(tmp_path, json.dumps(FIRST).encode() + b"\n" + line, pins=PINS)
+    assert first == FIRST
+    assert reason in str(bad.error)
+    assert bad.raw.encode()[:5] == line[:5]
+
+
+def test_types_are_those_of_the_first_rows_of_all_files(tmp_path: Path) -> None:
+    write(tmp_path, "0.jsonl", b"")
+    write(tmp_path, "1.jsonl", b'{"a":1,"n":null,"l":[],"s":{"x":null}}\nbad\n')
+    write(tmp_path, "2.jsonl", b'{"a":1.5,"l":[1,null],"s":{"y":[true]},"late":"2020-01-01"}\n')
+    assert schema(JsonlSource(path=str(tmp_path))) == pa.schema(
+        {
+            "a": pa.float64(),
+            "n": pa.string(),
+            "l": pa.list_(pa.int64()),
+            "s": pa.struct({"x": pa.string(), "y": pa.list_(pa.bool_())}),
+            "late": pa.string(),
+        }
+    )
+
+
+def test_a_key_after_the_first_rows_is_bad_unless_columns_are_set(tmp_path: Path) -> None:
+    content = b'{"a":1,"b":2}\n' * 1_000 + b'{"a":3,"new":{"x":[1]}}\n'
+    assert isinstance(parsed(tmp_path, content)[-1], BadRow)
+    assert parsed(tmp_path, content, columns=["a"])[-1] == {"a": 3}
+
+
+def test_unknown_columns_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is in none of .* a, b"):
+        parsed(tmp_path, b'{"a":1,"b":2}\n', columns=["z", "a"])
+
+
+def test_objects_without_keys_are_no_rows(tmp_path: Path) -> None:
+    [bad] = parsed(tmp_path, b"{}")
+    assert "no keys" in str(bad.error)
+
+
+def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:
+    content = gzip.compress(b'{"a":1}\n' * 100_000)
+    *rows, bad = parsed(tmp_path, content[:-9], "a.jsonl.gz")
+    assert len(rows) > 1_000
+    assert isinstance(bad, BadRow)
