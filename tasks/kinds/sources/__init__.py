@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tasks.kinds.kind import PickOne
 from tasks.kinds.sources.binary import BinarySource
+from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.jsonl import JsonlSource
 from tasks.kinds.sources.parquet import ParquetSource
@@ -13,7 +14,7 @@ from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
 
 AnySource = Annotated[
-    ImagesSource | ParquetSource | TextSource | JsonlSource | BinarySource,
+    ImagesSource | ParquetSource | TextSource | JsonlSource | CsvSource | BinarySource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -21,6 +22,7 @@ AnySource = Annotated[
 __all__ = [
     "AnySource",
     "BinarySource",
+    "CsvSource",
     "ImagesSource",
     "JsonlSource",
     "ParquetSource",

@@ -1,0 +1,165 @@
+"""CSV: names and types are pinned once, and each record is judged by itself."""
+
+import csv
+import gzip
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources import CsvSource, text
+from tasks.kinds.sources import csv as csv_source
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.text import BOM
+from tests.kinds.sources.reading import COMPRESS, read_all, write
+
+HEADER = b"a,b\n"
+TYPES = pa.schema({"a": pa.int64(), "b": pa.string()})
+PINS = {"schema": TYPES.serialize().to_pybytes().hex()}
+BAD = [b"1", b"1,x,y", b"x,y", b"1.5,x", b"1,\xff", b"1,x\x00", b'1,"x\n",y', b"1,x\ry,z"]
+
+
+def parsed(
+    folder: Path, content: bytes, name: str = "a.csv", pins: Any = None, **fields: Any
+) -> list[Any]:
+    write(folder, name, content)
+    return read_all(CsvSource(path=str(folder), **fields), pins)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
+    content = COMPRESS[suffix](b"a\n1\n2\n")
+    assert parsed(tmp_path, content, f"a.csv{suffix}") == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n\r\n", []),
+        (HEADER, []),
+        (BOM + b"a,b", []),
+        (BOM + b"a,b\r\n1,x\r\n\r\n2,y", [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
+        (b"a,b\r1,x\r2,y\r", [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
+        (b'a,b\r\n"1","x\r\n,y\n""z"""\r\n', [{"a": 1, "b": 'x\r\n,y\n"z"'}]),
+        (b'a,b\n,\n2,5" "pipe"\n', [{"a": None, "b": ""}, {"a": 2, "b": '5" "pipe"'}]),
+        (b"a,b\n1,\n2,\n", [{"a": 1, "b": ""}, {"a": 2, "b": ""}]),
+        (b'"a,\nb"\n1\n', [{"a,\nb": 1}]),
+    ],
+)
+def test_records(tmp_path: Path, content: bytes, expected: list[Any]) -> None:
+    assert parsed(tmp_path, content) == expected
+
+
+def written(row: tuple[int | None, str]) -> bytes:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(row)
+    return line.getvalue().removesuffix("\r\n").encode()
+
+
+GOOD = st.tuples(
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.text(
+        st.sampled_from(',"\n\r xé') | st.characters(exclude_categories=["Cs"], min_codepoint=1)
+    ),
+)
+
+
+@given(
+    st.lists(GOOD | st.sampled_from(BAD), max_size=40),
+    st.sampled_from([b"\n", b"\r\n"]),
+    st.booleans(),
+)
+def test_good_and_bad_are_all_rows_in_order(
+    rows: list[tuple[int | None, str] | bytes], end: bytes, is_swapped: bool
+) -> None:
+    lines = [each if isinstance(each, bytes) else written(each) for each in rows]
+    pins = PINS
+    if is_swapped:
+        pins = {"schema": pa.schema(list(TYPES)[::-1]).serialize().to_pybytes().hex()}
+    with TemporaryDirectory() as folder:
+        found = parsed(Path(folder), end.join([b"a,b", *lines]), pins=pins)
+    expected = [None if isinstance(each, bytes) else {"a": each[0], "b": each[1]} for each in rows]
+    assert [None if isinstance(each, BadRow) else each for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b"1", "the row has 1 values for 2 columns"),
+        (b"1,x,y", "the row has 3 values for 2 columns"),
+        (b"x,y", "column 'a': conversion error to int64: invalid value 'x'"),
+        (b"1,\xff", "the row is not UTF-8: byte 0xff at 2"),
+        (b"1,x\x00", "the row has a NUL byte"),
+        (b'1,"x', "a quote is opened in this line and not closed"),
+    ],
+)
+def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str) -> None:
+    first, bad, last = parsed(tmp_path, HEADER + b"1,x\n" + record + b"\n2,y\n", pins=PINS)
+    assert (first, last) == ({"a": 1, "b": "x"}, {"a": 2, "b": "y"})
+    assert str(bad.error) == reason
+    assert bad.raw
+
+
+def test_an_unclosed_quote_or_long_line_ends_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_source, "LONGEST_LINE", 30)
+    monkeypatch.setattr(text, "LONGEST_LINE", 30)
+    monkeypatch.setattr(text, "BYTES_PER_BLOCK", 16)
+    rows = [b'1,"x', *[b"2,y"] * 20, b'3,"z', b"4," + b"w" * 40, b"5,v"]
+    found = parsed(tmp_path, HEADER + b"\n".join(rows), pins=PINS)
+    assert [0 if isinstance(row, BadRow) else row["a"] for row in found] == [0, *[2] * 20, 0, 0, 5]
+
+
+def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
+    write(tmp_path, "0.csv", b"")
+    write(tmp_path, "1.csv", b"n,x,y,t\n")
+    write(tmp_path, "2.csv", b"n,x,y,t\n,0.5,1\n,1,01,\xff\n,1,01,true\n")
+    write(tmp_path, "3.csv", b"t,y,x,n\nfalse,2,3,4\n")
+    rows = [row for row in read_all(CsvSource(path=str(tmp_path))) if isinstance(row, dict)]
+    assert rows == [
+        {"n": "", "x": 1.0, "y": 1, "t": True},
+        {"n": "4", "x": 3.0, "y": 2, "t": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"a,c", "the header lacks 'b' and has the new 'c', unlike the first file with rows"),
+        (b"a,b,a", "the header has columns twice: 'a'"),
+        (b"a,\xff", "the header cannot be read: the line is not UTF-8: byte 0xff at 2"),
+        (b'a,"b', "a quote is opened in this line and not closed"),
+    ],
+)
+def test_another_header_is_one_bad_row(tmp_path: Path, header: bytes, reason: str) -> None:
+    [bad] = parsed(tmp_path, header + b"\n1,2\n3,4\n", pins=PINS)
+    assert str(bad.error) == reason
+
+
+def test_options(tmp_path: Path) -> None:
+    content = b"a;b;c\n1;'x;y';-\n-;-;3\n"
+    fields: dict[str, Any] = {"delimiter": ";", "quote_char": "'", "null_values": ["-"]}
+    assert parsed(tmp_path, content, columns=["b", "a"], **fields) == [
+        {"b": "x;y", "a": 1},
+        {"b": None, "a": None},
+    ]
+    with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is not among .* a, b, c"):
+        parsed(tmp_path, content, columns=["z"], **fields)
+    with pytest.raises(ValidationError):
+        CsvSource(path="x", delimiter="::")
+
+
+def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:
+    content = gzip.compress(HEADER + b"1,x\n" * 100_000)
+    *rows, bad = parsed(tmp_path, content[:-9], "a.csv.gz")
+    assert len(rows) > 1_000
+    assert isinstance(bad, BadRow)
