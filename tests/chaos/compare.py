@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.rewriting import read_published
+from tasks.protocol.storage import open_storage
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -31,10 +33,11 @@ def in_folder(output: Path) -> Rows:
 
 
 def by_ledger(output: Path) -> Rows:
-    """Rows of the files that the ledger names."""
+    """Rows of the files that the ledger names, also while they still lie where they were staged."""
     folders = OutputFolder(str(output))
     files = DeltaLedger(folders.ledger).look().files.values()
-    contents = [Path(file.target(folders)).read_bytes() for file in files]
+    storage, _ = open_storage(str(output))
+    contents = [read_published(storage, folders, file) for file in files]
     return rows_of([pq.read_table(io.BytesIO(content)) for content in contents])
 
 

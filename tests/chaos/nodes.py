@@ -11,7 +11,6 @@ NODES = 2
 
 def main() -> None:
     """Start the cluster and wait."""
-    from ray._private.utils import reset_ray_address
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(
@@ -19,8 +18,6 @@ def main() -> None:
     )
     nodes = [cluster.add_node(num_cpus=2, object_store_memory=500 << 20) for _ in range(NODES)]
     cluster.wait_for_nodes()
-    # Nobody else is to join it.
-    reset_ray_address()
     raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
     print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
     signal.pause()

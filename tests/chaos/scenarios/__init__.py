@@ -9,12 +9,14 @@ from tests.chaos.scenarios.csv_empty import csv_empty
 from tests.chaos.scenarios.kills import SMALL, kills
 from tests.chaos.scenarios.limited import limited
 from tests.chaos.scenarios.node import node
+from tests.chaos.scenarios.publish import publish
 from tests.chaos.scenarios.race import race
 from tests.chaos.scenarios.worker import worker
 
 SCENARIOS: dict[str, Scenario] = {
     "kills": kills,
     "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL),
+    "publish": publish,
     "worker": worker,
     "node": node,
     "children": children,

@@ -1,6 +1,7 @@
 """Keeps a run going, and kills it at given moments."""
 
 import random
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +37,10 @@ class Killer:
         return True
 
     def failed(self) -> None:
-        """Note that a run failed that should have gone on, and start another."""
-        self.problems += (f"exit code {self.run.wait()}: {self.run.errors()[-300:]}",)
+        """Start another run; note where this one was not killed and should have gone on."""
+        code = self.run.wait()
+        if code != -signal.SIGKILL:
+            self.problems += (f"exit code {code}: {self.run.errors()[-300:]}",)
         self.again()
 
     def again(self) -> None:
@@ -48,13 +51,10 @@ class Killer:
         self.run = self.place.start(self.spec, *self.arguments)
 
     def kill(self, kind: str) -> None:
-        """Kill, and run again at once where the orchestrator is among the dead."""
+        """Kill; `until` runs again at once where the orchestrator is among the dead."""
         killed = kill(self.place.mark, kind, self.dice)
         self.kills += 1
         print(f"  killed {kind} ({killed} processes) at {self.place.logged()} rows", flush=True)
-        time.sleep(0.1)  # until the dead are seen to be dead
-        if not self.run.is_alive:
-            self.again()
 
     def finish(self) -> None:
         """Let the run come to its end."""

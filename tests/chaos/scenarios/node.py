@@ -32,7 +32,8 @@ def cluster(place: Place) -> Iterator[dict[str, Any]]:
     )
     assert process.stdout
     try:
-        yield json.loads(process.stdout.readline())
+        lines = (line.decode() for line in process.stdout)
+        yield json.loads(next(line for line in lines if line.startswith("{")))
     finally:
         process.kill()
         process.wait()

@@ -1,0 +1,33 @@
+"""One run without Prefect and Ray: `python -m tests.chaos.publisher SPEC.yaml`.
+
+It says how far it is, so that whoever kills it knows where.
+"""
+
+import sys
+import time
+
+from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.run import left_to_do, next_attempt
+from tasks.spec import load_spec
+
+
+def main() -> None:
+    """Plan, predict, publish."""
+    spec = load_spec(sys.argv[1])
+    print("started", flush=True)
+    planned = make_plan(spec)
+    if planned.nothing_to_do:
+        return
+    gap = left_to_do(planned, tried=False)
+    if gap:
+        attempt = next_attempt(planned, gap)
+        attempt.ensure_started()
+        while attempt.result() is None:
+            time.sleep(0.05)
+    print("ready", flush=True)
+    publish_planned(planned)
+
+
+if __name__ == "__main__":
+    main()
