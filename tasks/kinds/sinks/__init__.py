@@ -1,8 +1,19 @@
 """All sinks, written out: the union is the contract."""
 
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.kinds.kind import PickOne
+from tasks.kinds.sinks.csv import CsvSink
+from tasks.kinds.sinks.jsonl import JsonlSink
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 
-AnySink = ParquetSink
+AnySink = Annotated[
+    ParquetSink | JsonlSink | CsvSink,
+    Field(discriminator="kind"),
+    PickOne(),
+]
 
-__all__ = ["AnySink", "ParquetSink", "Sink"]
+__all__ = ["AnySink", "CsvSink", "JsonlSink", "ParquetSink", "Sink"]

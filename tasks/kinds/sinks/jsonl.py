@@ -1,0 +1,133 @@
+"""Rows as JSON Lines: UTF-8, one object a line."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from tasks.errors import SchemaMismatch
+from tasks.kinds.sinks.sink import Mask, Sink
+
+BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+class JsonlSink(Sink):
+    """Publishes JSON Lines: lists stay lists, times are ISO text, NaN and infinity are null."""
+
+    model_config = ConfigDict(title="JSON Lines files")
+    kind: Literal["jsonl"] = "jsonl"
+
+    @property
+    def suffix(self) -> str:
+        """End of a file's name."""
+        return ".jsonl"
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """Rows as lines.
+
+        Raises:
+            SchemaMismatch: a column holds bytes.
+        """
+        rows = without_bytes(rows, "JSON")
+        return "".join(f"{json_text(row)}\n" for row in short_floats(rows).to_pylist()).encode()
+
+    def decode(self, data: bytes) -> pa.Table:
+        """Rows of lines; numbers and lists as they were, times as text."""
+        return pa.Table.from_pylist([json.loads(line) for line in data.split(b"\n")[:-1]])
+
+    def drop_rows(self, data: bytes, keep: Mask) -> bytes:
+        """Lines without some of them; the others stay as they are, byte for byte."""
+        lines = data.split(b"\n")[:-1]
+        return b"".join(line + b"\n" for line, kept in zip(lines, keep, strict=True) if kept)
+
+
+def without_bytes(rows: pa.Table, form: str) -> pa.Table:
+    """The rows, if none of their columns holds bytes.
+
+    Raises:
+        SchemaMismatch: names the columns.
+    """
+    holders = [each.name for each in rows.schema if any(is_bytes(k) for k in inner(each.type))]
+    if holders:
+        raise SchemaMismatch(
+            f"columns {holders} hold bytes, for which {form} has no form: leave them out with "
+            "sink.keep_columns or a select step, or publish with sink.kind: parquet"
+        )
+    return rows
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes."""
+    return any(check(kind) for check in BYTES)
+
+
+def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """A type and all types within it."""
+    yield kind
+    if pa.types.is_dictionary(kind):
+        yield from inner(kind.value_type)
+    for at in range(kind.num_fields):
+        yield from inner(kind.field(at).type)
+
+
+def short_floats(rows: pa.Table) -> pa.Table:
+    """Single floats as the doubles that a person would write for them: 0.1, not 0.100000001."""
+    for at, each in enumerate(rows.schema):
+        kinds = list(inner(each.type))
+        if pa.float32() in kinds and not any(pa.types.is_dictionary(kind) for kind in kinds):
+            text = rows[each.name].cast(with_floats(each.type, pa.string()))
+            rows = rows.set_column(at, each.name, text.cast(with_floats(each.type, pa.float64())))
+    return rows
+
+
+def with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """A type with another one for single floats, at any depth."""
+    if kind == pa.float32():
+        return wanted
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, with_floats(each.type, wanted)) for each in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(with_floats(kind.key_type, wanted), with_floats(kind.item_type, wanted))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(with_floats(kind.value_type, wanted), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(with_floats(kind.value_type, wanted))
+    if pa.types.is_list(kind):
+        return pa.list_(with_floats(kind.value_type, wanted))
+    return kind
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON that every reader takes."""
+    options: dict[str, Any] = {"ensure_ascii": False, "default": as_text, "allow_nan": False}
+    try:
+        return json.dumps(value, **options)
+    except ValueError:
+        return json.dumps(finite(value), **options)
+
+
+def finite(value: Any) -> Any:
+    """A value with null for what is no number."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
+    return value
+
+
+def as_text(value: Any) -> Any:
+    """What JSON has no form for: times as ISO text, spans in seconds, decimals as written."""
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    return value.total_seconds() if isinstance(value, timedelta) else str(value)

@@ -1,0 +1,134 @@
+"""What goes into a file comes out of it, and rows are taken out without touching the others."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tasks.errors import SchemaMismatch
+from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
+from tasks.protocol.ids import as_ids
+
+SINKS: list[Sink] = [
+    ParquetSink(path="/out"),
+    JsonlSink(path="/out"),
+    CsvSink(path="/out"),
+    CsvSink(path="/out", delimiter=";"),
+]
+TEXTS = st.text(st.sampled_from('ab,;"\n\r\t \\{}[]é\u2028\x00'), max_size=6)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": st.none() | TEXTS,
+            "number": st.none() | st.floats(width=32),
+            "list": st.none() | st.lists(TEXTS, max_size=2),
+        }
+    ),
+    min_size=1,
+    max_size=8,
+)
+SCHEMA = pa.schema(
+    [("text", pa.string()), ("number", pa.float32()), ("list", pa.list_(pa.string()))]
+)
+
+
+@settings(max_examples=50)
+@given(rows=ROWS, data=st.data())
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_dropping_rows_keeps_exactly_the_others(
+    sink: Sink, rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
+    kept, wanted = sink.drop_rows(sink.encode(table), keep), table.filter(pa.array(keep))
+    if isinstance(sink, ParquetSink):
+        assert sink.decode(kept).equals(wanted)
+    else:
+        assert kept == sink.encode(wanted)
+
+
+@given(rows=ROWS)
+def test_jsonl_is_read_by_others(rows: list[dict[str, Any]]) -> None:
+    data = JsonlSink(path="/out").encode(pa.Table.from_pylist(rows, SCHEMA))
+    found = [json.loads(line) for line in data.decode().split("\n")[:-1]]
+    assert [(row["text"], row["list"]) for row in found] == [
+        (row["text"], row["list"]) for row in rows
+    ]
+
+
+@given(rows=ROWS)
+def test_csv_is_read_by_others(rows: list[dict[str, Any]]) -> None:
+    data = CsvSink(path="/out").encode(pa.Table.from_pylist(rows, SCHEMA))
+    header, *found = csv.reader(io.StringIO(data.decode(), newline=""))
+    assert header == ["text", "number", "list"]
+    assert [row[0] for row in found] == [row["text"] or "" for row in rows]
+    assert [row[2] and json.loads(row[2]) for row in found] == [
+        "" if row["list"] is None else row["list"] for row in rows
+    ]
+
+
+@given(values=st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=5))
+def test_csv_has_no_blank_line(values: list[int | None]) -> None:
+    data = CsvSink(path="/out").encode(pa.table({"n": pa.array(values, pa.int64())}))
+    assert b"\n\n" not in data
+    assert len(list(csv.reader(io.StringIO(data.decode())))) == len(values) + 1
+
+
+def test_jsonl_values() -> None:
+    rows = pa.table(
+        {
+            "when": pa.array([datetime(2026, 1, 31, 2, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+            "embedding": pa.array([[0.1, float("nan")]], pa.list_(pa.float32(), 2)),
+            "score": pa.array([float("inf")]),
+            "inside": pa.array([{"a": [0.2]}], pa.struct([("a", pa.list_(pa.float32()))])),
+            "name": ["Zoë"],
+        }
+    )
+    assert JsonlSink(path="/out").encode(rows).decode() == (
+        '{"when": "2026-01-31T02:00:00+00:00", "embedding": [0.1, null], "score": null, '
+        '"inside": {"a": [0.2]}, "name": "Zoë"}\n'
+    )
+
+
+@pytest.mark.parametrize("sink", SINKS[1:3], ids=repr)
+@pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.binary()), pa.large_binary()], ids=str)
+def test_bytes_are_refused(sink: Sink, kind: pa.DataType) -> None:
+    rows = pa.table({"x": [1], "image": pa.array([None], kind)})
+    with pytest.raises(SchemaMismatch, match=r"columns \['image'\] hold bytes.*keep_columns"):
+        sink.encode(rows)
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_decode(sink: Sink) -> None:
+    rows = pa.table({"n": [1, None, 3], "text": ["a,\n;b", "", None], "x": [0.5, 1.5, None]})
+    assert sink.decode(sink.encode(rows)).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_partitions_are_folders(sink: Sink) -> None:
+    sink = sink.model_copy(update={"partition_by": ["day"]})
+    rows = pa.table({"x": [1, 2, 3], "day": ["a/b", None, "a/b"]})
+    parts = {part.partition: part for part in sink.parts(rows, as_ids([7, 8, 9]))}
+    assert set(parts) == {"day=a%2Fb/", "day=__HIVE_DEFAULT_PARTITION__/"}
+    part = parts["day=a%2Fb/"]
+    assert part.ids.tolist() == [7, 9]
+    assert sink.decode(part.data).to_pydict() == {"x": [1, 3]}
+    assert part.suffix == sink.suffix
+
+
+def test_partition_column_must_be_there() -> None:
+    with pytest.raises(ValueError, match=r"sink.partition_by: \['day'\] are not among \['x'\]"):
+        ParquetSink(path="/out", partition_by=["day"]).parts(pa.table({"x": [1]}), as_ids([1]))
+
+
+def test_a_delimiter_is_one_character() -> None:
+    with pytest.raises(ValidationError):
+        CsvSink(path="/out", delimiter='"')
