@@ -118,6 +118,8 @@ def make_plan(
         refuse_other_config(seen, config)
     inputs_storage, inputs = list_inputs(spec.source)
     left = inputs if replaces else unpublished(inputs, seen)
+    if options.limit is not None and seen.entries and not replaces:
+        left = []  # its first rows are published; those after them are not asked for
     given_up = abandoned_runs(storage, output, seen, restart=options.restart)
     source = spec.source.model_dump(mode="json")
     run_key = digest([config, source, seen.version, replaces, given_up])
