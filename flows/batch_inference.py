@@ -7,9 +7,9 @@ from prefect import flow, task
 from prefect.futures import wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from tasks.errors import BatchInferenceError, InputChanged
+from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged
 from tasks.plan import PlannedRun, RunOptions, make_plan
-from tasks.publish import publish_planned
+from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
 from tasks.report import report_failure, report_run
 from tasks.run import Attempt, backoff_seconds, left_to_do, next_attempt
@@ -73,6 +73,8 @@ def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:
         attempt = next_attempt(planned, gap)
         try:
             run_stages(attempt)
+        except ErrorBudgetExceeded as error:
+            raise with_rows(planned, error) from error
         except BatchInferenceError as error:
             if not error.can_retry or tried >= planned.spec.retries.max_attempts:
                 raise

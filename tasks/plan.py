@@ -128,7 +128,7 @@ def make_plan(
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
     plan = resume_plan(load_plan(storage, run), spec, pins, inputs_storage, left)
     if left and save:
-        save_plan(storage, run, plan)
+        plan = save_and_reload(storage, run, plan)
         save_header(storage, run, run_key, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
     before = accept(records_of(storage, run), plan) if left else None
@@ -148,6 +148,17 @@ def make_plan(
 def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
     """The run's records, all of one schema."""
     return of_pinned_schema(storage, run, load_records(storage, run))
+
+
+def save_and_reload(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Plan:
+    """Save a plan; of two that were made at once, take the one that counts.
+
+    Where its inputs are not what lies there, reading says so and the run is planned anew.
+    """
+    save_plan(storage, run, plan)
+    found = load_plan(storage, run)
+    # A listing may lag behind; then our own plan counts.
+    return found if found and len(found.ancestors) >= len(plan.ancestors) else plan
 
 
 def digest(parts: Any) -> str:

@@ -77,13 +77,18 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
     allowed = planned.spec.errors.max_rejected_fraction
     if rows["rejected"] <= allowed * rows["read"]:
         return
-    rejections = load_rejections(planned, accepted)
-    raise ErrorBudgetExceeded(
+    error = ErrorBudgetExceeded(
         f"{rows['rejected']} of {rows['read']} rows were set aside, more than "
-        f"errors.max_rejected_fraction {allowed} allows; nothing was published\n"
-        + "\n".join(error_lines(rejections))
-        + "\nMend the input or the spec and run again, or raise the budget to publish the rest"
+        f"errors.max_rejected_fraction {allowed} allows; nothing was published"
     )
+    raise with_rows(planned, error)
+
+
+def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:
+    """The error with which errors and which rows, and the way out."""
+    lines = error_lines(load_rejections(planned, planned.accepted()))
+    way_out = "Mend the input or the spec and run again, or raise the budget to publish the rest"
+    return ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
 
 
 def error_lines(rejections: list[dict[str, Any]]) -> list[str]:

@@ -215,10 +215,17 @@ def set_field(raw: dict[str, Any], override: str) -> None:
     at: Any = raw
     try:
         for part in parents:
-            at = at[int(part)] if isinstance(at, list) else at.setdefault(part, {})
-        at[int(last) if isinstance(at, list) else last] = yaml.safe_load(value)
+            at = at[int(part)] if isinstance(at, list) else at.setdefault(name_of(part), {})
+        at[int(last) if isinstance(at, list) else name_of(last)] = yaml.safe_load(value)
     except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
         raise InvalidSpec.at("--set", override, f"does not fit the spec: {error}") from error
+
+
+def name_of(part: str) -> str:
+    """A field's name; a number would mean an item of a list that is not there."""
+    if part.isdigit():
+        raise ValueError(f"there is no item {part}")
+    return part
 
 
 def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -21,11 +21,14 @@ def main(arguments: list[str]) -> int:
     storage, path = open_storage(arguments[0], json.loads(arguments[1]))
     job = load_job(storage.read(path))
     sys.path.insert(0, job.spec.environment.working_dir)
-    return 0 if run(job) else 1
+    error = run(job)
+    if error is not None:
+        traceback.print_exception(error)
+    return 1 if error else 0
 
 
-def run(job: Job) -> bool:
-    """Run a job and leave its result; whether it succeeded."""
+def run(job: Job) -> Exception | None:
+    """Run a job and leave its result; return what went wrong."""
     try:
         if isinstance(job.spec.cluster, InlineCluster):
             from tasks.ray_job.inline import run_inline
@@ -36,13 +39,12 @@ def run(job: Job) -> bool:
 
             run_on_ray(job)
     except BaseException as error:
-        traceback.print_exc()
         leave(job, {"state": "failed", "error": explain(error)})
         if not isinstance(error, Exception):
             raise
-        return False
+        return error
     leave(job, {"state": "succeeded", "error": None})
-    return True
+    return None
 
 
 def leave(job: Job, result: dict[str, Any]) -> None:

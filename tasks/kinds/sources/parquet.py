@@ -61,6 +61,6 @@ class ParquetSource(Source):
                 yield BadRow(error)
             except OSError as error:
                 # Arrow reports a corrupt page as an OSError without an errno.
-                if error.errno is not None:
+                if type(error) is not OSError or error.errno is not None:
                     raise
                 yield BadRow(error)

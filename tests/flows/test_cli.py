@@ -1,0 +1,219 @@
+"""The command line: one clear message for each wrong spec, exit codes, and before Ray starts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows import cli
+from tests.flows.conftest import CODE, published, spec_of
+
+
+def write_spec(folder: Path, **changes: Any) -> Path:
+    spec = {
+        "source": {"kind": "parquet", "path": "numbers"},
+        "model": {"kind": "python", "class": "predictors:Double"},
+        "sink": {"kind": "parquet", "path": "out"},
+        "cluster": {"kind": "inline"},
+        "environment": {"working_dir": str(CODE)},
+    }
+    file = folder / "spec.yaml"
+    file.write_text(yaml.safe_dump({**spec, **changes}))
+    return file
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["batch-inference", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is refused is refused before anything is started."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a job was started")
+
+    monkeypatch.setattr("tasks.clusters.start_driver", refuse)
+
+
+PARQUET = {"kind": "parquet", "path": "numbers"}
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown field": ({"modle": {}}, "modle: {} is given, but there is no such field"),
+    "unknown kind": ({"source": {"kind": "excel", "path": "x"}}, "source.kind: 'excel' is none of"),
+    "no kind": ({"model": {"class": "a:B"}}, "model.kind: is missing"),
+    "missing field": ({"sink": {"kind": "parquet"}}, "sink.path: is missing; add it"),
+    "wrong type": (
+        {"resources": {"num_cpus": "many"}},
+        "resources.num_cpus: 'many' is not allowed",
+    ),
+    "out of range": (
+        {"errors": {"max_rejected_fraction": 3}},
+        "errors.max_rejected_fraction: 3 is not allowed",
+    ),
+    "no such path": ({"source": {"kind": "parquet", "path": "nowhere"}}, "source.path"),
+    "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "holds no file ending in"),
+    "no such module": (
+        {"model": {"kind": "python", "class": "nowhere:Model"}},
+        "model.class: 'nowhere:Model' names no module 'nowhere'",
+    ),
+    "no such class": (
+        {"model": {"kind": "python", "class": "predictors:Treble"}},
+        "model.class: 'predictors:Treble' is not there",
+    ),
+    "no such model folder": (
+        {
+            "model": {
+                "kind": "huggingface",
+                "task": "image-classification",
+                "name_or_path": "./no-model",
+            }
+        },
+        "model.name_or_path",
+    ),
+    "bad filter": (
+        {"steps": [{"kind": "filter", "expression": "x >"}]},
+        "steps.filter.expression: 'x >' does not parse",
+    ),
+    "64 GPUs": (
+        {"cluster": {"kind": "local"}, "resources": {"num_gpus": 64}},
+        "resources.num_gpus: 64",
+    ),
+    "too many cores": (
+        {"cluster": {"kind": "local"}, "resources": {"num_cpus": 5_000}},
+        "resources.num_cpus: 5000",
+    ),
+    "no working dir": ({"environment": {"working_dir": "gone"}}, "environment.working_dir"),
+}
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize(("changes", "message"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_specs(
+    numbers: Path,
+    changes: dict[str, Any],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = write_spec(numbers.parent, **changes)
+    assert call(monkeypatch, "run", str(spec)) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_wrong_spec_is_one_message(numbers: Path) -> None:
+    """In a process of its own, as a person sees it."""
+    spec = write_spec(numbers.parent, source={"kind": "parquet", "path": "nowhere"})
+    command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(spec)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.strip().splitlines()
+    assert line.startswith("InputNotFound: source.path: ")
+    assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "is not YAML"), ("just text", "must hold fields"), (None, "cannot be read")],
+)
+def test_files_that_are_no_spec(
+    tmp_path: Path,
+    text: str | None,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "spec.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert call(monkeypatch, "run", str(file)) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_limit_needs_an_output(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--limit", "5") == 2
+    assert "--limit: 5 needs --output" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
+def test_wrong_set(
+    numbers: Path,
+    setting: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--set", setting) == 2
+    assert "--set" in capsys.readouterr().err
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_run_rerun_limit_check_status(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = str(write_spec(numbers.parent))
+    small = str(numbers.parent / "small")
+
+    def run(*arguments: str) -> dict[str, Any]:
+        assert call(monkeypatch, *arguments, "--json") == 0
+        report: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return report
+
+    assert run("run", spec, "--limit", "250", "--output", small)["rows"]["written"] == 250
+    assert call(monkeypatch, "check", spec) == 0
+    assert "10 inputs to do" in capsys.readouterr().err
+    first = run("run", spec)
+    assert (first["published"], first["version"], first["rows"]["written"]) == (True, 1, 1000)
+    again = run("run", spec)
+    assert (again["published"], again["version"], again["inputs_skipped"]) == (False, 1, 10)
+    assert run("status", spec)["rows"] == 1000
+    assert len(published(spec_of(numbers))) == 1000
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_exit_codes_3_and_2(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"kind": "python", "class": "predictors:Double", "init": {"bad": 123.0}}
+    tight = {"max_rejected_fraction": 0.0005}
+    spec = str(write_spec(numbers.parent, model=bad, errors=tight))
+    assert call(monkeypatch, "run", spec) == 3
+    error = capsys.readouterr().err
+    assert "1 of 1000 rows were set aside" in error
+    assert "ValueError in infer: cannot double 123.0" in error
+    assert "1.parquet, row 23" in error
+    assert not (numbers.parent / "out").exists()
+    other = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", other) == 2
+    assert "--restart" in capsys.readouterr().err
+    # A larger budget is no other run: it publishes what is done.
+    generous = str(write_spec(numbers.parent, model=bad))
+    assert call(monkeypatch, "run", generous, "--json") == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (report["rows"]["written"], report["rows"]["rejected"]) == (999, 1)
+    changed = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", changed) == 2
+    assert "--replace-output" in capsys.readouterr().err
+    assert call(monkeypatch, "run", changed, "--replace-output", "--json") == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert report["rows"]["written"] == 1000
+    assert len(published(spec_of(numbers))) == 1000
+
+
+def test_importing_the_flow_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, flows.batch_inference, flows.cli, tasks.kinds.models\n"
+        "print([m for m in ('ray', 'torch', 'transformers', 'sklearn') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
