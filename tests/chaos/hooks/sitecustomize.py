@@ -1,8 +1,8 @@
-"""Python runs this at start where the folder is on its path: lets workers kill themselves.
+"""Python runs this at start where the folder is on its path: changes how records are stored.
 
-`CHAOS_SUICIDES` names a folder and how often: a worker that stores a record kills itself, at
-random just before (its data files exist, the record does not) or just after (the record exists,
-and Ray believes that the task failed).
+`CHAOS_SLOW` makes it take so many seconds. `CHAOS_SUICIDES` names a folder and how often: a worker
+that stores a record kills itself, at random just before (its data files exist, the record does
+not) or just after (the record exists, and Ray believes that the task failed).
 """
 
 import importlib.abc
@@ -11,11 +11,13 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+SLOW = "CHAOS_SLOW"
 SUICIDES = "CHAOS_SUICIDES"
 TARGET = "tasks.protocol.storage"
 CHANCE = 0.1
@@ -49,6 +51,8 @@ def make_deadly(storage: Any) -> None:
 
     def write_or_die(self: Any, path: str, data: bytes) -> None:
         is_record = "/records/" in path
+        if is_record:
+            time.sleep(float(os.environ.get(SLOW, 0)))
         if is_record and dies("before"):
             os.kill(os.getpid(), signal.SIGKILL)
         write(self, path, data)
@@ -60,7 +64,7 @@ def make_deadly(storage: Any) -> None:
 
 def dies(moment: str) -> bool:
     """Whether this is one of the deaths there may be; each is taken by one process."""
-    folder, _, times = os.environ[SUICIDES].rpartition(":")
+    folder, _, times = os.environ.get(SUICIDES, ":0").rpartition(":")
     if random.random() > CHANCE:
         return False
     for number in range(int(times)):
@@ -72,5 +76,5 @@ def dies(moment: str) -> bool:
     return False
 
 
-if SUICIDES in os.environ:
+if SUICIDES in os.environ or SLOW in os.environ:
     sys.meta_path.insert(0, DeadlyStorage())

@@ -11,6 +11,7 @@ from tests.chaos.scenarios.limited import limited
 from tests.chaos.scenarios.node import node
 from tests.chaos.scenarios.publish import publish
 from tests.chaos.scenarios.race import race
+from tests.chaos.scenarios.slow import slow
 from tests.chaos.scenarios.worker import worker
 
 SCENARIOS: dict[str, Scenario] = {
@@ -18,6 +19,7 @@ SCENARIOS: dict[str, Scenario] = {
     "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL),
     "publish": publish,
     "worker": worker,
+    "slow": slow,
     "node": node,
     "children": children,
     "csv-empty": csv_empty,

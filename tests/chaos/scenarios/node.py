@@ -16,7 +16,7 @@ from tests.chaos.inputs import BATCH, reference, write_spec
 from tests.chaos.outcome import Outcome, judge
 from tests.chaos.processes import MARK
 from tests.chaos.scenarios.killer import Killer, after_rows
-from tests.chaos.session import Place, Session
+from tests.chaos.session import LOG, Place, Session
 
 NO_AUTH = {"RAY_AUTH_MODE": "disabled"}
 
@@ -28,7 +28,7 @@ def cluster(place: Place) -> Iterator[dict[str, Any]]:
         [sys.executable, "-m", "tests.chaos.nodes"],
         stdout=subprocess.PIPE,
         stderr=(place.folder / "cluster.err").open("wb"),
-        env={**place.environment, MARK: place.mark, **NO_AUTH},
+        env={**place.environment, MARK: place.mark, LOG: str(place.log), **NO_AUTH},
     )
     assert process.stdout
     try:

@@ -13,7 +13,8 @@ def worker(session: Session, seed: int, *, rows: int = 40_000, each: int = 3) ->
         expected = doubled(rows)
         deaths = place.folder / "deaths"
         deaths.mkdir()
-        place.finish(spec, PYTHONPATH=str(HERE / "hooks"), CHAOS_SUICIDES=f"{deaths}:{each}")
+        path = f"{HERE / 'hooks'}:{place.environment.get('PYTHONPATH', '')}"
+        place.finish(spec, PYTHONPATH=path, CHAOS_SUICIDES=f"{deaths}:{each}")
         died = sorted(file.name for file in deaths.iterdir())
         print(f"  died: {', '.join(died)}", flush=True)
         problems = () if any("after" in name for name in died) else ("nobody died after",)
