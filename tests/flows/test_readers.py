@@ -22,7 +22,7 @@ def test_every_reader_sees_the_same_rows(numbers: Path) -> None:
     folder = planned.output.path
     expected = (1000, sum(2.0 * each for each in range(1000)))
     parquet = f"select count(*), sum(doubled) from read_parquet('{folder}/*.parquet')"
-    assert duckdb.sql(parquet).fetchone() == expected
+    assert duckdb.sql(parquet).fetchall() == [expected]
     frame = pl.read_parquet(folder)
     assert (len(frame), frame["doubled"].sum()) == expected
     pandas = pd.read_parquet(folder)

@@ -20,7 +20,9 @@ class LabelFromPathStep(Step):
         default=-2,
         description="Which part of the path: -1 is the file's name, -2 its folder, and so on.",
     )
-    column: str = Field(default="label", pattern="^[^_]|^_[^_]", description="The new column's name.")
+    column: str = Field(
+        default="label", pattern="^[^_]|^_[^_]", description="Name of the new column."
+    )
 
     def build(self) -> Function:
         """The step as a function."""
