@@ -10,7 +10,9 @@ import ray
 from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
+from tasks.ray_job.backpressure import bound_unrecorded
 from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.job import Job
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress
@@ -82,6 +84,7 @@ def configure(job: Job) -> None:
     context.execution_options = ExecutionOptions(preserve_order=False)
     context.custom_execution_callback_classes = [Watch]
     context.execution_no_progress_timeout_s = job.spec.timeouts.no_progress_seconds
+    bound_unrecorded(context, batches_per_write(job))
 
 
 class Watch(ExecutionCallback):

@@ -12,6 +12,12 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.writing import write_reported
 
 
+def batches_per_write(job: Job) -> int:
+    """Batches that one write takes, where the sink wants bigger files."""
+    wanted = job.spec.sink.rows_per_file
+    return max(1, wanted // job.spec.stages.read.rows_per_batch) if wanted else 1
+
+
 class RecordDatasink(Datasink):
     """Writes batches as files and records."""
 
@@ -26,10 +32,8 @@ class RecordDatasink(Datasink):
     @property
     def min_rows_per_write(self) -> int | None:
         """Batches to wait for, where the sink wants bigger files."""
-        wanted = self.job.spec.sink.rows_per_file
-        if wanted is None:
-            return None
-        return max(1, wanted // self.job.spec.stages.read.rows_per_batch)
+        count = batches_per_write(self.job)
+        return count if count > 1 else None
 
     def write(self, blocks: Iterable[pa.Table], ctx: object) -> None:
         """Write what a task was given; Ray would keep any return value for ever."""
