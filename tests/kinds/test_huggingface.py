@@ -11,18 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import torch_threads
-from tasks.kinds.models.hf.image import PIXELS, ImageInputs
-from tasks.kinds.models.hf.plain_resize import PlainResize
-from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tests.kinds import tiny_models
-from tests.kinds.tiny_models import PROCESSORS, images, png, predicted, rows_of, texts
+from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
 
 TOLERANCE = 2e-5
-GREY_LEVEL = 1 / 255 / 0.25
-"""The largest step of one grey level after normalising with the smallest deviation."""
 SLOW_START = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -53,26 +47,6 @@ def stock(folder: Path, auto_class: str) -> Any:
 
 def vectors(rows: pa.Table) -> np.ndarray:
     return np.stack(rows["embedding"].to_pylist())
-
-
-@pytest.mark.parametrize("name", PROCESSORS)
-def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: Path) -> None:
-    import torch
-
-    tiny_models.save_vit(tmp_path, name)
-    pictures = images(12)
-    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
-    rows = model.preprocessor()(rows_of("image", [png(each) for each in pictures]))
-
-    processor = stock(tmp_path, "AutoImageProcessor")
-    plain = PlainResize.of(processor)
-    assert (plain is None) == (name in ("lanczos", "cut-out"))
-    assert pa.types.is_fixed_size_list(rows.schema.field(PIXELS).type) == (plain is not None)
-    inputs = ImageInputs(model.checkpoint, Placement(), torch.float32)
-    for index, arguments in inputs.batches(rows):
-        for i, mine in zip(index, arguments["pixel_values"], strict=True):
-            wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
-            assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
 
 
 def test_image_classification_is_the_models(folders: dict[str, Path]) -> None:
@@ -191,20 +165,6 @@ def test_greedy_generation_is_the_models(folders: dict[str, Path]) -> None:
     assert len(set(wanted)) > 20  # else the comparison would say little
 
 
-def test_draws_are_from_the_models_distribution() -> None:
-    import torch
-
-    from tasks.kinds.models.hf.generation import RowwiseSampling, seed_of
-
-    rows, temperature = 20_000, 0.7
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    sampling = RowwiseSampling([seed_of(5, row) for row in range(rows)], temperature, "cpu")
-    drawn = sampling(None, logits.expand(rows, -1)).argmax(-1)
-    shares = torch.bincount(drawn, minlength=4) / rows
-    # Four standard deviations of a share of 20,000 draws.
-    assert (shares - (logits / temperature).softmax(-1)).abs().max() < 4 * 0.5 / rows**0.5
-
-
 TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("vit", "image-classification", "image", {"top_k": 4}),
     ("vit", "image-feature-extraction", "image", {}),
@@ -290,13 +250,3 @@ def test_columns_that_do_not_fit_are_named(folders: dict[str, Path]) -> None:
     rows = rows_of("text", ["a"]).append_column("embedding", pa.array([1]))
     with pytest.raises(InvalidSpec, match="'embedding' is also the name"):
         predicted(folders["bert"], "feature-extraction", rows)
-
-
-def test_encoded_media_is_dropped_once_decoded_other_binary_columns_stay(
-    folders: dict[str, Path],
-) -> None:
-    rows = rows_of("image", [png(p) for p in images(2)])
-    assert "image" in predicted(folders["vit"], "image-classification", rows).column_names
-    media = pa.field("image", pa.binary(), metadata={b"media": b"image"})
-    rows = rows.cast(pa.schema([rows.schema.field(ROW), media]))
-    assert "image" not in predicted(folders["vit"], "image-classification", rows).column_names

@@ -133,6 +133,12 @@ def images(count: int) -> list[np.ndarray]:
     return made
 
 
+def noise(*shapes: tuple[int, int]) -> list[np.ndarray]:
+    """Pictures with the sharpest edges there are."""
+    random = np.random.default_rng(1)
+    return [random.integers(0, 2, (*shape, 3), dtype=np.uint8) * 255 for shape in shapes]
+
+
 def png(image: np.ndarray) -> bytes:
     """Encoded without loss."""
     out = io.BytesIO()

@@ -1,0 +1,50 @@
+"""Images reach the model as the checkpoint's own processor would hand them over."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.image import PIXELS, ImageInputs
+from tasks.kinds.models.hf.plain_resize import PlainResize
+from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import ROW
+from tests.kinds.tiny_models import PROCESSORS, images, noise, png, predicted, rows_of, save_vit
+
+TOLERANCE = 2e-5
+GREY_LEVEL = 1 / 255 / 0.25
+"""The largest step of one grey level after normalising with the smallest deviation."""
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoImageProcessor
+
+    save_vit(tmp_path, name)
+    pictures = [*images(12), *noise((30, 12), (12, 30), (7, 7))]
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
+    rows = model.preprocessor()(rows_of("image", [png(each) for each in pictures]))
+
+    processor = AutoImageProcessor.from_pretrained(tmp_path)
+    plain = PlainResize.of(processor)
+    assert (plain is None) == (name in ("lanczos", "cut-out"))
+    assert pa.types.is_fixed_size_list(rows.schema.field(PIXELS).type) == (plain is not None)
+    inputs = ImageInputs(model.checkpoint, Placement(), torch.float32)
+    for index, arguments in inputs.batches(rows):
+        for i, mine in zip(index, arguments["pixel_values"], strict=True):
+            wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
+            assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
+
+
+def test_encoded_media_is_dropped_once_decoded_other_binary_columns_stay(
+    tmp_path: Path,
+) -> None:
+    save_vit(tmp_path)
+    rows = rows_of("image", [png(p) for p in images(2)])
+    assert "image" in predicted(tmp_path, "image-classification", rows).column_names
+    media = pa.field("image", pa.binary(), metadata={b"media": b"image"})
+    rows = rows.cast(pa.schema([rows.schema.field(ROW), media]))
+    assert "image" not in predicted(tmp_path, "image-classification", rows).column_names
