@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models import Model
 from tasks.kinds.sources.listing import list_inputs
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
@@ -71,6 +72,11 @@ class PlannedRun:
     def ledger(self) -> DeltaLedger:
         """The output's ledger."""
         return ledger_of(self.spec)
+
+    @property
+    def pinned_model(self) -> Model:
+        """The model as planned: its weights are those whose fingerprint the plan has."""
+        return self.spec.model.pinned(self.plan.pins["fingerprints"]["model"])
 
     @property
     def nothing_to_do(self) -> bool:

@@ -103,7 +103,7 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
             return FOLLOWED[-1]
     todo = gap.todo(planned.plan)
     job = Job(
-        spec=planned.spec,
+        spec=planned.spec.model_copy(update={"model": planned.pinned_model}),
         run_id=planned.run.run_id,
         attempt=len(jobs) + 1,
         plan=planned.plan.digest,

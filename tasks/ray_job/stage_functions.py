@@ -10,7 +10,7 @@ from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.blame import Function
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_adapter import StageAdapter, drop_columns
 from tasks.spec import BatchInferenceSpec
 
 
@@ -28,7 +28,8 @@ def preprocess_stage(job: Job) -> StageAdapter:
         functions.append(decode_media_columns)
     own = spec.model.preprocessor()
     if own is not None:
-        functions.append(own)
+        # Encoded media are of no more use, and the largest part of what would travel.
+        functions += [own, drop_columns(dropped(spec))]
     return StageAdapter("preprocess", tuple(functions))
 
 

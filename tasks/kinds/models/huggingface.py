@@ -1,6 +1,6 @@
 """Any model in Hugging Face's format, from a folder or the Hub."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
@@ -105,7 +105,7 @@ class HuggingFaceModel(Model):
             return folder.commit(self.name_or_path, self.revision)
         return folder.digest(found)
 
-    def pinned(self, fingerprint: str) -> "HuggingFaceModel":
+    def pinned(self, fingerprint: str) -> Self:
         """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
         on_hub = folder.local_folder(self.name_or_path) is None
         return self.model_copy(update={"revision": fingerprint}) if on_hub else self

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
 
@@ -62,6 +62,10 @@ class Model(Kind):
     def fingerprint(self) -> str:
         """Changes when the weights do: a resolved revision or a content hash."""
         raise NotImplementedError
+
+    def pinned(self, fingerprint: str) -> Self:
+        """The model whose weights `fingerprint` stands for, whatever its name stands for later."""
+        return self
 
     def preprocessor(self) -> Function | None:
         """The CPU part, for the preprocess stage; None where there is none."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import column_to_numpy, is_media, tensor_array
+from tasks.kinds.columns import column_to_numpy, tensor_array
 from tasks.kinds.images import decode_image
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
@@ -19,7 +19,7 @@ processor does more than resize, crop and normalise, its floats as a tensor of a
 
 
 def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
-    """Encoded images to `__pixels`. The encoded bytes, which nobody publishes, are dropped."""
+    """Encoded images to `__pixels`."""
     processor = checkpoint.image_processor()
     plain = PlainResize.of(processor)
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
@@ -28,8 +28,6 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
         encoded = column_of(rows, column).to_pylist()
         with torch_threads(1):  # each preprocessing worker is given one core
             pixels = to_array([decode_image(present(data, column)) for data in encoded])
-        if is_media(rows.schema.field(column)):
-            rows = rows.drop_columns([column])
         return rows.append_column(PIXELS, pixels)
 
     return preprocess
