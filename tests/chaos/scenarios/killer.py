@@ -53,7 +53,7 @@ class Killer:
     def kill(self, kind: str) -> None:
         """Kill; `until` runs again at once where the orchestrator is among the dead."""
         killed = kill(self.place.mark, kind, self.dice)
-        self.kills += 1
+        self.kills += killed > 0
         print(f"  killed {kind} ({killed} processes) at {self.place.logged()} rows", flush=True)
 
     def finish(self) -> None:

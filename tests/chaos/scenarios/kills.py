@@ -11,7 +11,7 @@ from tests.chaos.session import Session
 
 BOUND_PER_KILL = 3 * (BATCH + ROWS_PER_WRITE)
 START_SECONDS = 12.0
-PUBLISH_SECONDS = 1.0
+PUBLISH_SECONDS = 0.5
 LARGE = (WHOLE_TREE, WHOLE_TREE, WHOLE_TREE, "orchestrator", "driver")
 SMALL = ("worker", "raylet", "gcs")
 """What is killed, each as likely as it stands there."""
