@@ -5,13 +5,14 @@ from typing import Any
 
 from prefect import flow, task
 from prefect.futures import wait
+from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged
 from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
-from tasks.report import report_failure, report_run
+from tasks.report import RunReport, report_failure, report_run
 from tasks.run import Attempt, backoff_seconds, left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.stages import follow_stage
@@ -48,14 +49,19 @@ def batch_inference(
     started = time.time()
     planned = plan_run(spec, RunOptions(restart, replace_output, limit))
     if planned.nothing_to_do:
-        return report_run(planned, started).as_json()
+        return told(report_run(planned, started))
     try:
         planned, attempts = run_attempts(planned)
         version = publish_run(planned)
     except Exception as error:
         report_failure(planned, started, error)
         raise
-    return report_run(planned, started, version, attempts).as_json()
+    return told(report_run(planned, started, version, attempts))
+
+
+def told(report: RunReport) -> dict[str, Any]:
+    """The report, with the run it is of."""
+    return {**report.as_json(), "flow_run_id": flow_run.id}
 
 
 def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:

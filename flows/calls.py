@@ -80,13 +80,22 @@ def print_report(report: dict[str, Any]) -> None:
         "set aside": f"{rows['rejected']:,}",
         "filtered": f"{rows['filtered']:,}",
         "seconds": f"{report['seconds']['total']:.1f}",
+        "rows/s": rows_per_second(report),
         "bottleneck": report["bottleneck"] or "-",
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         "output": f"{report['output']} (version {report['version']})",
-        "report": report.get("report") or "-",
+        "report": report["report"] or "-",
+        "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
+        "`prefect server start` show it",
     }.items():
         table.add_row(name, value)
     console.print(table)
+
+
+def rows_per_second(report: dict[str, Any]) -> str:
+    """Rows through the model in a second, start-up left out."""
+    steady = report["seconds"]["steady"]
+    return f"{report['stages']['infer']['rows'] / steady:,.0f}" if steady else "-"
 
 
 def check_spec_file(spec_file: Path, overrides: list[str] | None) -> None:
