@@ -6,7 +6,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
@@ -89,20 +88,36 @@ def partitioned(
     missing = [name for name in by if name not in rows.column_names]
     if missing:
         raise ValueError(f"sink.partition_by: {missing} are not among {rows.column_names}")
-    keys = rows.select(by).group_by(by, use_threads=False).aggregate([])
-    if len(keys) > MAX_PARTITIONS_PER_WRITE:
-        raise ValueError(f"sink.partition_by: {len(keys)} folders from {len(rows)} rows of {by}")
-    parts = []
-    for key in keys.to_pylist():
-        mask = np.ones(len(rows), dtype=bool)
-        for name, value in key.items():
-            column = rows[name]
-            same = pc.is_null(column) if value is None else pc.equal(column, value).fill_null(False)
-            mask &= same.to_numpy().astype(bool)
-        folder = "".join(f"{name}={hive_value(value)}/" for name, value in key.items())
-        content = encode(rows.filter(pa.array(mask)).drop_columns(by))
-        parts.append(Part(content, suffix, ids[mask], folder))
-    return parts
+    groups = group_rows(rows.select(by))
+    if len(groups) > MAX_PARTITIONS_PER_WRITE:
+        raise ValueError(f"sink.partition_by: {len(groups)} folders from {len(rows)} rows of {by}")
+    rest = rows.drop_columns(by)
+    return [
+        Part(
+            encode(rest.take(pa.array(at))),
+            suffix,
+            ids[at],
+            "".join(map(hive_folder, by, values)),
+        )
+        for values, at in groups
+    ]
+
+
+def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]]]:
+    """Each combination of values with the rows that have it; each row is in one group.
+
+    To look for rows equal to a value would find none for NaN, and -0.0 twice.
+    """
+    # By number, since Arrow takes some names, such as "a.b" or "../a", for paths.
+    names = [str(number) for number in range(keys.num_columns)]
+    numbered = keys.rename_columns(names).append_column("row", pa.array(np.arange(len(keys))))
+    groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")]).to_pylist()
+    return [([each[n] for n in names], np.sort(each["row_list"])) for each in groups]
+
+
+def hive_folder(name: str, value: object) -> str:
+    """A column and its value as a folder."""
+    return f"{name.replace('/', '%2F')}={hive_value(value)}/"
 
 
 def hive_value(value: object) -> str:

@@ -3,8 +3,11 @@
 import csv
 import io
 import json
+import typing
 from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import SchemaMismatch
-from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
+from tasks.kinds import sinks
+from tasks.kinds.sinks import AnySink, CsvSink, JsonlSink, ParquetSink, Sink
 from tasks.protocol.ids import as_ids
 
 SINKS: list[Sink] = [
@@ -122,6 +126,47 @@ def test_partitions_are_folders(sink: Sink) -> None:
     assert part.ids.tolist() == [7, 9]
     assert sink.decode(part.data).to_pydict() == {"x": [1, 3]}
     assert part.suffix == sink.suffix
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_partitions_hold_each_row_once_and_stay_in_the_folder(sink: Sink, tmp_path: Path) -> None:
+    values = ["a/b", "..", "../..", ".", "a b", None, "/etc", "a\\b", "a=b", "%2F", "x\ny", "a/b"]
+    rows = pa.table({"key": values, "id": list(range(len(values)))})
+    sink = sink.model_copy(update={"partition_by": ["key"]})
+    seen = {}
+    for part in sink.parts(rows, as_ids(range(len(values)))):
+        (folder,) = PurePosixPath(part.partition).parts
+        assert (tmp_path / folder).resolve().parent == tmp_path.resolve()
+        name = unquote(folder.removeprefix("key="))
+        assert sink.decode(part.data)["id"].to_pylist() == part.ids.tolist()
+        seen.update(dict.fromkeys(part.ids.tolist(), name))
+    expected = ["__HIVE_DEFAULT_PARTITION__" if each is None else each for each in values]
+    assert [seen[row] for row in range(len(values))] == expected
+
+
+@pytest.mark.parametrize("name", ["key", "a.b", "../up", "row"])
+def test_partition_by_odd_numbers_and_names_loses_no_row(name: str) -> None:
+    rows = pa.table({name: [1.5, float("nan"), -0.0, 0.0, None], "id": [0, 1, 2, 3, 4]})
+    sink = ParquetSink(path="/out", partition_by=[name])
+    parts = sink.parts(rows, as_ids(range(5)))
+    assert sorted(row for part in parts for row in part.ids.tolist()) == [0, 1, 2, 3, 4]
+    assert all(sink.decode(part.data)["id"].to_pylist() == part.ids.tolist() for part in parts)
+    assert all(part.partition.count("/") == 1 for part in parts)
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+@pytest.mark.parametrize("by", [[], ["x"]])
+def test_no_rows_give_no_part(sink: Sink, by: list[str]) -> None:
+    sink = sink.model_copy(update={"partition_by": by})
+    rows = pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.string())})
+    assert sink.parts(rows, as_ids([])) == []
+
+
+def test_every_file_in_the_folder_is_in_the_union() -> None:
+    files = {file.stem for file in Path(sinks.__file__).parent.glob("*.py")}
+    union, *_ = typing.get_args(AnySink)
+    kinds = {member.model_fields["kind"].default for member in typing.get_args(union)}
+    assert kinds == files - {"__init__", "sink"}
 
 
 def test_partition_column_must_be_there() -> None:
