@@ -2,15 +2,17 @@
 
 import fnmatch
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
-from tasks.errors import InputNotFound
+from tasks.errors import InputNotFound, InvalidSpec
 from tasks.protocol.storage import FsspecStorage, Stat, open_storage, stat_of
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
-GLOB = frozenset("*?[")
+GLOB = re.compile(r"[*?\[]")
+Infos = dict[str, dict[str, Any]]
 
 
 def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
@@ -20,58 +22,91 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
 
     Raises:
         InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
+        InvalidSpec: the paths lie on different filesystems.
     """
+    storage, _ = open_storage(source.paths[0], source.storage_options)
     found: dict[str, Stat] = {}
-    storage: FsspecStorage | None = None
     for url in source.paths:
-        storage, path = open_storage(url, source.storage_options)
-        stats = list_path(storage, path, source.suffixes)
-        kept = [stat for stat in stats if not is_excluded(stat.path, source.exclude)]
+        other, path = open_storage(url, source.storage_options)
+        if other.filesystem != storage.filesystem:
+            problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
+            raise InvalidSpec.at("source.path", url, problem)
+        infos = list_path(storage, path, source.suffixes)
+        kept = {name: info for name, info in infos.items() if not is_excluded(name, source.exclude)}
         if not kept and source.on_empty == "fail":
-            raise InputNotFound.at("source.path", url, nothing_there(source, stats))
-        found.update((stat.path, stat) for stat in kept)
-    assert storage is not None
+            raise InputNotFound.at("source.path", url, nothing_there(source, len(infos)))
+        stats = [canonical(storage, info) for info in kept.values()]
+        found.update((stat.path, stat) for stat in stats)
     return storage, [found[path] for path in sorted(found)]
 
 
-def nothing_there(source: "Source", stats: list[Stat]) -> str:
+def nothing_there(source: "Source", num_files: int) -> str:
     """Why a path gave no input, and the way out."""
-    if stats:
-        return f"has {len(stats)} files, all of them left out by source.exclude {source.exclude}"
+    if num_files:
+        return f"has {num_files} files, all of them left out by source.exclude {source.exclude}"
     wanted = f" ending in {', '.join(source.suffixes)}" if source.suffixes else ""
     return f"holds no file{wanted}; mend the path, or set source.on_empty: succeed"
 
 
-def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> list[Stat]:
-    """Inputs at one file, folder or glob; hidden and half-written files are not inputs."""
-    filesystem = storage.filesystem
-    filesystem.invalidate_cache()
-    if GLOB & set(path):
-        infos = filesystem.glob(path, detail=True)
-        found = [info for info in infos.values() if info["type"] == "file"]
-    else:
-        try:
-            infos = filesystem.find(path, detail=True)
-        except FileNotFoundError:
-            infos = {}
-        if set(infos) == {path}:
-            return [canonical(storage, infos[path])]  # named itself: whatever it is called
-        found = [info for name, info in infos.items() if wanted(name[len(path) :], suffixes)]
-    return [canonical(storage, info) for info in found]
+def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:
+    """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
+    storage.filesystem.invalidate_cache()
+    special = GLOB.search(path)
+    if not special or storage.filesystem.exists(path):
+        return list_folder(storage, path, suffixes)
+    found: Infos = storage.filesystem.glob(path, detail=True)
+    fixed = path.rfind("/", 0, special.start())
+    shown = {name: info for name, info in found.items() if is_shown(name[fixed:], path[fixed:])}
+    files = {name: info for name, info in shown.items() if info["type"] == "file"}
+    if files:
+        any_name = not path.rsplit("/", 1)[-1].strip("*")
+        wanted = suffixes if any_name else ()
+        return {name: info for name, info in files.items() if has_suffix(name, wanted)}
+    folders = [list_folder(storage, name, suffixes) for name in shown]
+    return {name: info for folder in folders for name, info in folder.items()}
 
 
-def wanted(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file below a folder is an input."""
-    if any(part.startswith((".", "_")) for part in name.split("/")):
-        return False
-    return not suffixes or name.lower().endswith(suffixes)
+def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:
+    """Inputs below a folder; a file that is named itself, whatever it is called."""
+    try:
+        infos: Infos = storage.filesystem.find(path, detail=True)
+    except FileNotFoundError:
+        return {}
+    if set(infos) == {path}:
+        return infos
+    return {
+        name: info
+        for name, info in infos.items()
+        if is_shown(name[len(path) :]) and has_suffix(name, suffixes)
+    }
 
 
-def canonical(storage: FsspecStorage, info: dict) -> Stat:
-    """The input an info stands for; links are followed."""
-    if storage.is_local and os.path.realpath(info["name"]) != info["name"]:
-        info = storage.filesystem.info(os.path.realpath(info["name"]))
-    return stat_of(info)
+def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file is of the source's kind, and no object that a console shows as a folder."""
+    return not name.endswith("/") and (not suffixes or name.lower().endswith(suffixes))
+
+
+def is_shown(name: str, glob: str = "") -> bool:
+    """Whether no part of a path is hidden; a glob that spells the hidden part out shows it."""
+    hidden = [part for part in name.split("/") if part.startswith((".", "_"))]
+    return all(part[0] in [each[:1] for each in glob.split("/")] for part in hidden)
+
+
+def canonical(storage: FsspecStorage, info: dict[str, Any]) -> Stat:
+    """The input an info stands for; links are followed.
+
+    Raises:
+        InputNotFound: a link leads nowhere.
+    """
+    name = info["name"]
+    real = os.path.realpath(name) if storage.is_local else name
+    if real == name:
+        return stat_of(info)
+    try:
+        return stat_of(storage.filesystem.info(real))
+    except FileNotFoundError as error:
+        problem = f"is a link to {real}, which is not there; mend it, or name it in source.exclude"
+        raise InputNotFound.at("source.path", name, problem) from error
 
 
 def is_excluded(path: str, patterns: list[str]) -> bool:

@@ -1,17 +1,21 @@
-"""Rows from Parquet files; big ones are cut into row groups."""
+"""Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ, BadRow, Read, Source
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, Stat
 
 SPLIT_ABOVE_BYTES = 128 << 20
+FILES_TO_INFER = 10
+DATA_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
 
 
 class ParquetSource(Source):
@@ -20,47 +24,169 @@ class ParquetSource(Source):
     model_config = ConfigDict(title="Parquet files")
     kind: Literal["parquet"] = "parquet"
     columns: list[str] | None = Field(
-        default=None, description="Read only these columns; all where empty."
+        default=None,
+        description="Read only these columns. Where empty, those of the first file are read; a "
+        "file that lacks one gives null.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """Take names and types from the first file; later ones say what a column of nulls holds.
+
+        Raises:
+            InvalidSpec: one of `columns` is not in the first file.
+        """
+        types: dict[str, pa.DataType] = {}
+        for schema in islice(schemas(storage, inputs), FILES_TO_INFER):
+            types = types or {each.name: pa.null() for each in schema}
+            for each in schema:
+                if pa.types.is_null(types.get(each.name, each.type)):
+                    types[each.name] = plain(each.type)
+            if not any(map(pa.types.is_null, types.values())):
+                break
+        missing = [name for name in self.columns or [] if types and name not in types]
+        if missing:
+            known = f"the columns of the first file: {', '.join(types)}"
+            raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
+        if not types:
+            return {"schema": None}
+        fields = [(name, types[name]) for name in dict.fromkeys(self.columns or types)]
+        return {"schema": pa.schema(fields).serialize().to_pybytes().hex()}
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A small file is one shard; a big one is cut at row groups, whose lengths are known."""
         if stat.size <= SPLIT_ABOVE_BYTES:
             return super().split(storage, stat)
-        with storage.open(stat.path) as file:
+        with storage.open(stat.path) as opened:
             try:
-                metadata = pq.ParquetFile(file).metadata
-            except pa.ArrowInvalid:
+                metadata = pq.ParquetFile(opened).metadata
+            except DATA_ERRORS as error:
+                data_error(error)
                 return super().split(storage, stat)  # reading it says what is wrong
-            sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-            rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        shards = []
-        start = 0
-        for stop in range(1, len(sizes) + 1):
-            if stop == len(sizes) or sum(sizes[start : stop + 1]) > SPLIT_ABOVE_BYTES:
-                first, count = sum(rows[:start]), sum(rows[start:stop])
+            groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        shards, start, first = [], 0, 0
+        for stop in range(1, len(groups) + 1):
+            size = sum(group.total_byte_size for group in groups[start : stop + 1])
+            if stop == len(groups) or size > SPLIT_ABOVE_BYTES:
+                rows = sum(group.num_rows for group in groups[start:stop])
                 shards.append(
-                    Shard(0, stat.path, stat.identity, stat.size, start, stop, first, count)
+                    Shard(0, stat.path, stat.identity, stat.size, start, stop, first, rows)
                 )
-                start = stop
+                start, first = stop, first + rows
         return shards
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
-        """Yield the rows; a file or page that is not Parquet is a bad row."""
+        """Yield the rows; a file that is not Parquet is one bad row, a damaged group its rows."""
         with storage.open(shard.path) as opened:
             try:
-                file = pq.ParquetFile(opened)
-                groups = range(shard.start or 0, shard.stop or file.metadata.num_row_groups)
-                batches = file.iter_batches(
-                    ROWS_PER_READ, row_groups=list(groups), columns=self.columns
-                )
-                for batch in batches:
-                    yield pa.Table.from_batches([batch])
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                yield BadRow(error)
-            except OSError as error:
-                # Arrow reports a corrupt page as an OSError without an errno.
-                if type(error) is not OSError or error.errno is not None:
-                    raise
-                yield BadRow(error)
+                file = pq.ParquetFile(opened, pre_buffer=True)
+            except DATA_ERRORS as error:
+                yield from [BadRow(data_error(error))] * (1 if shard.rows is None else shard.rows)
+                return
+            schema = pinned_schema(pins) or settled(file.schema_arrow)
+            stop = file.num_row_groups if shard.stop is None else shard.stop
+            for group in range(shard.start or 0, stop):
+                yield from read_group(file, group, schema, self.columns or [])
+
+
+def schemas(storage: FsspecStorage, inputs: list[Stat]) -> Iterator[pa.Schema]:
+    """Schemas of the inputs that are Parquet files."""
+    for stat in inputs:
+        with storage.open(stat.path) as opened:
+            try:
+                yield pq.ParquetFile(opened).schema_arrow
+            except DATA_ERRORS as error:
+                data_error(error)
+
+
+def data_error(error: Exception) -> Exception:
+    """The error, where it says that the data is damaged; raises it where storage failed."""
+    # Arrow's own have no errno; a time-out has none either, but a class of its own.
+    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
+        raise error
+    return error
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """A column's type without its dictionary, which differs from file to file."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
+    """The names and types to read; None where no file told them."""
+    held = pins.get("schema")
+    if held is None:
+        return None
+    return settled(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))))
+
+
+def settled(schema: pa.Schema) -> pa.Schema:
+    """Names and types alone, with strings where no file has a value."""
+    kinds = [pa.string() if pa.types.is_null(each.type) else plain(each.type) for each in schema]
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+
+
+def read_group(
+    file: pq.ParquetFile, group: int, schema: pa.Schema, demanded: list[str]
+) -> Iterator[Read]:
+    """One row group's rows; those that cannot be read are bad rows, each of them."""
+    have = set(file.schema_arrow.names)
+    missing = [name for name in demanded if name not in have]
+    left = file.metadata.row_group(group).num_rows
+    try:
+        if missing:
+            raise pa.ArrowInvalid(f"the file has no column {', '.join(missing)}")
+        names = [name for name in schema.names if name in have]
+        size = rows_per_read(file.metadata.row_group(group), set(names))
+        for batch in file.iter_batches(size, row_groups=[group], columns=names):
+            yield from conformed(pa.Table.from_batches([batch]), schema)
+            left -= len(batch)
+    except DATA_ERRORS as error:
+        bad = BadRow(data_error(error))
+        for _ in range(left):
+            yield bad
+
+
+def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
+    """Rows of a group that fit a read, as far as the file's own figures tell."""
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    wanted = [each for each in chunks if each.path_in_schema.split(".")[0] in names]
+    size = sum(each.total_uncompressed_size for each in wanted)
+    return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> Iterator[Read]:
+    """Rows with the pinned names and types; those that do not fit are halved until alone."""
+    if rows.nbytes > BYTES_PER_READ and len(rows) > 1:
+        yield from halves(rows, schema)
+        return
+    try:
+        table = pa.table([cast(rows, each) for each in schema], schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        if len(rows) > 1:
+            yield from halves(rows, schema)
+        else:
+            yield BadRow(error, str(rows.to_pylist()[0])[:500])
+        return
+    if len(table):
+        yield table
+
+
+def halves(rows: pa.Table, schema: pa.Schema) -> Iterator[Read]:
+    """Both halves of rows that were too much, or of which one does not fit."""
+    yield from conformed(rows.slice(0, len(rows) // 2), schema)
+    yield from conformed(rows.slice(len(rows) // 2), schema)
+
+
+def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
+    """A column as the pinned type; null where the file lacks it.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit, or there is no way from type to type.
+    """
+    if wanted.name not in rows.column_names:
+        return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
+    try:
+        return rows[wanted.name].cast(wanted.type)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error

@@ -35,7 +35,8 @@ class Source(Kind):
     path: str | list[str] = Field(
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
-        "such as s3://bucket/folder/.",
+        "such as s3://bucket/folder/. Folders are searched at any depth, but for names that start "
+        "with . or _.",
     )
     exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
     storage_options: dict[str, Any] = Field(

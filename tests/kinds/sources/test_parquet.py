@@ -1,0 +1,153 @@
+"""Parquet: every row comes once, with the first file's types, and damage costs only its rows."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources import ParquetSource, parquet
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BYTES_PER_READ, BadRow
+from tests.kinds.sources.reading import read_all
+
+
+def store(folder: Path, name: str, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), folder / name, **options)
+    return folder / name
+
+
+def source(folder: Path, **fields: Any) -> ParquetSource:
+    return ParquetSource(path=str(folder), **fields)
+
+
+def test_rows_in_order(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": range(5000), "y": [None] * 5000}, row_group_size=1500)
+    assert read_all(source(tmp_path)) == [{"x": at, "y": None} for at in range(5000)]
+    assert read_all(source(tmp_path, columns=["x"])) == [{"x": at} for at in range(5000)]
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": pa.array([], pa.int64())})
+    assert read_all(source(tmp_path)) == []
+
+
+def test_big_files_are_cut_at_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = store(tmp_path, "a.parquet", {"x": range(1000)}, row_group_size=100)
+    group = pq.ParquetFile(file).metadata.row_group(0).total_byte_size
+    monkeypatch.setattr(parquet, "SPLIT_ABOVE_BYTES", 3 * group)
+    storage, (stat,) = list_inputs(source(tmp_path))
+    shards = source(tmp_path).split(storage, stat)
+    assert [shard.rows for shard in shards] == [300, 300, 300, 100]
+    assert [shard.first_row for shard in shards] == [0, 300, 600, 900]
+    assert read_all(source(tmp_path)) == [{"x": at} for at in range(1000)]
+
+
+@pytest.mark.parametrize("columns", [["y"], ["x", "y"]])
+def test_missing_columns_are_told_before_the_run(tmp_path: Path, columns: list[str]) -> None:
+    store(tmp_path, "a.parquet", {"x": [1]})
+    storage, stats = list_inputs(source(tmp_path))
+    with pytest.raises(InvalidSpec, match=r"source.columns: \['y'\] is not among .* file: x"):
+        source(tmp_path, columns=columns).pin(storage, stats)
+
+
+def test_later_files_are_read_as_the_first(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": [1], "y": pa.nulls(1), "z": pa.nulls(1)})
+    store(tmp_path, "b.parquet", {"y": [0.5], "x": pa.array([2], pa.int8()), "more": ["m"]})
+    store(tmp_path, "c.parquet", {"x": [3.0, 3.5], "z": ["c", "d"]})
+    found = read_all(source(tmp_path))
+    assert found[:3] == [
+        {"x": 1, "y": None, "z": None},
+        {"x": 2, "y": 0.5, "z": None},
+        {"x": 3, "y": None, "z": "c"},
+    ]
+    assert isinstance(found[3], BadRow)
+    assert "column 'x'" in str(found[3].error)
+
+
+def test_a_later_file_without_a_named_column_gives_bad_rows(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": [1], "y": [1]})
+    store(tmp_path, "b.parquet", {"x": [2, 3]})
+    good, *bad = read_all(source(tmp_path, columns=["y"]))
+    assert good == {"y": 1}
+    assert [str(row.error) for row in bad] == ["the file has no column y"] * 2
+
+
+def test_wide_rows_come_in_small_reads(tmp_path: Path) -> None:
+    wide = np.random.default_rng(0).bytes(100_000)
+    store(tmp_path, "a.parquet", {"x": [wide + bytes([at % 256]) for at in range(900)]})
+    store(tmp_path, "b.parquet", {"x": [wide] * 900})  # a dictionary: small on disk
+    storage, stats = list_inputs(source(tmp_path))
+    for stat in stats:
+        (shard,) = source(tmp_path).split(storage, stat)
+        reads: list[Any] = list(source(tmp_path).read(storage, shard, {}))
+        assert max(each.nbytes for each in reads) <= BYTES_PER_READ
+        assert sum(len(each) for each in reads) == 900
+        assert len(reads) < 10
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"hello" * 100])
+def test_what_is_no_parquet_is_one_bad_row(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.parquet").write_bytes(content)
+    store(tmp_path, "b.parquet", {"x": [1]})
+    bad, good = read_all(source(tmp_path))
+    assert isinstance(bad, BadRow)
+    assert good == {"x": 1}
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_damage_costs_its_rows_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 1 << 60, 3000)
+    file = store(tmp_path, "a.parquet", {"x": noise}, row_group_size=1000, compression="zstd")
+    chunk = pq.ParquetFile(file).metadata.row_group(1).column(0)
+    content = bytearray(file.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    file.write_bytes(bytes(content))
+    if split:
+        monkeypatch.setattr(parquet, "SPLIT_ABOVE_BYTES", 1)
+    found = read_all(source(tmp_path))
+    assert [isinstance(row, BadRow) for row in found] == [1000 <= at < 2000 for at in range(3000)]
+    assert [row["x"] for row in found[:1000] + found[2000:]] == [*noise[:1000], *noise[2000:]]
+
+
+class BreakingFile(io.BytesIO):
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(path.read_bytes())
+        self.reads, self.error = 0, error
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        if self.reads > 1:  # the footer is read, the rows are not
+            raise self.error
+        return super().read(size)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), ConnectionError("reset"), TimeoutError("slow")]
+)
+def test_storage_errors_are_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    store(tmp_path, "a.parquet", {"x": range(100_000)}, compression="none")
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    monkeypatch.setattr(storage, "open", lambda path: BreakingFile(Path(path), error))
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        list(source(tmp_path).read(storage, shard, {}))
+
+
+def test_a_frames_index_does_not_come_back_as_one(tmp_path: Path) -> None:
+    frame = pa.table({"x": ["a", "c"]}).to_pandas().set_index("x").assign(y=1)
+    frame.to_parquet(tmp_path / "a.parquet")
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    pins = source(tmp_path).pin(storage, [stat])
+    reads: list[Any] = list(source(tmp_path).read(storage, shard, pins))
+    assert list(reads[0].to_pandas().columns) == ["y", "x"]
