@@ -87,15 +87,17 @@ class FsspecStorage:
             found = self.filesystem.find(folder, detail=True)
         except FileNotFoundError:
             return []
-        return [stat_of(info) for path, info in sorted(found.items()) if TEMPORARY not in path]
+        whole = [info for path, info in sorted(found.items()) if TEMPORARY not in path]
+        return [stat for info in whole if (stat := stat_if_there(info))]
 
     def stat(self, path: str) -> Stat | None:
         """What is at `path`, or None."""
         self.filesystem.invalidate_cache()
         try:
-            return stat_of(self.filesystem.info(path))
+            info = self.filesystem.info(path)
         except FileNotFoundError:
             return None
+        return stat_if_there(info) if info["type"] == "file" else None
 
     def move(self, source: str, target: str) -> None:
         """Rename; on an object store a server-side copy and a delete."""
@@ -117,12 +119,21 @@ class FsspecStorage:
             return
 
 
+def stat_if_there(info: dict[str, Any]) -> Stat | None:
+    """An info as a Stat; None where the file is gone since the folder was listed."""
+    try:
+        return stat_of(info)
+    except FileNotFoundError:
+        return None
+
+
 def stat_of(info: dict[str, Any]) -> Stat:
-    """An fsspec info as a Stat: version id, else etag, else modification time and size."""
+    """An fsspec info as a Stat: ETag, else modification time and size.
+
+    No version id: S3's listings lack it, and what is listed must equal what is looked up.
+    """
     size = int(info["size"] or 0)
-    identity = info.get("VersionId") or info.get("ETag")
-    if not identity or identity == "null":
-        identity = f"{modified(info)}-{size}"
+    identity = info.get("ETag") or info.get("etag") or f"{modified(info)}-{size}"
     return Stat(path=info["name"], size=size, identity=str(identity).strip('"'))
 
 

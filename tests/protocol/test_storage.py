@@ -1,0 +1,194 @@
+"""The contract of storage, for a local disk and for S3."""
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.protocol.storage import TEMPORARY, FsspecStorage, Stat, open_storage
+from tests.conftest import S3
+
+Open = Callable[[], FsspecStorage]
+PLACES = ["disk", pytest.param("s3", marks=pytest.mark.s3)]
+
+
+@pytest.fixture(params=PLACES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder of this test's own, which does not exist yet."""
+    if request.param == "disk":
+        return str(tmp_path / "folder")
+    s3: S3 = request.getfixturevalue("s3")
+    return s3.url(uuid.uuid4().hex)
+
+
+@pytest.fixture
+def options(url: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What opening the folder takes."""
+    s3: S3 | None = request.getfixturevalue("s3") if url.startswith("s3:") else None
+    return s3.storage_options if s3 else {}
+
+
+@pytest.fixture
+def storage(url: str, options: dict[str, str]) -> FsspecStorage:
+    """The storage under test."""
+    return open_storage(url, options)[0]
+
+
+@pytest.fixture
+def other(url: str, options: dict[str, str]) -> FsspecStorage:
+    """Another process's client: it shares nothing with ours."""
+    return open_storage(url, {**options, "skip_instance_cache": True})[0]
+
+
+@pytest.fixture
+def folder(url: str, options: dict[str, str]) -> str:
+    """The folder's path on its storage."""
+    return open_storage(url, options)[1]
+
+
+def identity(storage: FsspecStorage, path: str) -> str:
+    stat = storage.stat(path)
+    assert stat is not None
+    return stat.identity
+
+
+def names(stats: list[Stat], folder: str) -> list[str]:
+    return [stat.path.removeprefix(f"{folder}/") for stat in stats]
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 40_000], ids=len)
+def test_what_is_written_is_read(storage: FsspecStorage, folder: str, data: bytes) -> None:
+    path = f"{folder}/deep/er/part-1.parquet"
+    storage.write(path, data)
+    assert storage.read(path) == data
+    stat = storage.stat(path)
+    assert stat is not None
+    assert (stat.path, stat.size) == (path, len(data))
+    assert storage.list(folder) == [stat]
+    with storage.open(path) as file:
+        assert file.read() == data
+
+
+def test_a_write_replaces_the_whole(storage: FsspecStorage, folder: str) -> None:
+    storage.write(f"{folder}/a", b"long content")
+    storage.write(f"{folder}/a", b"short")
+    assert storage.read(f"{folder}/a") == b"short"
+
+
+def test_what_is_not_there(storage: FsspecStorage, folder: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        storage.read(f"{folder}/a")
+    assert storage.stat(f"{folder}/a") is None
+    assert storage.list(folder) == []
+    storage.delete(f"{folder}/a")
+    storage.move(f"{folder}/a", f"{folder}/b")
+    assert storage.stat(f"{folder}/b") is None
+    assert storage.list(folder) == []
+
+
+def test_list_is_sorted_and_goes_deep(storage: FsspecStorage, folder: str) -> None:
+    there = ["b/c/d", "b.x", "a", "b/a", "é 1/=#%", "z+?*[0]"]
+    for name in there:
+        storage.write(f"{folder}/{name}", name.encode())
+    storage.write(f"{folder}-not/a", b"")
+    found = storage.list(folder)
+    assert names(found, folder) == sorted(there)
+    assert [storage.read(stat.path).decode() for stat in found] == sorted(there)
+    assert found == [storage.stat(stat.path) for stat in found]
+    assert names(storage.list(f"{folder}/b"), folder) == ["b/a", "b/c/d"]
+    assert storage.stat(f"{folder}/b") is None
+
+
+def test_list_leaves_out_what_is_half_written(storage: FsspecStorage, folder: str) -> None:
+    storage.write(f"{folder}/a", b"whole")
+    storage.write(f"{folder}/a{TEMPORARY}1", b"ha")
+    assert names(storage.list(folder), folder) == ["a"]
+
+
+def test_identity_changes_with_content(storage: FsspecStorage, folder: str) -> None:
+    path = f"{folder}/a"
+    storage.write(path, b"one")
+    first = identity(storage, path)
+    assert identity(storage, path) == first
+    storage.write(path, b"two")
+    assert identity(storage, path) != first
+
+
+def test_move_and_delete(storage: FsspecStorage, folder: str) -> None:
+    storage.write(f"{folder}/a", b"new")
+    storage.write(f"{folder}/deep/b", b"old")
+    for _ in range(2):
+        storage.move(f"{folder}/a", f"{folder}/deep/b")
+        assert names(storage.list(folder), folder) == ["deep/b"]
+        assert storage.read(f"{folder}/deep/b") == b"new"
+    for _ in range(2):
+        storage.delete(f"{folder}/deep/b")
+        assert storage.list(folder) == []
+
+
+def test_what_others_do_is_seen_at_once(
+    storage: FsspecStorage, other: FsspecStorage, folder: str
+) -> None:
+    assert storage.filesystem is not other.filesystem
+    a, b, c = (f"{folder}/sub/{name}" for name in "abc")
+    assert (storage.list(folder), storage.stat(a), storage.list(f"{folder}/sub")) == ([], None, [])
+    other.write(a, b"one")
+    assert names(storage.list(folder), folder) == ["sub/a"]
+    before = identity(storage, a)
+    other.write(a, b"two!")
+    assert identity(storage, a) != before
+    assert storage.read(a) == b"two!"
+    with storage.open(a) as file:
+        assert file.read() == b"two!"
+    other.write(b, b"")
+    other.move(a, c)
+    assert names(storage.list(f"{folder}/sub"), folder) == ["sub/b", "sub/c"]
+    assert storage.stat(a) is None
+    storage.move(a, b)
+    other.delete(b)
+    other.delete(c)
+    assert (storage.list(folder), storage.stat(c)) == ([], None)
+    with pytest.raises(FileNotFoundError):
+        storage.read(c)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    storage, folder = open_storage(str(tmp_path))
+    storage.write(f"{folder}/a", b"old")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        storage.write(f"{folder}/a", b"new")
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+    assert storage.read(f"{folder}/a") == b"old"
+
+
+def test_list_passes_over_what_vanishes_while_it_looks(tmp_path: Path) -> None:
+    storage, folder = open_storage(str(tmp_path))
+    storage.write(f"{folder}/a", b"")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert names(storage.list(folder), folder) == ["a"]
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("versioned", [False, True])
+def test_identity_on_s3_is_the_etag_however_it_is_found(s3: S3, versioned: bool) -> None:
+    bucket = f"bucket-{uuid.uuid4().hex}"
+    storage, path = open_storage(f"s3://{bucket}/deep/a", s3.storage_options)
+    storage.filesystem.mkdir(bucket)
+    if versioned:
+        status = {"Status": "Enabled"}
+        storage.filesystem.call_s3(
+            "put_bucket_versioning", Bucket=bucket, VersioningConfiguration=status
+        )
+    storage.write(path, b"one")
+    storage.write(path, b"two")
+    assert identity(storage, path) == hashlib.md5(b"two").hexdigest()
+    for found in (bucket, f"{bucket}/deep", path):
+        assert storage.list(found) == [storage.stat(path)]
+    storage.delete(path)
+    assert (storage.list(bucket), storage.stat(path)) == ([], None)
