@@ -13,7 +13,7 @@ from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
 from tasks.report import RunReport, report_failure, report_run
-from tasks.run import Attempt, backoff_seconds, left_to_do, next_attempt
+from tasks.run import Attempt, Deadline, backoff_seconds, left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.stages import follow_stage
 
@@ -51,7 +51,7 @@ def batch_inference(
     if planned.nothing_to_do:
         return told(report_run(planned, started))
     try:
-        planned, attempts = run_attempts(planned)
+        planned, attempts = run_attempts(planned, Deadline.of(spec))
         version = publish_run(planned)
     except Exception as error:
         report_failure(planned, started, error)
@@ -64,7 +64,7 @@ def told(report: RunReport) -> dict[str, Any]:
     return {**report.as_json(), "flow_run_id": flow_run.id}
 
 
-def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:
+def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
     """Attempt after attempt until the records cover the plan.
 
     Returns:
@@ -78,7 +78,7 @@ def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:
         tried += 1
         attempt = next_attempt(planned, gap)
         try:
-            run_stages(attempt)
+            run_stages(attempt, deadline)
         except ErrorBudgetExceeded as error:
             raise with_rows(planned, error) from error
         except BatchInferenceError as error:
@@ -90,15 +90,17 @@ def run_attempts(planned: PlannedRun) -> tuple[PlannedRun, int]:
     return planned, tried
 
 
-def run_stages(attempt: Attempt) -> None:
+def run_stages(attempt: Attempt, deadline: Deadline) -> None:
     """The four stage tasks side by side, until each is done or one has failed.
 
     Raises:
         BatchInferenceError: what the failing stage raised.
+        RunTimedOut: the run's time is up.
     """
     try:
         futures = [follow_stage.submit(stage, attempt) for stage in STAGES]
-        wait(futures)
+        if wait(futures, timeout=deadline.seconds_left()).not_done:
+            raise deadline.missed()
         for future in futures:
             future.result(raise_on_failure=future.state.is_failed())
     finally:

@@ -1,21 +1,24 @@
 """Everything that can go wrong, and whether trying again can help.
 
 BatchInferenceError
-├── Final                      trying again gives the same answer
+│
+├── Final: trying again gives the same answer
 │   ├── InvalidSpec            the spec or the call is wrong             exit 2
-│   │   └── InputNotFound      nothing lies at the source's path
+│   │   ├── InputNotFound      nothing lies at the source's path
+│   │   └── UnfinishedRun      another spec's run is unfinished here
 │   ├── SchemaMismatch         rows do not fit the run's output schema
 │   ├── UserCodeBroke          a step or model broke a rule of the house
 │   ├── HeldBack               nothing was published, on purpose         exit 3
 │   │   └── ErrorBudgetExceeded
-│   ├── OutputHeld             another run holds the output              exit 4
-│   └── UnfinishedRun          another spec's run is unfinished here     exit 2
-└── Retryable                  another attempt can help
-├── StageFailed            a stage raised; names stage, source, row
-├── InputChanged           an input was rewritten while it was read
-├── StaleLedger            somebody published since we looked
-├── JobLost                the job's process is gone without a result
-└── NoProgress             the job stalled
+│   ├── RunTimedOut            the run took longer than timeouts.run_seconds
+│   └── OutputHeld             another run holds the output              exit 4
+│
+└── Retryable: another attempt can help
+·   ├── StageFailed            a stage raised; names stage, source, row
+·   ├── InputChanged           an input was rewritten while it was read
+·   ├── StaleLedger            somebody published since we looked
+·   ├── JobLost                the job's process is gone without a result
+·   └── NoProgress             the job stalled
 """
 
 from typing import ClassVar, Self
@@ -94,6 +97,10 @@ class HeldBack(Final):
 
 class ErrorBudgetExceeded(HeldBack):
     """More rows were set aside than `errors.max_rejected_fraction` allows."""
+
+
+class RunTimedOut(Final):
+    """The run took longer than `timeouts.run_seconds`; what is recorded is not done again."""
 
 
 class OutputHeld(Final):

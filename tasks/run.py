@@ -8,12 +8,13 @@ from typing import Any
 
 from tasks import errors
 from tasks.clusters import RunningJob, attach, start
-from tasks.errors import BatchInferenceError, JobLost, NoProgress
+from tasks.errors import BatchInferenceError, JobLost, NoProgress, RunTimedOut
 from tasks.lease import hold
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.ray_job.job import Job, load_job
+from tasks.spec import BatchInferenceSpec
 
 POLL_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
@@ -140,6 +141,32 @@ def failure(result: dict[str, Any]) -> BatchInferenceError | None:
 def backoff_seconds(attempt: int) -> float:
     """How long to wait before another attempt."""
     return min(MAX_BACKOFF_SECONDS, 2.0 ** (attempt - 1))
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a run has to be done, on this process's monotonic clock."""
+
+    run_seconds: float | None
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, spec: BatchInferenceSpec) -> "Deadline":
+        """The deadline of a run that starts now."""
+        return cls(spec.timeouts.run_seconds)
+
+    def seconds_left(self) -> float | None:
+        """Time left; None where there is no limit."""
+        if self.run_seconds is None:
+            return None
+        return max(0.0, self.started + self.run_seconds - time.monotonic())
+
+    def missed(self) -> RunTimedOut:
+        """What to raise when it has passed."""
+        return RunTimedOut(
+            f"the run took longer than timeouts.run_seconds {self.run_seconds:g}; run it again to "
+            "go on where it stopped"
+        )
 
 
 @dataclass

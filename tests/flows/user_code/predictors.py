@@ -1,6 +1,7 @@
 """What users bring: classes and functions of their own."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,16 @@ def fail_on_500(batch: dict[str, Any]) -> dict[str, Any]:
     if 500 in batch["id"]:
         raise OSError(5, "the disk of the step is gone")
     return batch
+
+
+class DiesOnce:
+    """Doubles x; at one row the environment breaks, once."""
+
+    def __init__(self, at: float, marker: str) -> None:
+        self.at, self.marker = at, Path(marker)
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.at in batch["x"] and not self.marker.exists():
+            self.marker.touch()
+            raise OSError(5, "the device is gone for a moment")
+        return {"doubled": batch["x"] * 2}
