@@ -1,0 +1,51 @@
+"""Attempt after attempt: what can be retried is, and nothing is done twice."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.errors import RunTimedOut, StageFailed
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+def dies_once(numbers: Path) -> dict[str, object]:
+    init = {"at": 500.0, "marker": str(numbers.parent / "died")}
+    return {"kind": "python", "class": "predictors:DiesOnce", "init": init}
+
+
+def test_a_passing_trouble_is_retried(numbers: Path) -> None:
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 3})
+    report = batch_inference(spec)
+    assert (report["attempts"], report["redone_rows"]) == (2, 0)
+    assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
+
+
+def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 1})
+    with pytest.raises(StageFailed, match="the device is gone"):
+        batch_inference(spec)
+    report = batch_inference(spec)
+    assert report["resumed_rows"] == 500
+    assert len(published(spec)) == 1000
+
+
+def test_a_run_has_an_end(numbers: Path) -> None:
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.0}}
+    spec = spec_of(numbers, model=slow, timeouts={"run_seconds": 3})
+    with pytest.raises(RunTimedOut, match=r"timeouts\.run_seconds 3"):
+        batch_inference(spec)
+    assert not Path(spec.sink.path).exists()
+
+
+def test_a_changed_input_is_predicted_again_alone(numbers: Path) -> None:
+    spec = spec_of(numbers)
+    batch_inference(spec)
+    changed = numbers / "3.parquet"
+    changed.write_bytes((numbers / "4.parquet").read_bytes())
+    report = batch_inference(spec)
+    assert (report["version"], report["inputs_skipped"], report["rows"]["written"]) == (2, 9, 100)
+    ids = [row["id"] for row in published(spec)]
+    assert ids == sorted([*range(300), *range(400, 500), *range(400, 1000)])
