@@ -20,8 +20,31 @@ def is_media(each: pa.Field) -> bool:
 
 
 def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
-    """Columns as arrays: lists of one length as 2-D, images decoded, the rest as objects."""
-    return {name: column_to_numpy(rows[name]) for name in rows.column_names}
+    """Columns as arrays: lists of one length as 2-D, images decoded, the rest as objects.
+
+    They may be written to, as user code is free to do.
+
+    Raises:
+        ValueError: an image cannot be decoded.
+    """
+    rows = decoded(rows)
+    return {name: writable(column_to_numpy(rows[name])) for name in rows.column_names}
+
+
+def decoded(rows: pa.Table) -> pa.Table:
+    """Rows with their encoded images decoded."""
+    from tasks.kinds.images import decode_media_columns
+
+    return decode_media_columns(rows)
+
+
+def writable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where it or an array in it shows Arrow's memory."""
+    if array.dtype == object:
+        for at, item in enumerate(array):
+            if isinstance(item, np.ndarray) and not item.flags.writeable:
+                array[at] = item.copy()
+    return array if array.flags.writeable else array.copy()
 
 
 def visible(rows: pa.Table) -> list[str]:
@@ -57,15 +80,20 @@ def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
     return np.frombuffer(value["data"], dtype=value["dtype"]).reshape(value["shape"])
 
 
-def tensor_array(arrays: list[np.ndarray]) -> pa.Array:
+def tensor_array(arrays: Sequence[np.ndarray | None]) -> pa.Array:
     """Arrays of differing shapes as a column of (bytes, shape, dtype)."""
+    kinds = (pa.binary(), pa.list_(pa.int32()), pa.string())
+    values = [
+        None if each is None else (each.tobytes(), list(each.shape), each.dtype.str)
+        for each in arrays
+    ]
     return pa.StructArray.from_arrays(
         [
-            pa.array([np.ascontiguousarray(each).tobytes() for each in arrays], pa.binary()),
-            pa.array([list(each.shape) for each in arrays], pa.list_(pa.int32())),
-            pa.array([each.dtype.str for each in arrays], pa.string()),
+            pa.array([value and value[at] for value in values], kind)
+            for at, kind in enumerate(kinds)
         ],
         names=list(TENSOR_FIELDS),
+        mask=pa.array([value is None for value in values], pa.bool_()),
     )
 
 
@@ -80,8 +108,25 @@ def stack(values: Sequence[np.ndarray | None]) -> np.ndarray:
 
 
 def to_pandas(rows: pa.Table) -> pd.DataFrame:
-    """Columns as a frame."""
-    return rows.to_pandas()
+    """Columns as a frame, with arrays for images and whatever else has more than one dimension.
+
+    Raises:
+        ValueError: an image cannot be decoded.
+    """
+    rows = decoded(rows).replace_schema_metadata(None)
+    deep = [each.name for each in rows.schema if is_deep(each.type)]
+    frame: pd.DataFrame = rows.drop_columns(deep).to_pandas()
+    for name in deep:
+        arrays = list(writable(column_to_numpy(rows[name])))
+        frame.insert(rows.column_names.index(name), name, pd.Series(arrays, frame.index, object))
+    return frame
+
+
+def is_deep(kind: pa.DataType) -> bool:
+    """Whether a column's values are arrays of two or more dimensions, or tensors."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.types.is_fixed_size_list(kind.value_type)
+    return is_tensor(kind)
 
 
 def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:
@@ -104,10 +149,26 @@ def from_user(batch: Any) -> pa.Table:
     if isinstance(batch, pa.Table):
         return batch
     if isinstance(batch, pd.DataFrame):
-        return pa.Table.from_pandas(batch, preserve_index=False)
+        return from_frame(batch)
     if not isinstance(batch, Mapping):
         raise TypeError(f"returned {type(batch).__name__}; a dict of columns or a frame is wanted")
     return pa.table({str(name): column_from_user(name, values) for name, values in batch.items()})
+
+
+def from_frame(frame: pd.DataFrame) -> pa.Table:
+    """A frame's columns; its index is not one of them."""
+    deep = [name for name in frame.columns if is_array(frame[name].iloc[:1].tolist())]
+    plain = frame.drop(columns=deep)
+    rows = pa.Table.from_pandas(plain, preserve_index=False).replace_schema_metadata(None)
+    for name in deep:
+        column = column_from_user(name, frame[name].tolist())
+        rows = rows.add_column(frame.columns.get_loc(name), str(name), column)
+    return rows
+
+
+def is_array(first: list[Any]) -> bool:
+    """Whether a column's first value has more than one dimension, which pandas cannot convert."""
+    return any(isinstance(value, np.ndarray) and value.ndim > 1 for value in first)
 
 
 def column_from_user(name: object, values: Any) -> pa.Array:
@@ -120,7 +181,8 @@ def column_from_user(name: object, values: Any) -> pa.Array:
         if isinstance(values, np.ndarray):
             return array_from_numpy(values)
         values = list(values)
-        if values and isinstance(values[0], np.ndarray) and values[0].ndim > 0:
+        present = [value for value in values if value is not None]
+        if present and isinstance(present[0], np.ndarray) and present[0].ndim > 0:
             return array_from_numpy(stack(values))
         return pa.array(values)
     except (TypeError, ValueError, pa.ArrowException) as error:
@@ -133,8 +195,9 @@ def array_from_numpy(values: np.ndarray) -> pa.Array:
         raise ValueError("a single value, where one for each row is wanted")
     if values.dtype == object:
         items = list(values)
-        if items and all(isinstance(item, np.ndarray) for item in items):
-            flat = all(item.ndim == 1 for item in items)
+        present = [item for item in items if item is not None]
+        if present and all(isinstance(item, np.ndarray) for item in present):
+            flat = all(item.ndim == 1 for item in present)
             return pa.array(items) if flat else tensor_array(items)
         return pa.array(items)
     if values.ndim == 1:

@@ -1,6 +1,9 @@
 """Decodes images as they lie about in the world: one way in, 8-bit RGB out."""
 
+import contextlib
 import io
+import struct
+import zlib
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +11,7 @@ import pyarrow as pa
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from tasks.kinds import columns
+from tasks.protocol.batch import ROW
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -15,6 +19,8 @@ MAX_PIXELS = 178_956_970
 """A third of a gigapixel's bytes in memory; more is as a rule a bomb. Pillow's own limit."""
 JPEG = b"\xff\xd8\xff"
 ORIENTATION = 0x0112
+# What Pillow's readers raise on damaged files.
+DECODER_ERRORS = (OSError, SyntaxError, EOFError, LookupError, TypeError, struct.error, zlib.error)
 
 
 def decode_image(data: bytes) -> Pixels:
@@ -38,13 +44,16 @@ def decode_image(data: bytes) -> Pixels:
             if width * height > MAX_PIXELS:
                 raise ValueError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are decoded")
             if data.startswith(JPEG) and image.mode == "RGB" and upright(image):
-                return decode_jpeg(data)
+                with contextlib.suppress(
+                    ValueError
+                ):  # Pillow forgives more, and says what is wrong
+                    return decode_jpeg(data)
             return to_rgb(image)
     except UnidentifiedImageError as error:
         raise ValueError("the file is not an image that can be read") from error
     except Image.DecompressionBombError as error:
         raise ValueError(f"too many pixels: {error}") from error
-    except (OSError, SyntaxError, EOFError, IndexError) as error:
+    except DECODER_ERRORS as error:
         raise ValueError(f"the image is cut off or corrupt: {error}") from error
 
 
@@ -96,7 +105,33 @@ def decode_media_columns(rows: pa.Table) -> pa.Table:
         ValueError: one of them cannot be decoded.
     """
     for at, each in enumerate(rows.schema):
-        if columns.is_media(each):
+        if columns.is_media(each) and len(rows):
             arrays = decode_column(rows[each.name])
             rows = rows.set_column(at, each.name, columns.array_from_numpy(columns.stack(arrays)))
     return rows
+
+
+def encode_untouched(rows: pa.Table, decoded: pa.Table, returned: pa.Table) -> pa.Table:
+    """What user code made of decoded rows, with images that it left alone encoded as before.
+
+    So they stay small, and models that decode images themselves find what they look for.
+    """
+    media = [each for each in rows.schema if columns.is_media(each)]
+    media = [each for each in media if each.name in returned.column_names]
+    order = order_of(rows, returned) if media else None
+    for each in media if order is not None else ():
+        sent = columns.column_to_numpy(decoded[each.name].take(order))
+        if all(map(np.array_equal, sent, columns.column_to_numpy(returned[each.name]))):
+            at = returned.column_names.index(each.name)
+            returned = returned.set_column(at, each, rows[each.name].take(order))
+    return returned
+
+
+def order_of(rows: pa.Table, returned: pa.Table) -> pa.Array | None:
+    """Which row each returned one was; None where that cannot be told."""
+    if ROW not in returned.column_names:
+        return pa.array(range(len(rows)), pa.int64()) if len(rows) == len(returned) else None
+    ids = rows[ROW].to_pylist()
+    known = {row: at for at, row in enumerate(ids)}
+    order = [known.get(row) for row in returned[ROW].to_pylist()]
+    return None if None in order or len(known) < len(ids) else pa.array(order, pa.int64())

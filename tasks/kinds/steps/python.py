@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code
+from tasks.kinds.images import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import RESERVED, ROW
 
@@ -46,11 +47,12 @@ class PythonStep(Step):
         function: Any = found(**self.init) if inspect.isclass(found) else found
 
         def run(rows: pa.Table) -> pa.Table:
-            returned = user_code.call(function, rows, self.batch_format, self.with_row_ids)
+            decoded = decode_media_columns(rows)
+            returned = user_code.call(function, decoded, self.batch_format, self.with_row_ids)
             refuse_reserved(returned)
             if ROW not in returned.column_names:
-                refuse_reordered(rows, returned)
-            return returned
+                refuse_reordered(decoded, returned)
+            return encode_untouched(rows, decoded, returned)
 
         return run
 

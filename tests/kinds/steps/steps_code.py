@@ -28,6 +28,21 @@ def reserved(batch: Batch) -> dict[str, Any]:
     return {**batch, "__mine": batch["x"]}
 
 
+def brightness(batch: Any) -> Any:
+    batch["brightness"] = np.array([image.mean() for image in batch["image"]])
+    return batch
+
+
+def darker(batch: Batch) -> Batch:
+    batch["image"] -= 1
+    return batch
+
+
+def bright_only(batch: Batch) -> Batch:
+    keep = [at for at in (2, 1, 0) if batch["image"][at].mean() > 4]
+    return {name: values[keep] for name, values in batch.items()}
+
+
 class Add:
     def __init__(self, amount: int) -> None:
         self.amount = amount

@@ -1,14 +1,18 @@
 """Steps keep rows, or say which not."""
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds import columns
+from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import keeping_rows
@@ -145,3 +149,37 @@ def test_python_refuses_reserved_names() -> None:
 def test_python_code_that_is_not_there(function: str, problem: str) -> None:
     with pytest.raises(InvalidSpec, match=problem):
         PythonStep(function=function).check()
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize("sizes", [[4, 4], [4, 5]])
+def test_python_sees_images_as_arrays(batch_format: Any, sizes: list[int]) -> None:
+    rows = images(sizes)
+    returned = python("brightness", batch_format=batch_format).build()(rows)
+    assert returned["brightness"].to_pylist() == [float(size) for size in sizes]
+    # Left alone, they travel on as they came.
+    assert returned["image"].equals(rows["image"])
+    assert columns.is_media(returned.schema.field("image"))
+
+
+def test_python_may_change_images() -> None:
+    returned = python("darker").build()(images([4, 4]))
+    assert not columns.is_media(returned.schema.field("image"))
+    assert (columns.column_to_numpy(returned["image"]) == 3).all()
+
+
+def test_python_may_leave_images_out() -> None:
+    returned = python("bright_only", with_row_ids=True).build()(images([4, 5, 6]))
+    assert returned[ROW].to_pylist() == [2, 1]
+    assert returned["image"].to_pylist() == images([6, 5])["image"].to_pylist()
+
+
+def images(sizes: list[int]) -> pa.Table:
+    """Grey squares as bright as they are wide."""
+    data = []
+    for size in sizes:
+        stream = io.BytesIO()
+        Image.new("RGB", (size, size), (size,) * 3).save(stream, "PNG")
+        data.append(stream.getvalue())
+    rows = pa.table({"path": [str(size) for size in sizes], "image": data}, SCHEMA)
+    return rows.add_column(0, ROW, pa.array(range(len(sizes)), pa.int64()))
