@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.source import Read, Source, url_of
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -24,4 +24,5 @@ class BinarySource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row."""
-        yield pa.table({"path": [shard.path], "bytes": [storage.read(shard.path)]}, schema=SCHEMA)
+        path = url_of(storage, shard.path)
+        yield pa.table({"path": [path], "bytes": [storage.read(shard.path)]}, schema=SCHEMA)

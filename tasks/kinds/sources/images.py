@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.kinds.columns import MEDIA
-from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.source import Read, Source, url_of
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -28,4 +28,5 @@ class ImagesSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the image stays encoded."""
-        yield pa.table({"path": [shard.path], "image": [storage.read(shard.path)]}, schema=SCHEMA)
+        path = url_of(storage, shard.path)
+        yield pa.table({"path": [path], "image": [storage.read(shard.path)]}, schema=SCHEMA)

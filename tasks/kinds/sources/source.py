@@ -86,3 +86,8 @@ class Source(Kind):
         with the data comes as a BadRow, so that every other row is still read.
         """
         raise NotImplementedError
+
+
+def url_of(storage: FsspecStorage, path: str) -> str:
+    """A path as users write it: a plain one on a local disk, elsewhere with its scheme."""
+    return path if storage.is_local else str(storage.filesystem.unstrip_protocol(path))

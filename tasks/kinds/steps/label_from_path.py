@@ -44,7 +44,7 @@ class LabelFromPathStep(Step):
 
     def part(self, path: str) -> str:
         """One part of a path."""
-        parts = path.strip("/").split("/")
+        parts = path.rpartition("://")[2].strip("/").split("/")
         if not -len(parts) <= self.level < len(parts):
             raise ValueError(f"{path} has {len(parts)} parts, and none at level {self.level}")
         return parts[self.level]

@@ -54,7 +54,8 @@ def test_dropping_rows_keeps_exactly_the_others(
     keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
     kept, wanted = sink.drop_rows(sink.encode(table), keep), table.filter(pa.array(keep))
     if isinstance(sink, ParquetSink):
-        assert sink.decode(kept).equals(wanted)
+        # NaN does not equal itself, its text does.
+        assert repr(sink.decode(kept).to_pylist()) == repr(wanted.to_pylist())
     else:
         assert kept == sink.encode(wanted)
 

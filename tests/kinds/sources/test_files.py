@@ -1,0 +1,90 @@
+"""Files that are one row each, on a disk and on S3."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from tasks.kinds import columns
+from tasks.kinds.sources import BinarySource, ImagesSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.protocol.storage import open_storage
+from tests.conftest import S3
+from tests.kinds.sources.reading import read_all
+
+IMAGES = ["a.png", "b.JPG", "deep/c.webp", "deep/d.tiff"]
+OTHERS = ["notes.txt", "deep/model.bin"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deep").mkdir()
+    for name in [*IMAGES, *OTHERS, ".hidden.png"]:
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+def test_images_stay_encoded(folder: Path) -> None:
+    rows = read_all(ImagesSource(path=str(folder)))
+    assert rows == [{"path": f"{folder}/{name}", "image": name.encode()} for name in IMAGES]
+
+
+def test_binary_takes_every_file(folder: Path) -> None:
+    rows = read_all(BinarySource(path=str(folder)))
+    names = sorted([*IMAGES, *OTHERS])
+    assert rows == [{"path": f"{folder}/{name}", "bytes": name.encode()} for name in names]
+
+
+def test_each_file_is_a_shard_of_one_row(folder: Path) -> None:
+    source = ImagesSource(path=str(folder))
+    storage, stats = list_inputs(source)
+    shards = [shard for stat in stats for shard in source.split(storage, stat)]
+    assert [shard.rows for shard in shards] == [1] * len(IMAGES)
+    assert source.one_row_per_file
+    (read,) = source.read(storage, shards[0], {})
+    assert isinstance(read, pa.Table)
+    assert columns.is_media(read.schema.field("image"))
+
+
+def test_a_file_that_is_gone_raises(folder: Path) -> None:
+    source = ImagesSource(path=str(folder))
+    storage, stats = list_inputs(source)
+    (shard,) = source.split(storage, stats[0])
+    Path(shard.path).unlink()
+    with pytest.raises(FileNotFoundError):
+        list(source.read(storage, shard, {}))
+
+
+@pytest.mark.s3
+def test_on_s3(s3: S3) -> None:
+    storage, folder = open_storage(s3.url(uuid4().hex), s3.storage_options)
+    put = storage.filesystem.call_s3
+    # Consoles show a folder by an empty object whose name ends with a slash.
+    for marker in ("", "deep/"):
+        key = f"{folder}/{marker}".removeprefix(f"{s3.bucket}/")
+        put("put_object", Bucket=s3.bucket, Key=key, Body=b"")
+    for name in [*IMAGES, *OTHERS]:
+        storage.write(f"{folder}/{name}", name.encode())
+    found = {}
+    for path in (folder, f"{folder}/", f"{folder}/**"):
+        source = BinarySource(path=f"s3://{path}", storage_options=s3.storage_options)
+        found[path] = read_all(source)
+    names = sorted([*IMAGES, *OTHERS])
+    expected = [{"path": f"s3://{folder}/{name}", "bytes": name.encode()} for name in names]
+    assert list(found.values()) == [expected] * 3
+
+
+@pytest.mark.s3
+def test_many_threads_read_at_once(s3: S3) -> None:
+    storage, folder = open_storage(s3.url(uuid4().hex), s3.storage_options)
+    for number in range(64):
+        storage.write(f"{folder}/{number:02}.png", f"{number}".encode())
+    source = ImagesSource(path=f"s3://{folder}", storage_options=s3.storage_options)
+    storage, stats = list_inputs(source)
+    shards = [shard for stat in stats for shard in source.split(storage, stat)]
+    with ThreadPoolExecutor(16) as pool:
+        reads = list(pool.map(lambda shard: next(source.read(storage, shard, {})), shards))
+    found = [read["image"][0].as_py() for read in reads if isinstance(read, pa.Table)]
+    assert found == [f"{number}".encode() for number in range(64)]

@@ -1,0 +1,42 @@
+"""A kind is one file and one line: none is forgotten, and every one explains itself."""
+
+import typing
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from tasks.kinds import sinks, sources, steps
+
+UNIONS = [
+    pytest.param(sources, sources.AnySource, {"source", "listing"}, id="sources"),
+    pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
+    pytest.param(sinks, sinks.AnySink, {"sink"}, id="sinks"),
+]
+
+
+@pytest.mark.parametrize(("package", "union", "no_kinds"), UNIONS)
+def test_every_file_is_in_the_union(package: ModuleType, union: Any, no_kinds: set[str]) -> None:
+    assert package.__file__
+    files = {file.stem for file in Path(package.__file__).parent.glob("*.py")}
+    members = typing.get_args(typing.get_args(union)[0])
+    assert {member.__module__.rsplit(".", 1)[-1] for member in members} == (
+        files - no_kinds - {"__init__"}
+    )
+    for member in members:
+        assert member.model_fields["kind"].default == member.__module__.rsplit(".", 1)[-1]
+        assert member.__name__ in package.__all__
+
+
+@pytest.mark.parametrize(("package", "union", "no_kinds"), UNIONS)
+def test_the_run_form_gets_a_picker_with_help(
+    package: ModuleType, union: Any, no_kinds: set[str]
+) -> None:
+    schema = TypeAdapter(union).json_schema()
+    assert {tuple(each) for each in schema["anyOf"]} == {("$ref",)}
+    for kind in schema["$defs"].values():
+        assert kind["title"]
+        described = {name for name, each in kind["properties"].items() if "description" in each}
+        assert set(kind["properties"]) - described == {"kind"}
