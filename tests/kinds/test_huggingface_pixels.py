@@ -10,8 +10,7 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.image import PIXELS, ImageInputs
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Placement
-from tasks.protocol.batch import ROW
-from tests.kinds.tiny_models import PROCESSORS, images, noise, png, predicted, rows_of, save_vit
+from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_vit
 
 TOLERANCE = 2e-5
 GREY_LEVEL = 1 / 255 / 0.25
@@ -37,14 +36,3 @@ def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: 
         for i, mine in zip(index, arguments["pixel_values"], strict=True):
             wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
             assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
-
-
-def test_encoded_media_is_dropped_once_decoded_other_binary_columns_stay(
-    tmp_path: Path,
-) -> None:
-    save_vit(tmp_path)
-    rows = rows_of("image", [png(p) for p in images(2)])
-    assert "image" in predicted(tmp_path, "image-classification", rows).column_names
-    media = pa.field("image", pa.binary(), metadata={b"media": b"image"})
-    rows = rows.cast(pa.schema([rows.schema.field(ROW), media]))
-    assert "image" not in predicted(tmp_path, "image-classification", rows).column_names

@@ -1,0 +1,66 @@
+"""What the stages do to columns: media travel no further than they must."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.plan import make_plan
+from tasks.protocol.batch import RowBatch
+from tasks.ray_job.job import Job
+from tasks.ray_job.reading import read_share
+from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
+from tasks.run import left_to_do, next_attempt
+from tasks.spec import parse_spec
+from tests.flows.conftest import CODE
+from tests.kinds.tiny_models import save_vit
+
+
+def job_of(folder: Path, model: dict[str, Any], keep_columns: list[str] | None) -> Job:
+    for name, size in (("a", (20, 30)), ("b", (40, 10))):
+        Image.new("RGB", size, "red").save(folder / f"{name}.png")
+    raw = {
+        "source": {"kind": "images", "path": str(folder)},
+        "model": model,
+        "sink": {
+            "kind": "parquet",
+            "path": str(folder.parent / "out"),
+            "keep_columns": keep_columns,
+        },
+        "environment": {"working_dir": str(CODE)},
+        "cluster": {"kind": "inline"},
+    }
+    planned = make_plan(parse_spec(raw))
+    return next_attempt(planned, left_to_do(planned, tried=False)).job
+
+
+def through(job: Job) -> tuple[RowBatch, RowBatch]:
+    (read,) = read_share(job, 0, job.num_shards, lambda report: None)
+    (prepared,) = preprocess_stage(job)(read)
+    (predicted,) = infer_stage(job, "cpu", 1)(prepared)
+    return prepared, predicted
+
+
+@pytest.mark.parametrize("keep", [None, ["path", "image"]], ids=["by default", "kept"])
+def test_images_are_dropped_unless_kept(tmp_path: Path, keep: list[str] | None) -> None:
+    model, folder = tmp_path / "model", tmp_path / "in"
+    folder.mkdir()
+    save_vit(model)
+    spec = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(model)}
+    prepared, predicted = through(job_of(folder, spec, keep))
+    assert ("image" in prepared.rows.column_names) == (keep is not None)
+    assert ("image" in predicted.rows.column_names) == (keep is not None)
+    assert {"path", "predicted_label", "predicted_score"} < set(predicted.rows.column_names)
+
+
+def test_your_own_class_sees_pixels(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    spec = {"kind": "python", "class": "predictors:Shapes"}
+    prepared, predicted = through(job_of(folder, spec, None))
+    assert "image" in prepared.rows.column_names
+    assert "image" not in predicted.rows.column_names
+    assert predicted.rows["height"].to_pylist() == [30, 10]
+    assert np.allclose(predicted.rows["red"].to_pylist(), 255)
