@@ -37,8 +37,13 @@ def parse(text: str) -> tuple[pc.Expression, set[str]]:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
         raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
+    except MemoryError as error:  # what Python's parser says of it
+        raise ValueError("is nested too deeply") from error
     names: set[str] = set()
-    found = build(tree.body, names)
+    try:
+        found = build(tree.body, names)
+    except (RecursionError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"cannot be computed: {error}") from error
     if not isinstance(found, pc.Expression) or not names:
         raise ValueError("must name at least one column")
     return found, names
@@ -52,8 +57,6 @@ def build(node: ast.expr, names: set[str]) -> Any:
             return pc.field(node.id)
         case ast.Constant():
             return pc.scalar(node.value)
-        case ast.Tuple() | ast.List():
-            return [literal(each) for each in node.elts]
         case ast.BoolOp():
             return build_bool(node, names)
         case ast.UnaryOp(op=ast.Not()):
@@ -82,11 +85,17 @@ def build_comparison(node: ast.Compare, names: set[str]) -> Any:
     joined: Any = None
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         if isinstance(op, (ast.Is, ast.IsNot)):
+            if not is_none(right_node):
+                raise ValueError(f"{ast.unparse(node)!r}: only None stands after is")
             one = left.is_null() if isinstance(op, ast.Is) else left.is_valid()
             right = None
         elif isinstance(op, (ast.In, ast.NotIn)):
-            right = build(right_node, names)
+            if not isinstance(right_node, (ast.Tuple, ast.List)) or not right_node.elts:
+                raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
+            right = [literal(each) for each in right_node.elts]
             one = left.isin(right) if isinstance(op, ast.In) else ~left.isin(right)
+        elif is_none(right_node) or is_none(node.left):
+            raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
         else:
             right = build(right_node, names)
             one = COMPARISONS[type(op)](left, right)
@@ -95,8 +104,17 @@ def build_comparison(node: ast.Compare, names: set[str]) -> Any:
     return joined
 
 
+def is_none(node: ast.expr) -> bool:
+    """Whether a node is None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def literal(node: ast.expr) -> Any:
     """A plain value in a list."""
-    if isinstance(node, ast.Constant):
-        return node.value
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = ()
+    if isinstance(value, (bool, int, float, str)):
+        return value
     raise ValueError(f"{ast.unparse(node)!r} is no plain value")

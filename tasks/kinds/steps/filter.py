@@ -36,10 +36,15 @@ class FilterStep(Step):
         """Rows for which the expression is true, with their ids.
 
         Raises:
-            UserCodeBroke: the expression names a column that is not there.
+            UserCodeBroke: a column is not there, or not of a type that fits.
+            pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
         condition, names = expression.parse(self.expression)
         missing = [name for name in names if name not in rows.column_names]
         if missing:
             raise UserCodeBroke(f"filter: {missing} are not among the columns {rows.column_names}")
-        return rows.filter(condition)
+        try:
+            return rows.filter(condition)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            types = ", ".join(f"{name}: {rows[name].type}" for name in sorted(names))
+            raise UserCodeBroke(f"filter: {self.expression!r} does not fit {types}") from error

@@ -15,7 +15,7 @@ from tasks.kinds import columns
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
 from tasks.protocol.batch import ROW
-from tasks.ray_job.blame import keeping_rows
+from tasks.ray_job.blame import call_with_blame, keeping_rows
 
 ROWS = pa.table(
     {
@@ -98,12 +98,28 @@ def test_filter(expression: str, kept: list[int]) -> None:
     assert step.build()(ROWS)[ROW].to_pylist() == kept
 
 
+REFUSED = ["x is 5", "x in 'abc'", "x in ()", "x == None", "None < x", "x in (y,)", "(1, 2) == x"]
+REFUSED += ["-" * 9999 + "x", "x > 1j", "x in (1, 'a')", "x > 10**9", "x > 99999999999999999999"]
+
+
 @pytest.mark.parametrize(
-    "expression", ["x >", "__import__('os')", "x.y == 1", "1 == 1", "f(x)", "[i for i in x]"]
+    "expression",
+    ["x >", "__import__('os')", "x.y == 1", "1 == 1", "f(x)", "[i for i in x]", *REFUSED],
 )
 def test_filter_refuses(expression: str) -> None:
     with pytest.raises(InvalidSpec, match=r"steps\.filter\.expression"):
         FilterStep(expression=expression).check()
+
+
+@pytest.mark.parametrize("expression", ["x", "not x", "x > 'a'", "x and name", "x + 'a' == 3"])
+def test_filter_says_where_types_do_not_fit(expression: str) -> None:
+    with pytest.raises(UserCodeBroke, match=r"does not fit .*x: int64"):
+        FilterStep(expression=expression).build()(ROWS)
+
+
+def test_filter_blames_a_row_for_its_values() -> None:
+    outcome = call_with_blame(FilterStep(expression="1 / (x - 1) < 1").build(), ROWS)
+    assert list(outcome.failed) == [11]
 
 
 def test_python_function_and_class() -> None:
