@@ -1,0 +1,44 @@
+"""Bars in a terminal, lines elsewhere, both from the progress that the job leaves."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flows import terminal
+from tasks.plan import make_plan
+from tasks.run import left_to_do, next_attempt
+from tests.flows.conftest import spec_of
+
+SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.15}}
+
+
+def follow_a_job(numbers: Path, console: Console) -> None:
+    """Run a real job of three seconds, and show it."""
+    planned = make_plan(spec_of(numbers, model=SLOW))
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    with terminal.live_progress(console):
+        while attempt.result() is None:
+            time.sleep(0.1)
+
+
+def test_bars_in_a_terminal(numbers: Path) -> None:
+    screen = io.StringIO()
+    follow_a_job(numbers, Console(file=screen, force_terminal=True, width=120))
+    text = screen.getvalue()
+    for stage in ("read", "preprocess", "infer", "write"):
+        assert stage in text
+    assert "s left" in text, "shows the time that is left while the job runs"
+    assert text.count("1,000 rows") >= 3, "ends with all rows through"
+
+
+def test_lines_elsewhere(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.3)
+    follow_a_job(numbers, Console(file=io.StringIO(), force_terminal=False))
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("read: ")]
+    assert len(set(lines)) >= 3, "the counts move"
+    assert all("| infer: " in line for line in lines)
