@@ -1,12 +1,16 @@
 """The ledger as a Delta table, written through deltalake."""
 
+import os
+import re
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from tasks.errors import StaleLedger
+from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
 
 APP = "prefect-ray-data"
@@ -20,7 +24,7 @@ class DeltaLedger:
     """
 
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
-        self.url = url
+        self.url = delta_url(url)
         self.options = delta_options(storage_options or {})
 
     def look(self) -> Snapshot:
@@ -54,20 +58,46 @@ class DeltaLedger:
 
     def create(self) -> None:
         """Make the empty table, version 0; nothing happens where there is one."""
-        DeltaTable.create(self.url, LINE_SCHEMA, mode="ignore", storage_options=self.options)
+        # To retry a lost race would make the table again, as the next version.
+        once = CommitProperties(max_commit_retries=0)
+        with suppress(CommitFailedError):
+            DeltaTable.create(
+                self.url,
+                LINE_SCHEMA,
+                mode="ignore",
+                storage_options=self.options,
+                commit_properties=once,
+            )
+
+
+def delta_url(url: str) -> str:
+    """A path or an fsspec URL as deltalake takes it.
+
+    Unquoted, deltalake would cut a URL at `#` or `?` and put the ledger of another output there.
+
+    Raises:
+        InvalidSpec: the path has an escape in it, which deltalake resolves here and not there.
+    """
+    escape = re.search("%[0-9A-Fa-f]{2}", url)
+    if escape:
+        problem = f"has {escape[0]} in it, with which the ledger cannot be kept: rename the folder"
+        raise InvalidSpec.at("sink.path", url, problem)
+    scheme, separator, path = url.rpartition("://")
+    return f"{scheme}://{quote(path, safe='/=+:@,')}" if separator else url
 
 
 def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as deltalake takes them; credentials come from the environment."""
-    options: dict[str, str] = {}
-    endpoint = storage_options.get("endpoint_url") or storage_options.get("client_kwargs", {}).get(
-        "endpoint_url"
-    )
-    if endpoint:
-        options["AWS_ENDPOINT_URL"] = str(endpoint)
-        if str(endpoint).startswith("http://"):
-            options["AWS_ALLOW_HTTP"] = "true"
-    for ours, theirs in (("key", "AWS_ACCESS_KEY_ID"), ("secret", "AWS_SECRET_ACCESS_KEY")):
-        if ours in storage_options:
-            options[theirs] = str(storage_options[ours])
-    return options
+    client = storage_options.get("client_kwargs", {})
+    # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
+    environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = storage_options.get("endpoint_url") or client.get("endpoint_url") or environment
+    given = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true" if str(endpoint).startswith("http://") else None,
+        "AWS_REGION": client.get("region_name"),
+        "AWS_ACCESS_KEY_ID": storage_options.get("key"),
+        "AWS_SECRET_ACCESS_KEY": storage_options.get("secret"),
+        "AWS_SESSION_TOKEN": storage_options.get("token"),
+    }
+    return {name: str(value) for name, value in given.items() if value}
