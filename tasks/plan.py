@@ -129,13 +129,14 @@ def make_plan(
     given_up = abandoned_runs(storage, output, seen, restart=options.restart)
     source = spec.source.model_dump(mode="json")
     run_key = digest([config, source, seen.version, replaces, given_up])
-    refuse_other_run(storage, output, seen, run_key, spec)
+    call = {"replace_output": replaces, "limit": options.limit}
+    refuse_other_run(storage, output, seen, run_key, call, spec)
     run = output.run(run_id_of(run_key))
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
     plan = resume_plan(load_plan(storage, run), spec, pins, inputs_storage, left)
     if left and save:
         plan = save_and_reload(storage, run, plan)
-        save_header(storage, run, run_key, spec, seen.version)
+        save_header(storage, run, run_key, call, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
     before = accept(records_of(storage, run), plan) if left else None
     return PlannedRun(
@@ -215,7 +216,12 @@ def unpublished(inputs: list[Stat], seen: Snapshot) -> list[Stat]:
 
 
 def save_header(
-    storage: FsspecStorage, run: RunFolder, key: str, spec: BatchInferenceSpec, version: int
+    storage: FsspecStorage,
+    run: RunFolder,
+    key: str,
+    call: dict[str, Any],
+    spec: BatchInferenceSpec,
+    version: int,
 ) -> None:
     """Say what the run is, for whoever finds it unfinished."""
     if storage.stat(run.header) is None:
@@ -223,6 +229,7 @@ def save_header(
             "run_key": key,
             "run_id": run.run_id,
             "ledger_version": version,
+            "call": call,
             "created": time.time(),
             "spec": spec.model_dump(mode="json", by_alias=True),
         }

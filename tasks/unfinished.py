@@ -56,6 +56,7 @@ def refuse_other_run(
     output: OutputFolder,
     seen: Snapshot,
     run_key: str,
+    call: dict[str, Any],
     spec: BatchInferenceSpec,
 ) -> None:
     """Refuse to start beside another spec's unfinished run.
@@ -70,15 +71,17 @@ def refuse_other_run(
         refuse_live(storage, output, header)
         raise UnfinishedRun(
             f"{output.path} has the unfinished run {header['run_id']} of another spec; "
-            f"{difference(header['spec'], spec)}. Go back to that spec to finish it, or use "
+            f"{difference(header, call, spec)}. Go back to that spec to finish it, or use "
             "--restart to give it up (nothing published is lost)"
         )
 
 
-def difference(old: dict[str, Any], spec: BatchInferenceSpec) -> str:
-    """Which fields differ between two specs."""
-    new = spec.model_dump(mode="json", by_alias=True)
+def difference(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenceSpec) -> str:
+    """Which fields or options differ between an unfinished run and this one."""
+    old, new = header["spec"], spec.model_dump(mode="json", by_alias=True)
     names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
+    options = [name for name, value in header["call"].items() if call[name] != value]
+    names += [f"--{name.replace('_', '-')}" for name in options]
     if names:
         return f"what differs: {', '.join(names)}"
     return "what differs: the model's files, the code of steps or model, or resources.dtype"

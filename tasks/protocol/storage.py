@@ -84,11 +84,20 @@ class FsspecStorage:
         """All objects below `folder`, by path, without half-written ones."""
         self.filesystem.invalidate_cache()
         try:
-            found = self.filesystem.find(folder, detail=True)
+            found = self.find(folder)
         except FileNotFoundError:
             return []
         whole = [info for path, info in sorted(found.items()) if TEMPORARY not in path]
         return [stat for info in whole if (stat := stat_if_there(info))]
+
+    def find(self, folder: str) -> dict[str, Any]:
+        """Fsspec's infos of all objects below `folder`; what cannot be listed is an error.
+
+        fsspec leaves a nested folder out that it may not list, as if nothing lay there.
+        """
+        options = {"on_error": raise_unless_gone} if self.is_local else {}
+        found: dict[str, Any] = self.filesystem.find(folder, detail=True, **options)
+        return found
 
     def stat(self, path: str) -> Stat | None:
         """What is at `path`, or None."""
@@ -125,6 +134,12 @@ def stat_if_there(info: dict[str, Any]) -> Stat | None:
         return stat_of(info)
     except FileNotFoundError:
         return None
+
+
+def raise_unless_gone(error: OSError) -> None:
+    """What was deleted meanwhile is not there; any other trouble with a folder is an error."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def stat_of(info: dict[str, Any]) -> Stat:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.plan import PlannedRun
-from tasks.protocol.acceptance import Accepted, accept
+from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ledger import LedgerFile, Snapshot
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
@@ -110,7 +110,7 @@ def look_back(planned: PlannedRun, started: float) -> Evidence:
     planned = replace(planned, plan=plan)
     records = load_records(planned.storage, planned.run)
     attempts = [load_attempt(planned, path) for path in attempts_of(planned)]
-    return Evidence(planned, started, records, accept(records, planned.plan), attempts)
+    return Evidence(planned, started, records, planned.accepted(), attempts)
 
 
 def load_attempt(planned: PlannedRun, job_file: str) -> PastAttempt:

@@ -1,9 +1,11 @@
 """The contract of storage, for a local disk and for S3."""
 
 import hashlib
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,3 +194,20 @@ def test_identity_on_s3_is_the_etag_however_it_is_found(s3: S3, versioned: bool)
         assert storage.list(found) == [storage.stat(path)]
     storage.delete(path)
     assert (storage.list(bucket), storage.stat(path)) == ([], None)
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, path = open_storage(str(tmp_path))
+    storage.write(f"{path}/deep/a", b"a")
+    scandir = os.scandir
+
+    def broken(folder: str) -> Any:
+        if str(folder).endswith("deep"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", broken)
+    with pytest.raises(PermissionError):
+        storage.list(path)

@@ -18,15 +18,21 @@ from tests.flows.conftest import CODE
 from tests.kinds.tiny_models import save_vit
 
 
-def job_of(folder: Path, model: dict[str, Any], keep_columns: list[str] | None) -> Job:
+def job_of(
+    folder: Path,
+    model: dict[str, Any],
+    keep_columns: list[str] | None,
+    steps: list[dict[str, Any]] | None = None,
+) -> Job:
     for name, size in (("a", (20, 30)), ("b", (40, 10))):
         Image.new("RGB", size, "red").save(folder / f"{name}.png")
     raw = {
         "source": {"kind": "images", "path": str(folder)},
+        "steps": steps or [],
         "model": model,
         "sink": {
             "kind": "parquet",
-            "path": str(folder.parent / "out"),
+            "path": str(folder.parent / f"out-{bool(steps)}"),
             "keep_columns": keep_columns,
         },
         "environment": {"working_dir": str(CODE)},
@@ -64,3 +70,16 @@ def test_your_own_class_sees_pixels(tmp_path: Path) -> None:
     assert "image" not in predicted.rows.column_names
     assert predicted.rows["height"].to_pylist() == [30, 10]
     assert np.allclose(predicted.rows["red"].to_pylist(), 255)
+
+
+def test_a_step_may_change_images_before_a_hugging_face_model(tmp_path: Path) -> None:
+    model, folder = tmp_path / "model", tmp_path / "in"
+    folder.mkdir()
+    save_vit(model)
+    spec = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(model)}
+    steps = [{"kind": "python", "function": "predictors:darken"}]
+    _, plain = through(job_of(folder, spec, None))
+    _, darker = through(job_of(folder, spec, None, steps))
+    assert len(darker.rows) == 2, "no row is set aside"
+    scores = [each.rows["predicted_score"].to_pylist() for each in (plain, darker)]
+    assert scores[0] != scores[1]

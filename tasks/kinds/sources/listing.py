@@ -69,7 +69,7 @@ def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> I
 def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:
     """Inputs below a folder; a file that is named itself, whatever it is called."""
     try:
-        infos: Infos = storage.filesystem.find(path, detail=True)
+        infos: Infos = storage.find(path)
     except FileNotFoundError:
         return {}
     if set(infos) == {path}:

@@ -1,7 +1,7 @@
 """Images: decoded and resized on the CPU as bytes, normalised on the model's device."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.hf.prediction import Index, column_of, slices
 from tasks.kinds.models.model import Function, Placement
 
+Image = TypeVar("Image", bytes, np.ndarray)
 PIXELS = "__pixels"
 """For each image uint8 height x width x 3 (a list of fixed size); or, where the checkpoint's
 processor does more than resize, crop and normalise, its floats as a tensor of any shape."""
@@ -25,22 +26,32 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        encoded = column_of(rows, column).to_pylist()
         with torch_threads(1):  # each preprocessing worker is given one core
-            pixels = to_array([decode_image(present(data, column)) for data in encoded])
+            pixels = to_array(arrays_of(column_of(rows, column), column))
         return rows.append_column(PIXELS, pixels)
 
     return preprocess
 
 
-def present(data: bytes | None, column: str) -> bytes:
-    """The image's bytes.
+def arrays_of(images: pa.ChunkedArray, column: str) -> list[np.ndarray]:
+    """Images as (height, width, 3); encoded ones are decoded, those of a step are arrays already.
+
+    Raises:
+        ValueError: one is missing, or is no image.
+    """
+    if pa.types.is_binary(images.type) or pa.types.is_large_binary(images.type):
+        return [decode_image(present(data, column)) for data in images.to_pylist()]
+    return [present(pixels, column) for pixels in column_to_numpy(images)]
+
+
+def present(data: Image | None, column: str) -> Image:
+    """The image, encoded or not.
 
     Raises:
         ValueError: there are none.
     """
     if data is None:
-        raise ValueError(f"column {column!r} is empty in this row; an encoded image is wanted")
+        raise ValueError(f"column {column!r} is empty in this row; an image is wanted")
     return data
 
 
