@@ -1,0 +1,100 @@
+"""Inputs on S3 are found as on a disk: each once, by the same name and identity."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.sources import BinarySource, ParquetSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.protocol.storage import open_storage
+from tests.conftest import S3
+
+pytestmark = pytest.mark.s3
+
+ODD = ["a b.parquet", "day=1/é 🎉.parquet", "day=1/x#1.parquet", "x%20y+z&.parquet"]
+GLOBLIKE = ["q?.parquet", "x[1].parquet"]
+ALL = sorted([*ODD, *GLOBLIKE])
+OTHERS = ["_SUCCESS", ".hidden.parquet", "_old/f.parquet", "day=1/_g.parquet", "c.txt"]
+
+
+@pytest.fixture(params=["disk", "s3"])
+def place(request: pytest.FixtureRequest, s3: S3, tmp_path: Path) -> str:
+    """The URL of a folder with inputs and other files."""
+    url = s3.url(uuid.uuid4().hex) if request.param == "s3" else str(tmp_path)
+    storage, folder = open_storage(url, s3.storage_options)
+    for name in [*ALL, *OTHERS]:
+        storage.write(f"{folder}/{name}", name.encode())
+    return url
+
+
+def found(s3: S3, place: str, *paths: str, source: Any = ParquetSource, **fields: Any) -> list[str]:
+    urls = [f"{place}/{path}" for path in paths]
+    storage, stats = list_inputs(source(path=urls, storage_options=s3.storage_options, **fields))
+    assert stats == [storage.stat(stat.path) for stat in stats]
+    folder = open_storage(place, s3.storage_options)[1]
+    return [stat.path.removeprefix(f"{folder}/") for stat in stats]
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ([""], ALL),
+        (["", *ALL, "*", "**", "**/*.parquet", "day=1"], ALL),
+        (["day=1/"], ODD[2:0:-1]),
+        (["day=*"], ODD[2:0:-1]),
+        (["day=*/*#*"], ["day=1/x#1.parquet"]),
+        (["**/*[é1]*"], ["day=1/x#1.parquet", "day=1/é 🎉.parquet", "x[1].parquet"]),
+        (["c.txt"], ["c.txt"]),
+        (["_old"], ["_old/f.parquet"]),
+        *([[name], [name]] for name in ALL),
+    ],
+    ids=str,
+)
+def test_paths(s3: S3, place: str, paths: list[str], expected: list[str]) -> None:
+    assert found(s3, place, *paths) == expected
+
+
+def test_exclude_and_suffixes(s3: S3, place: str) -> None:
+    assert found(s3, place, "", source=BinarySource) == sorted([*ALL, "c.txt"])
+    assert found(s3, place, "", exclude=["*#*", "*/x[[]*"]) == [
+        name for name in ALL if "#" not in name and "[" not in name
+    ]
+
+
+@pytest.mark.parametrize("path", ["none", "none/*.parquet", "none.parquet", "day"])
+def test_nothing_there(s3: S3, place: str, path: str) -> None:
+    with pytest.raises(InputNotFound, match=rf"source.path: '.*/{path[:4]}.*on_empty: succeed"):
+        found(s3, place, "", path)
+    assert found(s3, place, path, on_empty="succeed") == []
+
+
+def test_what_others_wrote_since_is_found(s3: S3, place: str) -> None:
+    options = {**s3.storage_options, "skip_instance_cache": True}
+    other, folder = open_storage(place, options)
+    assert found(s3, place, "day=1") == ODD[2:0:-1]
+    other.write(f"{folder}/day=1/new.parquet", b"")
+    other.delete(f"{folder}/day=1/x#1.parquet")
+    for path in ("day=1", "day=1/*", "day=1/new.parquet"):
+        assert "day=1/new.parquet" in found(s3, place, path)
+    assert found(s3, place, "day=1/x#1.parquet", on_empty="succeed") == []
+
+
+def test_a_folder_that_a_console_made_is_no_input(s3: S3) -> None:
+    storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
+    storage.write(f"{folder}/in/", b"")
+    storage.write(f"{folder}/in/sub/", b"")
+    storage.write(f"{folder}/in/a.bin", b"a")
+    for path in ("in", "in/", "in/*", "**"):
+        assert found(s3, f"s3://{folder}", path, source=BinarySource) == ["in/a.bin"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_paths_on_two_filesystems_are_refused(s3: S3, tmp_path: Path, reverse: bool) -> None:
+    paths = [str(tmp_path), s3.url("")]
+    paths = paths[::-1] if reverse else paths
+    source = ParquetSource(path=paths, storage_options=s3.storage_options, on_empty="succeed")
+    with pytest.raises(InvalidSpec, match=r"source.path: .*different filesystems"):
+        list_inputs(source)
