@@ -6,6 +6,7 @@ absent. Deleting or moving what is not there is not an error, so that every call
 
 import os
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -91,12 +92,10 @@ class FsspecStorage:
         return [stat for info in whole if (stat := stat_if_there(info))]
 
     def find(self, folder: str) -> dict[str, Any]:
-        """Fsspec's infos of all objects below `folder`; what cannot be listed is an error.
-
-        fsspec leaves a nested folder out that it may not list, as if nothing lay there.
-        """
-        options = {"on_error": raise_unless_gone} if self.is_local else {}
-        found: dict[str, Any] = self.filesystem.find(folder, detail=True, **options)
+        """Infos, as fsspec gives them, of all objects below `folder`, or of the object it is."""
+        if self.is_local and os.path.isdir(folder):
+            return find_local(self.filesystem, folder)
+        found: dict[str, Any] = self.filesystem.find(folder, detail=True)
         return found
 
     def stat(self, path: str) -> Stat | None:
@@ -136,10 +135,26 @@ def stat_if_there(info: dict[str, Any]) -> Stat | None:
         return None
 
 
-def raise_unless_gone(error: OSError) -> None:
-    """What was deleted meanwhile is not there; any other trouble with a folder is an error."""
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def find_local(filesystem: Any, folder: str) -> dict[str, Any]:
+    """Infos of all files below a folder on a local disk.
+
+    fsspec leaves a nested folder out that it may not list, as if nothing lay there.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    found: dict[str, Any] = {}
+    folders = [folder]
+    while folders:
+        # What is deleted meanwhile is not there; any other trouble is an error.
+        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                with suppress(FileNotFoundError):
+                    found[entry.path] = filesystem.info(entry)
+    return found
 
 
 def stat_of(info: dict[str, Any]) -> Stat:
