@@ -8,7 +8,7 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged
+from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
 from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
@@ -75,6 +75,8 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     """
     tried = 0
     while gap := left_to_do(planned, tried=tried > 0):
+        if tried == planned.spec.retries.max_attempts:
+            raise JobLost(f"{tried} attempts left something undone; run again to go on with it")
         tried += 1
         attempt = next_attempt(planned, gap)
         try:

@@ -14,7 +14,7 @@ from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.ray_job.job import Job, load_job
-from tasks.spec import BatchInferenceSpec
+from tasks.spec import BatchInferenceSpec, Timeouts
 
 POLL_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
@@ -27,7 +27,7 @@ class Attempt:
     """A job being followed by the four stage tasks."""
 
     job: Job
-    timeouts: Any
+    timeouts: Timeouts
     stopped: threading.Event = field(default_factory=threading.Event)
     _running: RunningJob | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
