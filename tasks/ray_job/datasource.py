@@ -7,6 +7,7 @@ its schema never changes.
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
@@ -22,7 +23,10 @@ COLUMN = "batch"
 
 def to_block(batch: RowBatch) -> pa.Table:
     """A batch as a Ray block of one row."""
-    return pa.table({COLUMN: pa.array([memoryview(batch.to_bytes())], pa.large_binary())})
+    data = batch.to_bytes()
+    # From buffers, and not from a Python list: pyarrow 26 never frees a memoryview it was given.
+    offsets = pa.py_buffer(np.array([0, data.size], dtype=np.int64))
+    return pa.table({COLUMN: pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data])})
 
 
 def from_block(block: pa.Table) -> list[RowBatch]:

@@ -12,7 +12,7 @@ Batch = dict[str, np.ndarray]
 class Busy:
     """Multiplies matrices for each batch; leaves its first and last moment in a file."""
 
-    def __init__(self, log: str, rounds: int = 12) -> None:
+    def __init__(self, log: str, rounds: int = 100) -> None:
         self.file = Path(log) / f"{os.getpid()}.txt"
         self.weights = np.random.default_rng(0).standard_normal((256, 256))
         self.rounds = rounds

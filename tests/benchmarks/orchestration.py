@@ -12,7 +12,7 @@ import yaml
 
 from tests.benchmarks.model import steady
 
-FILES, ROWS_PER_FILE, BATCH, ROUNDS = 120, 1_000, 64, 5
+FILES, ROWS_PER_FILE, BATCH, ROUNDS = 120, 1_000, 64, 3
 
 BARE = """
 import sys

@@ -1,0 +1,34 @@
+"""Batches as Ray blocks: whole, and freed when they are gone."""
+
+import gc
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.protocol.batch import ROW, RowBatch, ShardEnd
+from tasks.ray_job.datasource import from_block, to_block
+
+ROWS = 100_000
+
+
+def batch() -> RowBatch:
+    ids = np.arange(ROWS)
+    return RowBatch(pa.table({ROW: ids, "x": ids * 2.0}), ends=(ShardEnd(0, ROWS),))
+
+
+def test_a_batch_is_one_row_and_comes_back_whole() -> None:
+    block = to_block(batch())
+    assert len(block) == 1
+    (back,) = from_block(block)
+    assert back.rows.equals(batch().rows)
+    assert back.ends == (ShardEnd(0, ROWS),)
+
+
+def test_blocks_are_freed() -> None:
+    to_block(batch())
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    for _ in range(20):
+        from_block(to_block(batch()))
+    gc.collect()
+    assert pa.total_allocated_bytes() - before < batch().rows.nbytes
