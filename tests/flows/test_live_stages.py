@@ -104,7 +104,7 @@ DYING = {"kind": "python", "class": "predictors:Double", "init": {"dies": 700.0}
         ("read", {}, break_read, "5.parquet"),
         ("preprocess", {"steps": STEP}, None, "5.parquet, row 0"),
         ("infer", {"model": DYING}, None, "7.parquet, row 0"),
-        ("write", {}, break_write, ", row 0"),
+        ("write", {}, break_write, ".parquet, row "),
     ],
     ids=STAGES,
 )
