@@ -1,0 +1,62 @@
+"""The spec is the same after a trip through JSON, whatever is in it."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.spec import BatchInferenceSpec, parse_spec
+
+TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
+PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))
+KINDS = st.sampled_from(["images", "binary", "parquet", "csv", "jsonl", "text"])
+SOURCES = st.fixed_dictionaries(
+    {"kind": KINDS, "path": PATHS},
+    optional={"exclude": st.lists(TEXT), "on_empty": st.sampled_from(["fail", "succeed"])},
+)
+STEPS = st.one_of(
+    st.fixed_dictionaries({"kind": st.just("label_from_path"), "level": st.integers(-5, 5)}),
+    st.fixed_dictionaries(
+        {"kind": st.just("select"), "columns": st.lists(TEXT, min_size=1, max_size=3)}
+    ),
+    st.fixed_dictionaries({"kind": st.just("filter"), "expression": TEXT}),
+    st.fixed_dictionaries({"kind": st.just("python"), "function": TEXT}),
+)
+MODELS = st.one_of(
+    st.fixed_dictionaries(
+        {"kind": st.just("python"), "class": TEXT},
+        optional={"init": st.dictionaries(TEXT, st.one_of(st.integers(), TEXT, st.booleans()))},
+    ),
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("huggingface"),
+            "task": st.just("image-classification"),
+            "name_or_path": TEXT,
+        },
+        optional={"options": st.fixed_dictionaries({"top_k": st.integers(1, 9)})},
+    ),
+)
+SINKS = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["parquet", "jsonl", "csv"]), "path": TEXT},
+    optional={"partition_by": st.lists(TEXT), "rows_per_file": st.integers(1, 10**9)},
+)
+SPECS = st.fixed_dictionaries(
+    {"source": SOURCES, "steps": st.lists(STEPS, max_size=3), "model": MODELS, "sink": SINKS},
+    optional={
+        "cluster": st.fixed_dictionaries({"kind": st.sampled_from(["inline", "local"])}),
+        "errors": st.fixed_dictionaries({"max_rejected_fraction": st.floats(0, 1)}),
+        "resources": st.fixed_dictionaries(
+            {"num_gpus": st.one_of(st.just("auto"), st.floats(0, 8))}
+        ),
+    },
+)
+
+
+@given(raw=SPECS)
+def test_json_round_trip(raw: dict[str, Any]) -> None:
+    spec = parse_spec(raw)
+    text = json.dumps(spec.model_dump(mode="json", by_alias=True))
+    back = BatchInferenceSpec.model_validate(json.loads(text))
+    assert back == spec
+    assert back.model_dump() == spec.model_dump()
