@@ -105,7 +105,7 @@ def error_lines(rejections: list[dict[str, Any]]) -> list[str]:
 
 
 def load_rejections(planned: PlannedRun, accepted: Accepted) -> list[dict[str, Any]]:
-    """The rows that stayed rejected, from the staged or published quarantine files."""
+    """The rows that stayed rejected, from the staged quarantine files: before publishing only."""
     left = set(accepted.rejected.tolist())
     rows: list[dict[str, Any]] = []
     for record in reversed(accepted.records):

@@ -1,0 +1,29 @@
+"""What is handed on is what was planned."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InputChanged
+from tasks.plan import make_plan
+from tasks.ray_job.reading import read_share
+from tasks.run import left_to_do, next_attempt
+from tests.flows.conftest import spec_of
+
+
+def test_no_row_of_a_file_rewritten_midway_is_handed_on(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    file = folder / "a.parquet"
+    pq.write_table(pa.table({"id": range(10_000), "x": [0.0] * 10_000}), file)
+    planned = make_plan(spec_of(folder))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    batches = read_share(job, 0, 1, lambda report: None)
+    assert len(next(batches).rows) == 50
+    stat = file.stat()
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    with pytest.raises(InputChanged, match=r"a\.parquet"):
+        next(batches)
