@@ -93,14 +93,18 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
 
 
 def run_stages(attempt: Attempt, deadline: Deadline) -> None:
-    """The four stage tasks side by side, until each is done or one has failed.
+    """The four stage tasks, each from its stage's first row on, until all are done or one failed.
 
     Raises:
         BatchInferenceError: what the failing stage raised.
         RunTimedOut: the run's time is up.
     """
     try:
-        futures = [follow_stage.submit(stage, attempt) for stage in STAGES]
+        first, *others = STAGES
+        futures = [follow_stage.submit(first, attempt)]
+        for stage in others:
+            attempt.await_stage(stage, deadline)
+            futures.append(follow_stage.submit(stage, attempt))
         if wait(futures, timeout=deadline.seconds_left()).not_done:
             raise deadline.missed()
         for future in futures:

@@ -12,7 +12,8 @@ from tasks.errors import InvalidSpec
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import check_spec
 from tasks.ray_job.job import load_job, output_of
-from tasks.spec import BatchInferenceSpec, LocalCluster, load_spec
+from tasks.spec import BatchInferenceSpec, LocalCluster
+from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
 

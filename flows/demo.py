@@ -11,7 +11,8 @@ from flows.demo_data import DemoData, prepare_digits
 from tasks.plan import ledger_of
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
-from tasks.spec import BatchInferenceSpec, load_spec
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
 

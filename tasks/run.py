@@ -13,6 +13,7 @@ from tasks.lease import hold
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.plan_file import parquet_bytes
+from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, load_job
 from tasks.spec import BatchInferenceSpec, Timeouts
 
@@ -32,14 +33,43 @@ class Attempt:
     _running: RunningJob | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self.stall = Stall(self.timeouts.no_progress_seconds)
+
     def ensure_started(self) -> RunningJob:
         """Attach to the job or start it; whichever stage task comes first does so."""
         with self._lock:
-            if self._running is None:
-                self._running = attach(self.job)
-            if self._running is None:
-                self._running = start(self.job)
+            try:
+                if self._running is None:
+                    self._running = attach(self.job)
+                if self._running is None:
+                    self._running = start(self.job)
+            except BaseException:
+                self.stopped.set()
+                raise
             return self._running
+
+    def await_stage(self, stage: str, deadline: "Deadline") -> None:
+        """Wait until a stage has something to show: rows, its end, or that of the attempt.
+
+        Raises:
+            RunTimedOut: the run's time is up.
+        """
+        while not (self.stopped.is_set() or self.has_reached(stage)):
+            if deadline.seconds_left() == 0:
+                raise deadline.missed()
+            self.stopped.wait(POLL_SECONDS)
+
+    def has_reached(self, stage: str) -> bool:
+        """Whether a stage, or one after it, has begun; or the attempt is over or stalls."""
+        if self._running is None:
+            return False
+        progress = self.progress()
+        now = progress["stages"] if progress else {}
+        begun = [name for name in now if now[name]["started"] or now[name]["state"] == "done"]
+        if any(STAGES.index(name) >= STAGES.index(stage) for name in begun):
+            return True
+        return self.stall.lasts(progress) or self.result() is not None
 
     def progress(self) -> dict[str, Any] | None:
         """What the job last said of itself; None before it has said anything."""
@@ -177,16 +207,20 @@ class Stall:
     seen: Any = None
     since: float = field(default_factory=time.monotonic)
 
+    def lasts(self, progress: dict[str, Any] | None) -> bool:
+        """Take a look; whether no stage has moved a row for too long."""
+        counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
+        if counts != self.seen:
+            self.seen, self.since = counts, time.monotonic()
+        return time.monotonic() - self.since > self.limit_seconds
+
     def check(self, stage: str, progress: dict[str, Any] | None) -> None:
         """Take a look.
 
         Raises:
             NoProgress: no stage has moved a row for too long; names the stage that is asked.
         """
-        counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
-        if counts != self.seen:
-            self.seen, self.since = counts, time.monotonic()
-        if time.monotonic() - self.since > self.limit_seconds:
+        if self.lasts(progress):
             raise NoProgress(
-                f"no row has moved for {self.limit_seconds:.0f} s; {stage} stands at {counts}"
+                f"no row has moved for {self.limit_seconds:.0f} s; {stage} stands at {self.seen}"
             )

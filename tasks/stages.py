@@ -10,7 +10,7 @@ from prefect.states import Cancelled, Completed
 
 from tasks.errors import NoProgress
 from tasks.ray_job.counts import STAGES
-from tasks.run import POLL_SECONDS, Attempt, Stall, failure
+from tasks.run import POLL_SECONDS, Attempt, failure
 
 REPORT_EVERY_SECONDS = 2.5
 
@@ -28,7 +28,6 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     """
     attempt.ensure_started()
     artifact = StageArtifact(stage, attempt)
-    stall = Stall(attempt.timeouts.no_progress_seconds)
     while not attempt.stopped.is_set():
         progress = attempt.progress()
         result = attempt.result()
@@ -41,7 +40,7 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
             artifact.show(progress, now=True)
             return drained(artifact)
         try:
-            stall.check(stage, progress)
+            attempt.stall.check(stage, progress)
         except NoProgress:
             attempt.stop()
             raise

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.batch_inference import batch_inference
@@ -42,9 +44,29 @@ def watch(until: threading.Event, seen: dict[str, set[str]]) -> None:
                     seen.setdefault(key, set()).add(artifact.description)
 
 
-def test_stages_overlap_and_move(numbers: Path, ray_address: str) -> None:
-    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.9}}
-    spec = spec_of(numbers, model=model, **on(ray_address))
+@pytest.fixture
+def heavy(tmp_path: Path) -> Path:
+    """As `numbers`, with rows so large that reading has to wait for the model."""
+    folder = tmp_path / "heavy"
+    folder.mkdir()
+    weight = pa.array([bytes(500_000)] * 100)
+    for number in range(10):
+        ids = list(range(number * 100, number * 100 + 100))
+        table = pa.table({"id": ids, "x": [float(each) for each in ids], "weight": weight})
+        pq.write_table(table, folder / f"{number}.parquet", compression="none", use_dictionary=[])
+    return folder
+
+
+LOADING_SECONDS = 3.0
+
+
+def test_stages_overlap_and_move(heavy: Path, ray_address: str) -> None:
+    init = {"seconds": 0.9, "loading": LOADING_SECONDS}
+    model = {"kind": "python", "class": "predictors:Double", "init": init}
+    spec = spec_of(heavy, model=model, **on(ray_address))
+    spec = spec.model_copy(
+        update={"sink": spec.sink.model_copy(update={"keep_columns": ["id", "x"]})}
+    )
     seen: dict[str, set[str]] = {}
     over = threading.Event()
     watcher = threading.Thread(target=watch, args=(over, seen))
@@ -61,6 +83,8 @@ def test_stages_overlap_and_move(numbers: Path, ray_address: str) -> None:
     assert set(runs) == set(STAGES)
     assert {run.state.type.value for run in runs.values()} == {"COMPLETED"}
     assert max(run.start_time for run in runs.values()) < min(run.end_time for run in runs.values())
+    waited = runs["infer"].start_time - runs["read"].start_time
+    assert waited.total_seconds() > LOADING_SECONDS, "infer starts with the model's first row"
     for stage in ("infer", "write"):
         counts = {text.split(" rows")[0] for text in seen[stage]} - {"1,000"}
         assert len(counts) >= 3, seen[stage]

@@ -10,11 +10,16 @@ Batch = dict[str, np.ndarray]
 
 
 class Double:
-    """Doubles x; slowly, if told so; breaks where told so."""
+    """Doubles x; loads or works slowly, if told so; breaks where told so."""
 
     def __init__(
-        self, seconds: float = 0.0, bad: float | None = None, dies: float | None = None
+        self,
+        seconds: float = 0.0,
+        bad: float | None = None,
+        dies: float | None = None,
+        loading: float = 0.0,
     ) -> None:
+        time.sleep(loading)
         self.seconds, self.bad, self.dies = seconds, bad, dies
 
     def __call__(self, batch: Batch) -> Batch:
