@@ -1,13 +1,9 @@
 """The contract of the whole project: one typed spec, one YAML file, one run form."""
 
-import os
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
 from tasks.kinds.models.model import DType
@@ -149,107 +145,3 @@ class BatchInferenceSpec(SpecModel):
     def batch_size(self) -> int | None:
         """Rows in a batch where the user named a number."""
         return None if self.resources.batch_size == "auto" else self.resources.batch_size
-
-
-def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInferenceSpec:
-    """Read a YAML file; its relative paths are relative to it.
-
-    Args:
-        path: the file.
-        overrides: `field.subfield=value` pairs, values in YAML.
-
-    Raises:
-        InvalidSpec: the file is missing, is not YAML, or does not fit; one message with all
-            that is wrong.
-    """
-    file = Path(path)
-    try:
-        raw = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSpec.at("SPEC", str(path), f"cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise InvalidSpec.at("SPEC", str(path), f"is not YAML: {error}") from error
-    if not isinstance(raw, dict):
-        raise InvalidSpec.at("SPEC", str(path), "must hold fields: source, model, sink, ...")
-    for override in overrides or []:
-        set_field(raw, override)
-    return parse_spec(resolve_paths(raw, file.resolve().parent))
-
-
-def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:
-    """Validate; raise InvalidSpec with all that is wrong."""
-    try:
-        return BatchInferenceSpec.model_validate(raw)
-    except ValidationError as error:
-        problems = "\n".join(dict.fromkeys(explain(each) for each in error.errors()))
-        raise InvalidSpec(problems) from None
-
-
-def explain(error: Any) -> str:
-    """One of pydantic's errors as field, what was given, and what is allowed."""
-    parts = [str(part) for part in error["loc"]]
-    # pydantic puts the variant's tag into the path: ("source", "parquet", "path").
-    tag_at = 2 if parts[:1] == ["steps"] else 1
-    if len(parts) > tag_at and parts[0] in ("source", "steps", "model", "sink", "cluster"):
-        del parts[tag_at]
-    field = ".".join(parts)
-    match error["type"]:
-        case "missing":
-            return f"{field}: is missing; add it"
-        case "extra_forbidden":
-            return f"{field}: {error['input']!r} is given, but there is no such field"
-        case "union_tag_invalid":
-            context = error["ctx"]
-            return f"{field}.kind: {context['tag']!r} is none of {context['expected_tags']}"
-        case "union_tag_not_found":
-            return f"{field}.kind: is missing; say which kind"
-    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
-
-
-def set_field(raw: dict[str, Any], override: str) -> None:
-    """Apply one `a.b=value`; list items by number, as in steps.0.column=x."""
-    name, equals, value = override.partition("=")
-    if not equals or not name:
-        raise InvalidSpec.at("--set", override, 'must read "field.subfield=value"')
-    *parents, last = name.split(".")
-    at: Any = raw
-    try:
-        for part in parents:
-            at = at[int(part)] if isinstance(at, list) else at.setdefault(name_of(part), {})
-        at[int(last) if isinstance(at, list) else name_of(last)] = yaml.safe_load(value)
-    except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise InvalidSpec.at("--set", override, f"does not fit the spec: {error}") from error
-
-
-def name_of(part: str) -> str:
-    """A field's name; a number would mean an item of a list that is not there."""
-    if part.isdigit():
-        raise ValueError(f"there is no item {part}")
-    return part
-
-
-def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the file's relative local paths absolute; names of hub models stay as they are."""
-    raw = dict(raw)
-    for section in ("source", "sink"):
-        if isinstance(raw.get(section), dict) and "path" in raw[section]:
-            raw[section] = {**raw[section], "path": absolute(raw[section]["path"], folder)}
-    model = raw.get("model")
-    if isinstance(model, dict) and isinstance(model.get("name_or_path"), str):
-        name = os.path.expanduser(model["name_or_path"])
-        if name.startswith(".") or (folder / name).exists():
-            raw["model"] = {**model, "name_or_path": absolute(name, folder)}
-    environment = raw.get("environment") or {}
-    if isinstance(environment, dict):
-        working_dir = absolute(environment.get("working_dir", "."), folder)
-        raw["environment"] = {**environment, "working_dir": working_dir}
-    return raw
-
-
-def absolute(path: Any, folder: Path) -> Any:
-    """A local path, or a list of them, as seen from a folder; URLs stay as they are."""
-    if isinstance(path, list):
-        return [absolute(each, folder) for each in path]
-    if not isinstance(path, str) or "://" in path or not path:
-        return path
-    return os.path.join(folder, os.path.expanduser(path))

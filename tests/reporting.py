@@ -11,7 +11,8 @@ from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.report import RunReport, report_run
 from tasks.run import failure, left_to_do, next_attempt
-from tasks.spec import BatchInferenceSpec, parse_spec
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
 
 CODE = Path(__file__).parent / "report_code"
 

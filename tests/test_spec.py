@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.spec import BatchInferenceSpec, parse_spec
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
 PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))

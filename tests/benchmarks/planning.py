@@ -11,7 +11,7 @@ FILES, FOLDERS = 100_000, 100
 
 PLAN = """
 import resource, sys, time
-from tasks.spec import load_spec
+from tasks.spec_file import load_spec
 from tasks.plan import make_plan
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 begun = time.monotonic()

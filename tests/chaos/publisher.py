@@ -9,7 +9,7 @@ import time
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
-from tasks.spec import load_spec
+from tasks.spec_file import load_spec
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.spec import BatchInferenceSpec, parse_spec
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
 
 HEAD = """
 import ray, sys

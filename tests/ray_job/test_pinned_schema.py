@@ -9,7 +9,7 @@ from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import load_records
 from tasks.ray_job.job import Job
 from tasks.ray_job.writing import PINNED, of_pinned_schema, write_batches
-from tasks.spec import parse_spec
+from tasks.spec_file import parse_spec
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.reading import read_share
 from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
 from tasks.run import left_to_do, next_attempt
-from tasks.spec import parse_spec
+from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE
 from tests.kinds.tiny_models import save_vit
 
