@@ -17,6 +17,7 @@ BatchInferenceError
 ·   ├── StageFailed            a stage raised; names stage, source, row
 ·   ├── InputChanged           an input was rewritten while it was read
 ·   ├── StaleLedger            somebody published since we looked
+·   ├── Unreachable            a storage or a cluster does not answer
 ·   ├── JobLost                the job's process is gone without a result
 ·   └── NoProgress             the job stalled
 """
@@ -119,6 +120,10 @@ class InputChanged(Retryable):
 
 class StaleLedger(Retryable):
     """Somebody published to this output since the ledger was looked at."""
+
+
+class Unreachable(Retryable):
+    """A storage or a cluster does not answer, or does not let us in."""
 
 
 class JobLost(Retryable):

@@ -8,20 +8,24 @@ from pathlib import Path
 import psutil
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.places import check_sink, check_source
 from tasks.spec import BatchInferenceSpec, LocalCluster
 
 
 def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
-    """Check steps, model and resources; return the digests of weights and code.
+    """Check places, steps, model and resources; return the digests of weights and code.
 
     Raises:
         InvalidSpec: names the field, what was given, and the way out.
+        Unreachable: the storage of the source or the sink does not answer.
     """
     working_dir = Path(spec.environment.working_dir).resolve()
     if not working_dir.is_dir():
         raise InvalidSpec.at("environment.working_dir", str(working_dir), "is not a folder")
     if str(working_dir) not in sys.path:
         sys.path.insert(0, str(working_dir))
+    check_source(spec.source)
+    check_sink(spec.sink)
     for step in spec.steps:
         step.check()
     spec.model.check()

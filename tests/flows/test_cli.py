@@ -119,6 +119,21 @@ def test_a_wrong_spec_is_one_message(numbers: Path) -> None:
     assert ended.stdout == ""
 
 
+@pytest.mark.parametrize("section", ["source", "sink"])
+def test_a_storage_that_does_not_answer_is_one_message(
+    numbers: Path,
+    section: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Found before a flow run exists, so it needs no Prefect server."""
+    options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
+    place = {"kind": "parquet", "path": "s3://bucket/x", "storage_options": options}
+    spec = write_spec(numbers.parent, **{section: place})
+    assert call(monkeypatch, "run", str(spec)) == 1
+    assert f"{section}.path: 's3://bucket/x' cannot be reached" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("a: [", "is not YAML"), ("just text", "must hold fields"), (None, "cannot be read")],

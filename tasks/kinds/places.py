@@ -1,0 +1,62 @@
+"""Whether the places that a spec names can be reached, found out with a request or two."""
+
+import re
+
+from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.sinks.sink import Sink
+from tasks.kinds.sources.listing import GLOB, nothing_there
+from tasks.kinds.sources.source import Source
+from tasks.protocol.storage import open_storage
+
+LAST_PART = re.compile(r"/[^/]*$")
+
+
+def check_source(source: Source) -> None:
+    """See that something lies at each path, without listing a folder.
+
+    Raises:
+        InputNotFound: nothing does, and `on_empty` is `fail`.
+        Unreachable: the storage does not answer.
+    """
+    for url in source.paths:
+        there = is_there("source", source, url) or is_there("source", source, folder_of(url))
+        if not there and source.on_empty == "fail":
+            raise InputNotFound.at("source.path", url, nothing_there(source, 0))
+
+
+def check_sink(sink: Sink) -> None:
+    """See that the storage answers; nothing needs to lie there yet.
+
+    Raises:
+        Unreachable: it does not.
+    """
+    is_there("sink", sink, sink.path)
+
+
+def folder_of(url: str) -> str:
+    """The part of a path before its first glob; of one without a glob, all of it."""
+    special = GLOB.search(url)
+    return LAST_PART.sub("", url[: special.start()]) if special else url
+
+
+def is_there(section: str, place: Source | Sink, url: str) -> bool:
+    """Whether a file or folder lies at a path.
+
+    Raises:
+        InvalidSpec: no filesystem is known for the path.
+        Unreachable: the storage does not answer; names the spec's section.
+    """
+    try:
+        storage, path = open_storage(url, place.storage_options)
+    except (ValueError, ImportError) as error:
+        raise InvalidSpec.at(f"{section}.path", url, f"cannot be opened: {error}") from error
+    try:
+        storage.filesystem.info(path)
+    except FileNotFoundError:
+        return False
+    except Exception as error:
+        raise Unreachable(
+            f"{section}.path: {url!r} cannot be reached: {error}; see {section}.storage_options, "
+            "the credentials in the environment, and the network"
+        ) from error
+    return True
