@@ -111,7 +111,7 @@ def read_lines(found: Iterator[bytes], parse: Callable[[bytes], Iterator[Read]])
     try:
         for lines in whole_lines(found):
             if isinstance(lines, LongLine):
-                yield bad_row(f"the line is longer than {LONGEST_LINE >> 20} MiB", lines)
+                yield too_long(lines)
             else:
                 yield from parse(lines)
     except DamagedFile as error:
@@ -140,6 +140,11 @@ def halved(
 def bad_row(reason: str, line: bytes) -> BadRow:
     """A line that cannot be read, and why."""
     return BadRow(BadLine(reason), shortened(line))
+
+
+def too_long(line: LongLine) -> BadRow:
+    """A line of which only the beginning was kept."""
+    return bad_row(f"the line is longer than {LONGEST_LINE >> 20} MiB", line)
 
 
 def shortened(line: bytes) -> str:

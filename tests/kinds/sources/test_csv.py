@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import CsvSource, text
-from tasks.kinds.sources import csv as csv_source
+from tasks.kinds.sources.csv_reading import records
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import BOM
 from tests.kinds.sources.reading import COMPRESS, read_all, write
@@ -111,7 +111,7 @@ def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str
 def test_an_unclosed_quote_or_long_line_ends_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_source, "LONGEST_LINE", 30)
+    monkeypatch.setattr(records, "LONGEST_LINE", 30)
     monkeypatch.setattr(text, "LONGEST_LINE", 30)
     monkeypatch.setattr(text, "BYTES_PER_BLOCK", 16)
     rows = [b'1,"x', *[b"2,y"] * 20, b'3,"z', b"4," + b"w" * 40, b"5,v"]

@@ -1,0 +1,108 @@
+"""Makes rows of CSV records; of one that is no row it says why."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from tasks.kinds.sources.source import BadRow, Read
+from tasks.kinds.sources.text import halved, not_utf8
+
+CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How values are written."""
+
+    delimiter: str
+    quote_char: str
+    null_values: list[str] | None
+    """Texts that mean null, in every column; None: Arrow's own, except in text columns."""
+
+    def values(self, record: bytes) -> list[str]:
+        """A record's values as they are written."""
+        text = io.StringIO(record.decode(), newline="")
+        try:
+            return next(csv.reader(text, delimiter=self.delimiter, quotechar=self.quote_char))
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
+
+    def header(self, record: bytes | BadRow) -> list[str]:
+        """The names in a file's first record."""
+        if isinstance(record, BadRow):
+            raise ValueError("the header cannot be read")
+        try:
+            names = self.values(record) if record else []
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the header cannot be read: {not_utf8(error)}") from error
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"the header has columns twice: {', '.join(map(repr, twice))}")
+        return names
+
+    def conversion(self, schema: pa.Schema | None = None) -> pc.ConvertOptions:
+        """How values become what the schema says."""
+        options = pc.ConvertOptions(strings_can_be_null=self.null_values is not None)
+        if self.null_values is not None:
+            options.null_values = self.null_values
+        if schema is not None:
+            options.column_types = schema
+            options.include_columns = schema.names
+        return options
+
+
+class Parser:
+    """Makes rows of the records of one file."""
+
+    def __init__(self, dialect: Dialect, header: list[str], schema: pa.Schema) -> None:
+        self.dialect = dialect
+        self.header = header
+        self.schema = schema
+        self.parsing = pc.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote_char,
+            newlines_in_values=True,
+            ignore_empty_lines=False,
+        )
+        self.conversion = dialect.conversion(schema)
+
+    def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
+        """Records as tables and bad rows."""
+        if isinstance(batch, BadRow):
+            yield batch
+        else:
+            yield from halved(batch, self.table, self.explain)
+
+    def table(self, records: list[bytes]) -> pa.Table:
+        """Records as a table with a row for each."""
+        block = b"\n".join(records) + b"\n"
+        block.decode()  # Arrow looks only at the columns it reads
+        if b"\x00" in block:
+            raise ValueError("the row has a NUL byte")
+        reading = pc.ReadOptions(
+            use_threads=False, block_size=len(block) + 1, column_names=self.header
+        )
+        table = pc.read_csv(io.BytesIO(block), reading, self.parsing, self.conversion)
+        if len(table) != len(records):
+            raise ValueError("the row has a carriage return outside quotes")
+        return table
+
+    def explain(self, record: bytes, error: Exception) -> str:
+        """Why a record is no row, for a person."""
+        if isinstance(error, UnicodeDecodeError):
+            return not_utf8(error).replace("line", "row")
+        conversion = CONVERSION.search(str(error))
+        if conversion:
+            return f"column {self.header[int(conversion[1])]!r}: {conversion[2]}"
+        try:
+            values = self.dialect.values(record)
+        except (ValueError, StopIteration):
+            return str(error)
+        if len(values) != len(self.header):
+            return f"the row has {len(values)} values for {len(self.header)} columns"
+        return str(error)
