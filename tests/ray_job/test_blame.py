@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from tasks.errors import UserCodeBroke
 from tasks.protocol.batch import ROW
-from tasks.ray_job import blame
-from tasks.ray_job.blame import call_with_blame, is_data_error, keeping_rows
+from tasks.ray_job.blame import Function, call_with_blame, is_data_error, keeping_rows
+
+
+class BadRow(ValueError):
+    """The data's fault."""
 
 
 def rows_of(ids: list[int]) -> pa.Table:
@@ -19,11 +22,11 @@ def double(rows: pa.Table) -> pa.Table:
     return pa.table({"y": [2 * value for value in rows["x"].to_pylist()]})
 
 
-def failing_on(bad: set[int], calls: list[int]) -> blame.Function:
+def failing_on(bad: set[int], calls: list[int]) -> Function:
     def function(rows: pa.Table) -> pa.Table:
         calls.append(len(rows))
         if bad & set(rows[ROW].to_pylist()):
-            raise ValueError("bad row")
+            raise BadRow("bad row")
         return double(rows)
 
     return function
@@ -50,7 +53,7 @@ def test_a_row_that_fails_alone_once_gets_another_chance() -> None:
     def flaky(rows: pa.Table) -> pa.Table:
         calls.append(len(rows))
         if len(rows) == 1 and calls.count(1) == 1:
-            raise ValueError("a hiccup")
+            raise BadRow("a hiccup")
         return double(rows)
 
     assert call_with_blame(flaky, rows_of([5])).failed == {}
@@ -61,7 +64,7 @@ def test_children_share_their_parents_fate() -> None:
 
     def fails_on_one_child(rows: pa.Table) -> pa.Table:
         if len(rows) > 2:
-            raise ValueError("too many")
+            raise BadRow("too many")
         return double(rows)
 
     outcome = call_with_blame(fails_on_one_child, rows)
@@ -70,19 +73,18 @@ def test_children_share_their_parents_fate() -> None:
     assert outcome.rows[ROW].to_pylist() == [2, 2]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(28, "No space left on device"),
-        ConnectionResetError("reset"),
-        TimeoutError("slow"),
-        MemoryError(),
-        ImportError("no module"),
-        UserCodeBroke("broke"),
-        type("AcceleratorError", (RuntimeError,), {})("CUDA error"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
+NOT_THE_DATAS_FAULT: list[Exception] = [
+    OSError(28, "No space left on device"),
+    ConnectionResetError("reset"),
+    TimeoutError("slow"),
+    MemoryError(),
+    ImportError("no module"),
+    UserCodeBroke("broke"),
+    type("AcceleratorError", (RuntimeError,), {})("CUDA error"),
+]
+
+
+@pytest.mark.parametrize("error", NOT_THE_DATAS_FAULT, ids=lambda error: type(error).__name__)
 def test_what_is_not_the_datas_fault_is_raised(error: Exception) -> None:
     def function(rows: pa.Table) -> pa.Table:
         raise error
@@ -92,6 +94,24 @@ def test_what_is_not_the_datas_fault_is_raised(error: Exception) -> None:
         call_with_blame(function, rows_of([1, 2]))
 
 
+def test_a_lost_connection_amid_the_search_is_raised() -> None:
+    def function(rows: pa.Table) -> pa.Table:
+        raise BadRow("too many") if len(rows) > 1 else ConnectionResetError("reset")
+
+    with pytest.raises(ConnectionResetError):
+        call_with_blame(function, rows_of([1, 2, 3]))
+
+
+def test_a_lost_connection_at_the_last_chance_is_raised() -> None:
+    errors = iter([BadRow("alone"), ConnectionResetError("reset")])
+
+    def function(rows: pa.Table) -> pa.Table:
+        raise next(errors)
+
+    with pytest.raises(ConnectionResetError):
+        call_with_blame(function, rows_of([1]))
+
+
 def test_a_decoders_oserror_is_the_datas_fault() -> None:
     assert is_data_error(OSError("image file is truncated"))
 
@@ -99,6 +119,16 @@ def test_a_decoders_oserror_is_the_datas_fault() -> None:
 def test_fewer_rows_without_ids_are_refused() -> None:
     with pytest.raises(UserCodeBroke, match="3 rows were given and 1 returned"):
         keeping_rows(lambda rows: pa.table({"y": [1]}), rows_of([1, 2, 3]))
+
+
+def test_more_rows_without_ids_are_refused() -> None:
+    with pytest.raises(UserCodeBroke, match="1 rows were given and 2 returned"):
+        keeping_rows(lambda rows: pa.table({"y": [1, 2]}), rows_of([1]))
+
+
+def test_rows_that_come_back_with_ids_may_come_in_any_order() -> None:
+    returned = keeping_rows(lambda rows: rows_of([3, 1, 2]), rows_of([1, 2, 3]))
+    assert returned.to_pylist() == rows_of([3, 1, 2]).to_pylist()
 
 
 def test_ids_that_were_not_given_are_refused() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.errors import StageFailed, UserCodeBroke
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -46,6 +47,18 @@ def test_every_row_has_one_outcome(count: int, size: int | None) -> None:
     check_conservation(list(range(count)), size)
 
 
+def test_children_of_an_earlier_stage_stay_together() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    adapter = StageAdapter("infer", (function,), rows_per_call=2)
+    list(adapter(batch_of([1, 1, 1, 2, 3, 3])))
+    assert sizes == [4, 2]
+
+
 def test_a_slow_stage_comes_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
     adapter = StageAdapter("infer", (lambda rows: rows,), rows_per_call=10)
@@ -72,7 +85,8 @@ def test_a_batch_without_rows_passes_through() -> None:
 
 def test_a_rejection_says_where_and_what() -> None:
     (out,) = StageAdapter("preprocess", (drop_bad,))(batch_of([4, 5]))
-    (rejection,) = out.rejected
+    assert len(out.rejected) == 1
+    rejection = out.rejected[0]
     assert (rejection.source, rejection.row, rejection.stage) == ("/in/a.csv", 5, "preprocess")
     assert rejection.error_message == "a multiple of five"
     assert rejection.input_json == '{"x": 5}'
@@ -84,3 +98,17 @@ def test_batches_cross_processes_whole() -> None:
     assert back.rows.equals(out.rows)
     assert (back.rejected, back.ends, back.sources) == (out.rejected, out.ends, out.sources)
     assert back.filtered.ids().tolist() == out.filtered.ids().tolist()
+
+
+def test_a_full_disk_can_be_tried_again_and_sets_no_row_aside() -> None:
+    def function(rows: pa.Table) -> pa.Table:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(StageFailed, match=r"stage infer failed at /in/a.csv, row 4: OSError"):
+        list(StageAdapter("infer", (function,))(batch_of([4, 5])))
+
+
+def test_code_that_breaks_a_rule_is_not_tried_again() -> None:
+    adapter = StageAdapter("infer", (lambda rows: pa.table({"y": [1]}),))
+    with pytest.raises(UserCodeBroke, match=r"stage infer failed at /in/a.csv, row 4: 2 rows were"):
+        list(adapter(batch_of([4, 5])))
