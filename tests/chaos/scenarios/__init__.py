@@ -16,7 +16,8 @@ from tests.chaos.scenarios.worker import worker
 
 SCENARIOS: dict[str, Scenario] = {
     "kills": kills,
-    "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL),
+    "replicas": partial(kills, rows=30_000, num_kills=6, seconds=0.06, replicas=2, name="replicas"),
+    "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL, name="processes"),
     "publish": publish,
     "worker": worker,
     "slow": slow,

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from tests.chaos.inputs import BATCH, ROWS_PER_WRITE, doubled, spread, write_parquet, write_spec
 from tests.chaos.outcome import Outcome, judge
@@ -10,6 +11,7 @@ from tests.chaos.scenarios.killer import Killer, after_rows, after_seconds
 from tests.chaos.session import Session
 
 BOUND_PER_KILL = 3 * (BATCH + ROWS_PER_WRITE)
+"""Rows that one replica may be handed again after one kill."""
 START_SECONDS = 12.0
 PUBLISH_SECONDS = 0.5
 LARGE = (WHOLE_TREE, WHOLE_TREE, WHOLE_TREE, "orchestrator", "driver")
@@ -30,6 +32,12 @@ def random_moment(killer: Killer, rows: int) -> Callable[[], bool]:
     return after_rows(killer, killer.dice.randrange(rows))
 
 
+def resources_of(replicas: int) -> dict[str, Any]:
+    """So many replicas of the model, all of which fit one core."""
+    count = {"min_replicas": replicas, "max_replicas": replicas}
+    return {"batch_size": BATCH, "num_cpus": 1 / replicas, **count}
+
+
 def kills(
     session: Session,
     seed: int,
@@ -39,13 +47,14 @@ def kills(
     num_kills: int = 10,
     seconds: float = 0.03,
     kinds: tuple[str, ...] = LARGE,
+    replicas: int = 1,
+    name: str = "kills",
 ) -> Outcome:
     """Kill again and again, the last time while it publishes."""
     dice = random.Random(seed)
-    name = "kills" if kinds == LARGE else "processes"
     with session.place(f"{name}-{seed}") as place:
         write_parquet(place.folder / "in", spread(rows, files))
-        spec = write_spec(place, seconds)
+        spec = write_spec(place, seconds, resources=resources_of(replicas))
         expected = doubled(rows)
         killer = Killer(place, spec, dice, place.start(spec))
         for _ in range(num_kills - 1):
@@ -55,6 +64,6 @@ def kills(
             killer.until(after_seconds(dice.uniform(0, PUBLISH_SECONDS)))
             killer.kill(WHOLE_TREE)
         killer.finish()
-        bound = BOUND_PER_KILL * killer.kills
+        bound = BOUND_PER_KILL * replicas * killer.kills
         problems = killer.problems
         return judge(place, spec, expected, seed, killer.kills, bound=bound, problems=problems)
