@@ -1,13 +1,16 @@
 """Between Arrow tables and what user code works on: NumPy arrays, pandas frames, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from tasks.protocol.batch import RESERVED
+from tasks.errors import UserCodeBroke
+from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.ids import Ids
 
 TENSOR_FIELDS = ("data", "shape", "dtype")
 MEDIA = b"media"
@@ -144,15 +147,65 @@ def from_user(batch: Any) -> pa.Table:
     """What user code returned as a table.
 
     Raises:
+        UserCodeBroke: two columns have one name, columns differ in length, or ids have no Arrow
+            type.
         TypeError: it is no dict of columns, frame or table, or a column has no Arrow type.
     """
     if isinstance(batch, pa.Table):
+        refuse_namesakes(batch.column_names)
         return batch
     if isinstance(batch, pd.DataFrame):
+        refuse_namesakes(batch.columns)
         return from_frame(batch)
     if not isinstance(batch, Mapping):
         raise TypeError(f"returned {type(batch).__name__}; a dict of columns or a frame is wanted")
-    return pa.table({str(name): column_from_user(name, values) for name, values in batch.items()})
+    refuse_namesakes(batch)
+    arrays = {str(name): column_from_user(name, values) for name, values in batch.items()}
+    refuse_ragged(arrays)
+    return pa.table(arrays)
+
+
+def refuse_namesakes(names: Iterable[object]) -> None:
+    """Two columns of one name are none of the data's doing.
+
+    Raises:
+        UserCodeBroke: names them.
+    """
+    counts = Counter(map(str, names))
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise UserCodeBroke(f"more than one column is named {twice[0]!r}: return each name once")
+
+
+def refuse_ragged(arrays: Mapping[str, pa.Array]) -> None:
+    """Columns of unequal length are none of the data's doing.
+
+    Raises:
+        UserCodeBroke: names them with their lengths.
+    """
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise UserCodeBroke(
+            f"columns of unequal length came back, {lengths}: return one value for each row in "
+            "every column"
+        )
+
+
+def row_ids(returned: pa.Table) -> Ids:
+    """The ids in the column `__row` that came back.
+
+    Raises:
+        UserCodeBroke: there are two such columns, or one of something else than ids.
+    """
+    refuse_namesakes(returned.column_names)
+    wanted = "return the ids that were given in it, as they are"
+    try:
+        ids = returned[ROW].cast(pa.int64())
+    except pa.ArrowException as error:
+        raise UserCodeBroke(f"{ROW} came back with what is no id: {wanted} ({error})") from error
+    if ids.null_count:
+        raise UserCodeBroke(f"{ROW} came back with missing values: {wanted}")
+    return ids.to_numpy()
 
 
 def from_frame(frame: pd.DataFrame) -> pa.Table:
@@ -172,7 +225,12 @@ def is_array(first: list[Any]) -> bool:
 
 
 def column_from_user(name: object, values: Any) -> pa.Array:
-    """One returned column as Arrow."""
+    """One returned column as Arrow.
+
+    Raises:
+        UserCodeBroke: the ids have no Arrow type.
+        TypeError: another column has none.
+    """
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if hasattr(values, "detach"):  # a torch tensor; torch is not imported for this
@@ -186,7 +244,8 @@ def column_from_user(name: object, values: Any) -> pa.Array:
             return array_from_numpy(stack(values))
         return pa.array(values)
     except (TypeError, ValueError, pa.ArrowException) as error:
-        raise TypeError(f"column {name!r} has no Arrow type: {error}") from error
+        kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
+        raise kind(f"column {name!r} has no Arrow type: {error}") from error
 
 
 def array_from_numpy(values: np.ndarray) -> pa.Array:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, UserCodeBroke
+from tasks.kinds import columns
 from tasks.protocol.batch import ROW
 
 Function = Callable[[pa.Table], pa.Table]
@@ -77,7 +78,8 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     """Call a function and see that it kept rows, or said by `__row` which not.
 
     Raises:
-        UserCodeBroke: it returned another number of rows without ids, or ids it was not given.
+        UserCodeBroke: it returned another number of rows without ids, or ids it was not given, or
+            what is no id.
     """
     returned = function(rows)
     if ROW not in returned.column_names:
@@ -87,12 +89,11 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
                 "same order, or set with_row_ids and return __row to filter or multiply rows"
             )
         return returned.add_column(0, ROW, rows[ROW])
-    column = returned[ROW].cast(pa.int64())
-    unknown = set(column.to_pylist()) - set(rows[ROW].to_pylist())
-    if unknown:
-        raise UserCodeBroke(f"__row came back with ids that were not given: {sorted(unknown)[:3]}")
-    at = returned.column_names.index(ROW)
-    return grouped(returned.set_column(at, ROW, column))
+    ids = columns.row_ids(returned)
+    unknown = np.setdiff1d(ids, rows[ROW].to_numpy())
+    if len(unknown):
+        raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
+    return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))
 
 
 def grouped(rows: pa.Table) -> pa.Table:

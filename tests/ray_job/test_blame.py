@@ -136,6 +136,28 @@ def test_ids_that_were_not_given_are_refused() -> None:
         keeping_rows(lambda rows: rows_of([1, 9]), rows_of([1, 2]))
 
 
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        (["a", "b"], "no id"),
+        ([1.0, float("nan")], "no id"),
+        ([[1], [2]], "no id"),
+        ([1, None], "missing values"),
+        ([None, 9], "missing values"),
+    ],
+    ids=str,
+)
+def test_what_is_no_id_is_refused(ids: list[object], problem: str) -> None:
+    with pytest.raises(UserCodeBroke, match=f"__row came back with .*{problem}.*return the ids"):
+        call_with_blame(lambda rows: pa.table({ROW: ids}), rows_of([1, 2]))
+
+
+def test_two_columns_of_ids_are_refused() -> None:
+    twice = pa.table([rows_of([1])[ROW]] * 2, [ROW, ROW])
+    with pytest.raises(UserCodeBroke, match="more than one column is named '__row'"):
+        call_with_blame(lambda rows: twice, rows_of([1]))
+
+
 def test_children_come_out_side_by_side() -> None:
     returned = keeping_rows(lambda rows: rows_of([2, 1, 2, 1]), rows_of([1, 2]))
     assert returned[ROW].to_pylist() == [2, 2, 1, 1]

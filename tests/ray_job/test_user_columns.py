@@ -1,6 +1,7 @@
 """Rule 9: which columns of the user's model are published, and beside which rows."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -41,7 +42,35 @@ class Reserved:
         return {"y": -batch["x"], "__mine": batch["x"]}
 
 
-def infer(model: type, rows: pa.Table, *, with_row_ids: bool = False, **init: int) -> pa.Table:
+class Ids:
+    """Returns something else as ids."""
+
+    def __init__(self, ids: list[object]) -> None:
+        self.ids = ids
+
+    def __call__(self, batch: Batch) -> dict[str, object]:
+        return {ROW: self.ids, "y": -batch["x"]}
+
+
+class Short:
+    """Returns one prediction too few beside the input."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {**batch, "y": -batch["x"][1:]}
+
+
+class Twice:
+    """Returns two columns of one name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, batch: Batch) -> pd.DataFrame:
+        frame = pd.DataFrame({name: list(values) for name, values in batch.items()})
+        return pd.concat([frame, frame[[self.name]]], axis=1)
+
+
+def infer(model: type, rows: pa.Table, *, with_row_ids: bool = False, **init: object) -> pa.Table:
     """What the infer stage makes of rows."""
     spec = BatchInferenceSpec.model_validate(
         {
@@ -79,3 +108,21 @@ def test_input_columns_that_stay_away_are_joined_by_id() -> None:
 def test_reserved_columns_go_no_further_than_the_model() -> None:
     rows = ROWS.append_column("__helper", ROWS["x"])
     assert infer(Reserved, rows).column_names == [ROW, "x", "y"]
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "c"], [1.5, 2, 3], [None, 2, 9], [1, "b", 3]], ids=str)
+def test_what_is_no_id_is_the_codes_fault(ids: list[object]) -> None:
+    with pytest.raises(UserCodeBroke, match=r"return the ids|has no Arrow type"):
+        infer(Ids, ROWS, with_row_ids=True, ids=ids)
+
+
+@pytest.mark.parametrize("name", [ROW, "x"])
+def test_two_columns_of_one_name_are_the_codes_fault(name: str) -> None:
+    with pytest.raises(UserCodeBroke, match=f"more than one column is named '{name}'"):
+        infer(Twice, ROWS, with_row_ids=True, name=name)
+
+
+@pytest.mark.parametrize("with_row_ids", [False, True])
+def test_columns_of_unequal_length_are_the_codes_fault(with_row_ids: bool) -> None:
+    with pytest.raises(UserCodeBroke, match=r"'x': 3, 'y': 2.*one value for each row"):
+        infer(Short, ROWS, with_row_ids=with_row_ids)
