@@ -224,6 +224,43 @@ def is_array(first: list[Any]) -> bool:
     return any(isinstance(value, np.ndarray) and value.ndim > 1 for value in first)
 
 
+def positions(given: Ids, returned: Ids) -> Ids | None:
+    """Where the rows that came back lay among those given; None: just as they were given.
+
+    Children of one row are taken to be in their order.
+
+    Raises:
+        UserCodeBroke: ids were not given, or some children of a row stayed away or came twice.
+    """
+    if np.array_equal(given, returned):
+        return None
+    order = np.argsort(given, kind="stable")
+    first, counts = spans(given[order], returned)
+    if (counts == 0).any():
+        unknown = np.unique(returned[counts == 0])[:3].tolist()
+        raise UserCodeBroke(f"{ROW} came back with ids that were not given: {unknown}")
+    back = np.argsort(returned, kind="stable")
+    first_back, counts_back = spans(returned[back], returned)
+    rank = np.empty(len(returned), dtype=np.int64)
+    rank[back] = np.arange(len(returned)) - first_back[back]
+    several = counts > 1
+    if (several & (counts != counts_back)).any():
+        at = int(np.flatnonzero(several & (counts != counts_back))[0])
+        raise UserCodeBroke(
+            f"the row {returned[at]} was given as {counts[at]} rows of one {ROW} and came back as "
+            f"{counts_back[at]}, so what belongs to which cannot be told: return as many, in "
+            "their order, or every input column that is kept"
+        )
+    result: Ids = order[first + np.where(several, rank, 0)]
+    return result
+
+
+def spans(ordered: Ids, ids: Ids) -> tuple[Ids, Ids]:
+    """Where each id begins among ordered ones, and how often it is there."""
+    first = np.searchsorted(ordered, ids, side="left")
+    return first, np.searchsorted(ordered, ids, side="right") - first
+
+
 def column_from_user(name: object, values: Any) -> pa.Array:
     """One returned column as Arrow.
 

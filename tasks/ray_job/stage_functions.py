@@ -5,6 +5,7 @@ import sys
 
 import pyarrow as pa
 
+from tasks.kinds import columns
 from tasks.kinds.images import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
@@ -56,15 +57,11 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
 
     def predict_and_join(rows: pa.Table) -> pa.Table:
         returned = predict(rows)
+        kept = rows.select([name for name in rows.column_names if is_kept(spec, name)])
         if ROW in returned.column_names:
-            known = {row: at for at, row in enumerate(rows[ROW].to_pylist())}
-            order = [known.get(row) for row in returned[ROW].to_pylist()]
-            if None in order:
-                return returned  # ids that were not given; the adapter says so
-            rows = rows.take(pa.array(order, pa.int64()))
+            kept = in_returned_order(kept, returned)
         elif len(returned) != len(rows):
             return returned  # the adapter says so
-        kept = rows.select([name for name in rows.column_names if is_kept(spec, name)])
         for name in returned.column_names:
             if name.startswith(RESERVED) or name in dropped(spec):
                 continue
@@ -76,6 +73,18 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
         return kept
 
     return predict_and_join
+
+
+def in_returned_order(kept: pa.Table, returned: pa.Table) -> pa.Table:
+    """Input columns that are kept, row for row as the model returned them.
+
+    Raises:
+        UserCodeBroke: it cannot be told which row is which.
+    """
+    if set(kept.column_names) <= set(returned.column_names):
+        return returned.select(kept.column_names)  # nothing is to be joined
+    order = columns.positions(kept[ROW].to_numpy(), columns.row_ids(returned))
+    return kept if order is None else kept.take(pa.array(order))
 
 
 def is_kept(spec: BatchInferenceSpec, name: str) -> bool:

@@ -42,6 +42,24 @@ class Reserved:
         return {"y": -batch["x"], "__mine": batch["x"]}
 
 
+class Upper:
+    """Predicts capitals, and returns nothing else beside the ids."""
+
+    def __call__(self, batch: Batch) -> dict[str, object]:
+        return {ROW: batch[ROW], "up": [each.upper() for each in batch["t"]]}
+
+
+class Picked:
+    """Returns some rows by their place, and the columns that are named."""
+
+    def __init__(self, at: list[int], names: list[str]) -> None:
+        self.at, self.names = at, names
+
+    def __call__(self, batch: Batch) -> Batch:
+        picked = {name: batch[name][self.at] for name in (ROW, *self.names)}
+        return {**picked, "was": np.array(self.at)}
+
+
 class Ids:
     """Returns something else as ids."""
 
@@ -126,3 +144,38 @@ def test_two_columns_of_one_name_are_the_codes_fault(name: str) -> None:
 def test_columns_of_unequal_length_are_the_codes_fault(with_row_ids: bool) -> None:
     with pytest.raises(UserCodeBroke, match=r"'x': 3, 'y': 2.*one value for each row"):
         infer(Short, ROWS, with_row_ids=with_row_ids)
+
+
+def family() -> pa.Table:
+    """Three children of one row, and a row without any."""
+    return pa.table({ROW: pa.array([1, 1, 1, 2], pa.int64()), "t": list("abcd")})
+
+
+def test_each_child_keeps_its_own_columns() -> None:
+    returned = infer(Upper, family(), with_row_ids=True)
+    assert returned["t"].to_pylist() == list("abcd")
+    assert returned["up"].to_pylist() == list("ABCD")
+
+
+@pytest.mark.parametrize("at", [[3, 0, 1, 2], [0, 3, 1, 2], [0, 1, 2], [3], []], ids=str)
+def test_children_are_joined_in_their_order(at: list[int]) -> None:
+    returned = infer(Picked, family(), with_row_ids=True, at=at, names=[])
+    assert sorted(zip(returned["t"].to_pylist(), returned["was"].to_pylist(), strict=True)) == [
+        ("abcd"[each], each) for each in sorted(at)
+    ]
+
+
+def test_a_row_that_becomes_several_is_repeated() -> None:
+    returned = infer(Picked, family(), with_row_ids=True, at=[0, 3, 1, 3, 2], names=[])
+    assert returned["t"].to_pylist() == list("abcdd")
+
+
+@pytest.mark.parametrize("at", [[0, 1], [0, 0, 1, 2], [0, 3]], ids=str)
+def test_children_that_cannot_be_told_apart_are_refused(at: list[int]) -> None:
+    with pytest.raises(UserCodeBroke, match="row 1 was given as 3 rows of one __row and came back"):
+        infer(Picked, family(), with_row_ids=True, at=at, names=[])
+
+
+def test_children_may_stay_away_where_all_columns_come_back() -> None:
+    returned = infer(Picked, family(), with_row_ids=True, at=[1, 3], names=["t"])
+    assert returned.to_pydict() == {ROW: [1, 2], "t": ["b", "d"], "was": [1, 3]}

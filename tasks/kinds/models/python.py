@@ -30,7 +30,7 @@ class PythonModel(Model):
     with_row_ids: bool = Field(
         default=False,
         description="Hand row ids over in the column __row; code that returns it may reorder "
-        "rows and change input columns.",
+        "rows and change input columns; children of one row stay in their order.",
     )
     batch_size: ClassVar[int | None] = 64
 
