@@ -3,17 +3,19 @@
 import time
 from typing import Any
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.futures import wait
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from tasks.attempt import Attempt
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
+from tasks.patience import Deadline, backoff_seconds
 from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
 from tasks.report import RunReport, report_failure, report_run
-from tasks.run import Attempt, Deadline, backoff_seconds, left_to_do, next_attempt
+from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.stages import follow_stage
 
@@ -78,8 +80,9 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
         if tried == planned.spec.retries.max_attempts:
             raise JobLost(f"{tried} attempts left something undone; run again to go on with it")
         tried += 1
-        attempt = next_attempt(planned, gap)
         try:
+            attempt = next_attempt(planned, gap)
+            attempt.tell = get_run_logger().info
             run_stages(attempt, deadline)
         except ErrorBudgetExceeded as error:
             raise with_rows(planned, error) from error

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tasks.clusters import attach
+from tasks.clusters.choose import cluster_of
 from tasks.errors import InvalidSpec
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import check_spec
@@ -136,7 +136,7 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Any, Any]]:
     for stat in storage.list(output.runs):
         if stat.path.endswith("/job.json"):
             job = load_job(storage.read(stat.path))
-            running = attach(job)
+            running = cluster_of(job.spec.cluster).attach(job)
             if running:
                 found.append((job, running))
     return found

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from tasks.attempt import FOLLOWED
 from tasks.ray_job.counts import STAGES
-from tasks.run import FOLLOWED
 from tasks.stages import summary
 
 BARS_EVERY_SECONDS = 0.5
@@ -33,7 +33,7 @@ def live_progress(console: Console) -> Iterator[None]:
 
 def stages_now() -> dict[str, Any]:
     """Counts of the attempt followed last; empty before the first."""
-    progress = FOLLOWED[-1].progress() if FOLLOWED else None
+    progress = FOLLOWED[-1].look().progress if FOLLOWED else None
     return progress["stages"] if progress else {}
 
 

@@ -17,6 +17,7 @@ BatchInferenceError
 ·   ├── StageFailed            a stage raised; names stage, source, row
 ·   ├── InputChanged           an input was rewritten while it was read
 ·   ├── StaleLedger            somebody published since we looked
+·   ├── Orphaned               no run follows the job any more
 ·   ├── Unreachable            a storage or a cluster does not answer
 ·   ├── JobLost                the job's process is gone without a result
 ·   └── NoProgress             the job stalled
@@ -124,6 +125,10 @@ class StaleLedger(Retryable):
 
 class Unreachable(Retryable):
     """A storage or a cluster does not answer, or does not let us in."""
+
+
+class Orphaned(Retryable):
+    """No run has followed the job for `timeouts.orphan_seconds`."""
 
 
 class JobLost(Retryable):

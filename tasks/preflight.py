@@ -3,13 +3,16 @@
 import os
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 
+from tasks.clusters.choose import api_of
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import check_sink, check_source
-from tasks.spec import BatchInferenceSpec, LocalCluster
+from tasks.ray_job.room import Node, refuse_unmet
+from tasks.spec import BatchInferenceSpec, LocalCluster, RayJobsCluster
 
 
 def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
@@ -30,43 +33,36 @@ def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
         step.check()
     spec.model.check()
     if isinstance(spec.cluster, LocalCluster) and spec.cluster.address is None:
-        check_machine(spec)
+        refuse_unmet(spec, [this_machine()], "this machine")
+    if isinstance(spec.cluster, RayJobsCluster):
+        check_cluster(spec, spec.cluster)
     code = [*(step.code_digest() for step in spec.steps), spec.model.code_digest()]
     return {"model": spec.model.fingerprint(), "code": "-".join(filter(None, code))}
 
 
-def check_machine(spec: BatchInferenceSpec) -> None:
-    """See that this machine can hold what the stages ask for.
+def check_cluster(spec: BatchInferenceSpec, cluster: RayJobsCluster) -> None:
+    """See that a cluster answers, lets us in, has our Ray, and has room or can make some.
 
     Raises:
-        InvalidSpec: names the field and what there is.
+        InvalidSpec: its Ray is another, or no node can ever hold a stage.
+        Unreachable: it does not answer, or does not let us in.
     """
-    cores, gpus = os.cpu_count() or 1, count_gpus()
-    resources, stages = spec.resources, spec.stages
-    replicas = resources.min_replicas
-    asked: list[tuple[str, float, float, str]] = [
-        ("resources.num_cpus", resources.num_cpus * replicas, cores, "CPU cores"),
-        ("resources.memory_gb", (resources.memory_gb or 0) * replicas, memory_gib(), "GiB"),
-        ("stages.read.num_cpus", stages.read.num_cpus, cores, "CPU cores"),
-        ("stages.preprocess.num_cpus", stages.preprocess.num_cpus, cores, "CPU cores"),
-        ("stages.write.num_cpus", stages.write.num_cpus, cores, "CPU cores"),
-    ]
-    if resources.num_gpus != "auto":
-        asked.append(("resources.num_gpus", resources.num_gpus * replicas, gpus, "GPUs"))
-    for field, wanted, there, unit in asked:
-        if wanted > there:
-            each = f" for {replicas} replicas" if replicas > 1 and "resources" in field else ""
-            raise InvalidSpec.at(
-                field,
-                wanted,
-                f"{unit} are asked for{each}, and this machine has {there:g}: ask for less, or "
-                "set cluster to one that has them",
-            )
+    api = api_of(cluster)
+    ours, theirs = version("ray"), api.version()["ray_version"]
+    if ours.split(".")[:2] != theirs.split(".")[:2]:
+        raise InvalidSpec.at(
+            "cluster", api.address, f"runs Ray {theirs}, and this project needs {ours}"
+        )
+    if cluster.wait_for_nodes_seconds == 0:
+        resources = [node["resources_total"] for node in api.nodes()]
+        nodes = [{**each, "memory": each.get("memory", 0.0) / (1 << 30)} for each in resources]
+        refuse_unmet(spec, nodes, "the largest node of the cluster")
 
 
-def memory_gib() -> float:
-    """Memory of this machine in GiB."""
-    return psutil.virtual_memory().total / (1 << 30)
+def this_machine() -> Node:
+    """What this machine has."""
+    memory = psutil.virtual_memory().total / (1 << 30)
+    return {"CPU": float(os.cpu_count() or 1), "GPU": float(count_gpus()), "memory": memory}
 
 
 def count_gpus() -> int:

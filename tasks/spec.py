@@ -1,8 +1,8 @@
 """The contract of the whole project: one typed spec, one YAML file, one run form."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
@@ -87,13 +87,48 @@ class LocalCluster(SpecModel):
     )
 
 
-AnyCluster = Annotated[LocalCluster | InlineCluster, Field(discriminator="kind"), PickOne()]
+class RayJobsCluster(SpecModel):
+    """A Ray cluster that runs already; jobs are submitted through its Jobs API."""
+
+    model_config = ConfigDict(title="A Ray cluster")
+    kind: Literal["ray_jobs"] = "ray_jobs"
+    address: str | None = Field(
+        None,
+        pattern=r"^https?://[^/\s]+",
+        description="The dashboard's URL, as in https://ray.example.com:8265.",
+    )
+    block: str | None = Field(
+        None,
+        description="Name of a Prefect block of type RayCluster instead: address, token, headers "
+        "and TLS. Secrets belong there, never into a spec.",
+    )
+    python: str = Field("python", description="The interpreter on the cluster, by name or path.")
+    wait_for_nodes_seconds: float = Field(
+        0,
+        ge=0,
+        description="How long to wait for nodes that the autoscaler is to add; 0: what no node "
+        "can hold is refused at once.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if (self.address is None) == (self.block is None):
+            raise ValueError("name either address or block")
+        return self
+
+
+AnyCluster = Annotated[
+    LocalCluster | InlineCluster | RayJobsCluster, Field(discriminator="kind"), PickOne()
+]
 
 
 class Environment(SpecModel):
     """What the job's code needs."""
 
     working_dir: str = Field(".", description="Put on the Python path; holds your own modules.")
+    pip: list[str] = Field(
+        [], description="Requirements that Ray installs on the cluster before the job starts."
+    )
     env_vars: dict[str, str] = Field({}, description="Environment variables; never secrets.")
 
 
@@ -117,6 +152,12 @@ class Timeouts(SpecModel):
 
     no_progress_seconds: float = Field(600, gt=0, description="Without any progress.")
     run_seconds: float | None = Field(None, gt=0, description="For the whole run.")
+    unreachable_seconds: float = Field(
+        600, ge=0, description="For a cluster that ran the job and does not answer any more."
+    )
+    orphan_seconds: float = Field(
+        1800, gt=0, description="A job that no run follows stops itself after so long."
+    )
 
 
 class BatchInferenceSpec(SpecModel):

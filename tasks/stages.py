@@ -8,9 +8,10 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from tasks.attempt import POLL_SECONDS, Attempt, Look
 from tasks.errors import NoProgress
 from tasks.ray_job.counts import STAGES
-from tasks.run import POLL_SECONDS, Attempt, failure
+from tasks.run import failure
 
 REPORT_EVERY_SECONDS = 2.5
 
@@ -29,18 +30,17 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     attempt.ensure_started()
     artifact = StageArtifact(stage, attempt)
     while not attempt.stopped.is_set():
-        progress = attempt.progress()
-        result = attempt.result()
-        if result is not None:
-            artifact.show(attempt.progress(), now=True)
-            return ended(stage, result, artifact)
-        artifact.show(progress)
+        look = attempt.look()
+        if look.result is not None:
+            artifact.show(look, now=True)
+            return ended(stage, look.result, artifact)
+        artifact.show(look)
         # The last stage is done when the job is, and speaks for what is no stage's fault.
-        if stage != STAGES[-1] and stage_of(progress, stage).get("state") == "done":
-            artifact.show(progress, now=True)
+        if stage != STAGES[-1] and look.stage(stage).get("state") == "done":
+            artifact.show(look, now=True)
             return drained(artifact)
         try:
-            attempt.stall.check(stage, progress)
+            attempt.stall.check(stage, look.progress)
         except NoProgress:
             attempt.stop()
             raise
@@ -64,11 +64,6 @@ def ended(stage: str, result: dict[str, Any], artifact: "StageArtifact") -> Stat
     return Cancelled(message=f"stopped, since {guilty} failed")
 
 
-def stage_of(progress: dict[str, Any] | None, stage: str) -> dict[str, Any]:
-    """One stage's counts."""
-    return progress["stages"][stage] if progress else {}
-
-
 class StageArtifact:
     """A progress artifact that shows rows, rows a second and time left."""
 
@@ -79,9 +74,9 @@ class StageArtifact:
         self.shown = 0.0
         self.summary = ""
 
-    def show(self, progress: dict[str, Any] | None, *, now: bool = False) -> None:
+    def show(self, look: Look, *, now: bool = False) -> None:
         """Update the artifact, not more than every few seconds."""
-        counts = stage_of(progress, self.stage)
+        counts = look.stage(self.stage)
         if not counts or (not now and time.monotonic() - self.shown < REPORT_EVERY_SECONDS):
             return
         self.shown = time.monotonic()

@@ -46,7 +46,7 @@ def run_attempt(planned: PlannedRun) -> None:
     """One attempt; raise what it failed with."""
     attempt = next_attempt(planned, left_to_do(planned, tried=False))
     attempt.ensure_started()
-    while (result := attempt.result()) is None:
+    while (result := attempt.look().result) is None:
         time.sleep(0.01)
     error = failure(result)
     if error:

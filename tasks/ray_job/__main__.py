@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     """
     storage, path = open_storage(arguments[0], json.loads(arguments[1]))
     job = load_job(storage.read(path))
-    sys.path.insert(0, job.spec.environment.working_dir)
+    sys.path.insert(0, job.working_dir)
     error = run(job)
     if error is not None:
         traceback.print_exception(error)

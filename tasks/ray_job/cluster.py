@@ -1,6 +1,7 @@
 """The job on Ray: start or join it, count what the stages do, watch the run."""
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from typing import Any, ClassVar
 import ray
 from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
 from tasks.ray_job.backpressure import bound_unrecorded
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.datasink import batches_per_write
+from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
+from tasks.ray_job.nodes import await_room, check_nodes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress
 from tasks.spec import LocalCluster
@@ -35,7 +39,7 @@ class ActorReporter:
 
 
 def run_on_ray(job: Job) -> None:
-    """Run the job on this machine's Ray or on the one at the given address.
+    """Run the job on this machine's Ray, on the one at the given address, or where it was sent.
 
     Raises:
         BatchInferenceError: the job cannot go on.
@@ -43,11 +47,15 @@ def run_on_ray(job: Job) -> None:
     """
     with connected(job):
         configure(job)
+        followed = Followed(job)
+        await_room(job, followed.check)
+        if not is_own_machine(job):
+            check_nodes(job)
         counts = ray.remote(Counts).options(num_cpus=0, max_restarts=3).remote()
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
         progress = Progress(job, lambda: ray.get(counts.snapshot.remote()), len(shares))
-        Watch.progress = progress
+        Watch.progress, Watch.followed = progress, followed
         run_pipeline(job, shares, gpus_of(job, resources), ActorReporter(counts))
         progress.finish()
 
@@ -55,22 +63,26 @@ def run_on_ray(job: Job) -> None:
 @contextmanager
 def connected(job: Job) -> Iterator[None]:
     """Ray, started here or joined; left at the end."""
-    cluster = job.spec.cluster
-    assert isinstance(cluster, LocalCluster)
-    options: dict[str, Any] = {"log_to_driver": True, "logging_level": "WARNING"}
-    if cluster.address:
-        options["address"] = cluster.address
-    else:
-        # Without it Ray would join whatever cluster was last started on this machine.
-        options["address"] = "local"
-        options["include_dashboard"] = False
-        if cluster.object_store_gb:
-            options["object_store_memory"] = int(cluster.object_store_gb * (1 << 30))
-    ray.init(**options)
+    ray.init(log_to_driver=True, logging_level="WARNING", **connection(job))
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def connection(job: Job) -> dict[str, Any]:
+    """Which Ray to use, as arguments of `ray.init`."""
+    match job.spec.cluster:
+        case LocalCluster(address=None, object_store_gb=size):
+            # Without an address Ray would join whatever was last started on this machine.
+            options: dict[str, Any] = {"address": "local", "include_dashboard": False}
+            return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
+        case LocalCluster(address=address):
+            # Workers of a Ray that runs already have its environment, not the driver's.
+            path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+            env_vars = {**path, **job.spec.environment.env_vars}
+            return {"address": address, "runtime_env": {"env_vars": env_vars}}
+    return {"address": "auto"}  # submitted: Ray has set up environment and address
 
 
 def configure(job: Job) -> None:
@@ -91,11 +103,30 @@ class Watch(ExecutionCallback):
     """Ray's executor calls this in its loop; what it raises ends the job."""
 
     progress: ClassVar[Progress | None] = None
+    followed: ClassVar[Followed | None] = None
 
-    def on_execution_step(self, executor: object) -> None:
-        """Let the progress writer have its turn."""
-        if self.progress:
-            self.progress.step()
+    def on_execution_step(self, executor: Any) -> None:
+        """Let those who watch have their turn."""
+        if self.progress and self.followed:
+            self.progress.step(lambda: replicas_awaited(executor))
+            self.followed.check()
+
+
+def replicas_awaited(executor: Any) -> str | None:
+    """The model's replicas that the cluster has not started yet, where there is none so far."""
+    for operator in executor._topology:
+        if isinstance(operator, ActorPoolMapOperator):
+            replicas = operator.get_actor_info()
+            if replicas.running == 0 and replicas.pending + replicas.restarting:
+                asked = operator.per_task_resource_allocation()
+                return f"{replicas.pending + replicas.restarting} replicas of infer, each {asked}"
+    return None
+
+
+def is_own_machine(job: Job) -> bool:
+    """Whether Ray runs on this machine alone, where planning has checked what nodes could lack."""
+    cluster = job.spec.cluster
+    return isinstance(cluster, LocalCluster) and cluster.address is None
 
 
 def cut_shares(job: Job, num_cpus: int) -> Iterator[tuple[int, int]]:

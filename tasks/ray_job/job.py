@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
-from tasks.spec import BatchInferenceSpec
+from tasks.spec import BatchInferenceSpec, RayJobsCluster
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Job:
     todo_bytes: int
     todo_rows: int | None
     """Rows left to do; None while a shard's length is unknown."""
+    todo_name: str
+    """Of two who make the same attempt at once, each has a todo of its own."""
 
     @property
     def storage(self) -> FsspecStorage:
@@ -44,7 +46,7 @@ class Job:
     @property
     def todo(self) -> str:
         """Shards left to read, as Parquet."""
-        return f"{self.folder}/todo.parquet"
+        return f"{self.folder}/todo-{self.todo_name}.parquet"
 
     @property
     def result(self) -> str:
@@ -55,6 +57,23 @@ class Job:
     def progress(self) -> str:
         """How far it is; written every now and then."""
         return f"{self.folder}/progress.json"
+
+    @property
+    def working_dir(self) -> str:
+        """Where the user's modules lie for the job; Ray takes them along to a cluster."""
+        remote = isinstance(self.spec.cluster, RayJobsCluster)
+        return "." if remote else self.spec.environment.working_dir
+
+    @property
+    def followed(self) -> str:
+        """Written every now and then by whoever follows the job."""
+        return f"{self.folder}/followed.json"
+
+    @property
+    def arguments(self) -> list[str]:
+        """What the driver is called with: the job file's URL, its filesystem's options as JSON."""
+        url = self.storage.filesystem.unstrip_protocol(f"{self.folder}/job.json")
+        return [url, json.dumps(self.spec.sink.storage_options)]
 
     def save(self) -> None:
         """Store in the attempt's folder."""

@@ -24,8 +24,11 @@ class Progress:
         self.num_reads = num_reads
         self.written = 0.0
 
-    def step(self) -> None:
+    def step(self, waits_for: Callable[[], str | None] = lambda: None) -> None:
         """Called often; does something now and then.
+
+        Args:
+            waits_for: says what the job waits for, for whoever wonders why nothing moves.
 
         Raises:
             ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
@@ -33,7 +36,7 @@ class Progress:
         if time.monotonic() - self.written < WRITE_EVERY_SECONDS:
             return
         counts = self.snapshot()
-        self.write("running", counts)
+        self.write("running", counts, waits_for())
         check_budget(self.job, counts)
         self.written = time.monotonic()
 
@@ -41,7 +44,7 @@ class Progress:
         """Say that every stage is done."""
         self.write("done", self.snapshot())
 
-    def write(self, state: str, counts: Snapshot) -> None:
+    def write(self, state: str, counts: Snapshot, waits_for: str | None = None) -> None:
         """Store the counts with what follows from them."""
         total = estimate_total(self.job, counts["read"], self.num_reads)
         upstream_done = counts["read"]["tasks"] >= self.num_reads
@@ -57,7 +60,13 @@ class Progress:
             status = "done" if done else "running" if count["started"] else "waiting"
             stages[stage] = {**count, "state": status, "total": total}
             previous = previous if is_empty else count
-        body = {"state": state, "attempt": self.job.attempt, "at": time.time(), "stages": stages}
+        body = {
+            "state": state,
+            "attempt": self.job.attempt,
+            "at": time.time(),
+            "stages": stages,
+            "waits_for": waits_for,
+        }
         self.job.storage.write(self.job.progress, json.dumps(body).encode())
 
 

@@ -23,7 +23,7 @@ def has_preprocessing(spec: BatchInferenceSpec) -> bool:
 
 def preprocess_stage(job: Job) -> StageAdapter:
     """The steps, decoding, and the model's own CPU part."""
-    spec = importable(job.spec)
+    spec = importable(job)
     functions = [step.build() for step in spec.steps]
     if spec.source.media_columns and not spec.model.takes_encoded_media:
         functions.append(decode_media_columns)
@@ -36,7 +36,7 @@ def preprocess_stage(job: Job) -> StageAdapter:
 
 def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     """The model, loaded on a device."""
-    spec = importable(job.spec)
+    spec = importable(job)
     placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype)
     predict = joined(spec, spec.model.predictor(placement))
     # A model that cuts its batches itself gets many rows at once, to sort them by length.
@@ -45,11 +45,11 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     return StageAdapter("infer", (predict,), rows_per_call)
 
 
-def importable(spec: BatchInferenceSpec) -> BatchInferenceSpec:
-    """The spec, once this process can import the user's modules."""
-    if spec.environment.working_dir not in sys.path:
-        sys.path.insert(0, spec.environment.working_dir)
-    return spec
+def importable(job: Job) -> BatchInferenceSpec:
+    """The job's spec, once this process can import the user's modules."""
+    if job.working_dir not in sys.path:
+        sys.path.insert(0, job.working_dir)
+    return job.spec
 
 
 def joined(spec: BatchInferenceSpec, predict: Function) -> Function:

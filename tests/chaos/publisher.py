@@ -23,7 +23,7 @@ def main() -> None:
     if gap:
         attempt = next_attempt(planned, gap)
         attempt.ensure_started()
-        while attempt.result() is None:
+        while attempt.look().result is None:
             time.sleep(0.05)
     print("ready", flush=True)
     publish_planned(planned)

@@ -40,7 +40,7 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a job was started")
 
-    monkeypatch.setattr("tasks.clusters.start_driver", refuse)
+    monkeypatch.setattr("tasks.clusters.local.Local.start", refuse)
 
 
 PARQUET = {"kind": "parquet", "path": "numbers"}

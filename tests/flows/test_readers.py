@@ -16,7 +16,8 @@ from tests.flows.conftest import spec_of
 def test_every_reader_sees_the_same_rows(numbers: Path) -> None:
     planned = make_plan(spec_of(numbers))
     attempt = next_attempt(planned, left_to_do(planned, tried=False))
-    while attempt.result() is None:
+    attempt.ensure_started()
+    while attempt.look().result is None:
         attempt.stopped.wait(0.05)
     publish_planned(planned)
     folder = planned.output.path

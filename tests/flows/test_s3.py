@@ -71,10 +71,10 @@ def predict(planned: PlannedRun) -> int:
     gap = left_to_do(planned, tried=False)
     attempt = next_attempt(planned, gap)
     attempt.ensure_started()
-    while (result := attempt.result()) is None:
+    while (result := attempt.look().result) is None:
         time.sleep(0.02)
     assert result["error"] is None, result["error"]
-    progress = attempt.progress()
+    progress = attempt.look().progress
     assert progress is not None
     rows: int = progress["stages"]["infer"]["rows"]
     assert not left_to_do(planned, tried=True)

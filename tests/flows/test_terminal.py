@@ -19,8 +19,9 @@ def follow_a_job(numbers: Path, console: Console) -> None:
     """Run a real job of three seconds, and show it."""
     planned = make_plan(spec_of(numbers, model=SLOW))
     attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    attempt.ensure_started()
     with terminal.live_progress(console):
-        while attempt.result() is None:
+        while attempt.look().result is None:
             time.sleep(0.1)
 
 

@@ -23,7 +23,7 @@ def job(tmp_path: Path) -> Job:
             "cluster": {"kind": "inline"},
         }
     )
-    return Job(spec, "run", 1, "plan", {}, 1, 0, None)
+    return Job(spec, "run", 1, "plan", {}, 1, 0, None, "todo")
 
 
 def batch(row: int, value: object) -> RowBatch:

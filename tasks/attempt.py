@@ -1,0 +1,171 @@
+"""One attempt of a run: a job that is started or found running, and followed to its end."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.clusters.running import Cluster, RunningJob
+from tasks.errors import Unreachable
+from tasks.job_log import JobLog
+from tasks.patience import Deadline, Stall
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.job import Job
+
+POLL_SECONDS = 0.5
+SILENT_SECONDS = 30.0
+"""A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
+FOLLOWED_EVERY_SECONDS = 10.0
+FOLLOWED: "list[Attempt]" = []
+"""Attempts that this process follows or has followed, for whoever shows progress."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a job had left at one moment."""
+
+    progress: dict[str, Any] | None = None
+    """What it last said of itself; None before it has said anything."""
+    result: dict[str, Any] | None = None
+    """How it ended; None while it runs."""
+
+    def stage(self, stage: str) -> dict[str, Any]:
+        """One stage's counts; empty before there are any."""
+        return self.progress["stages"][stage] if self.progress else {}
+
+
+@dataclass
+class Attempt:
+    """A job being followed by the four stage tasks."""
+
+    job: Job
+    cluster: Cluster
+    tell: Callable[[str], None] = print
+    """Where the job's log goes."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+    running: RunningJob | None = None
+
+    def __post_init__(self) -> None:
+        timeouts = self.job.spec.timeouts
+        self.stall = Stall(timeouts.no_progress_seconds)
+        self.unreachable_seconds = timeouts.unreachable_seconds
+        self.log = JobLog()
+        self.starting, self.looking = threading.Lock(), threading.Lock()
+        self.last, self.looked, self.left_mark = Look(), 0.0, 0.0
+        self.heard = time.monotonic()
+
+    def ensure_started(self) -> RunningJob:
+        """Attach to the job or start it; whichever stage task comes first does so."""
+        with self.starting:
+            try:
+                if self.running is None:
+                    self.running = self.cluster.attach(self.job) or self.cluster.start(self.job)
+            except BaseException:
+                self.stopped.set()
+                raise
+            self.heard = time.monotonic()
+            return self.running
+
+    def await_stage(self, stage: str, deadline: Deadline) -> None:
+        """Wait until a stage has something to show: rows, its end, or that of the attempt.
+
+        Raises:
+            RunTimedOut: the run's time is up.
+        """
+        while not (self.stopped.is_set() or self.has_reached(stage)):
+            if deadline.seconds_left() == 0:
+                raise deadline.missed()
+            self.stopped.wait(POLL_SECONDS)
+
+    def has_reached(self, stage: str) -> bool:
+        """Whether a stage, or one after it, has begun; or the attempt is over or stalls."""
+        if self.running is None:
+            return False
+        look = self.look()
+        for name in STAGES[STAGES.index(stage) :]:
+            counts = look.stage(name)
+            if counts and (counts["started"] or counts["state"] == "done"):
+                return True
+        return self.stall.lasts(look.progress) or look.result is not None
+
+    def look(self) -> Look:
+        """How the job is; however many ask, its storage and cluster are asked now and then.
+
+        Raises:
+            Unreachable: the output's storage has not answered for too long.
+        """
+        with self.looking:
+            if self.running and time.monotonic() - self.looked >= POLL_SECONDS:
+                self.last = self.look_now(self.running)
+                self.looked = time.monotonic()
+            return self.last
+
+    def look_now(self, running: RunningJob) -> Look:
+        """Ask, and leave a sign that somebody follows."""
+        self.leave_mark()
+        self.log.forward(running, self.tell)
+        try:
+            look = self.read()
+            if look.result is None and self.is_lost(running, look):
+                time.sleep(POLL_SECONDS)
+                look = self.read()
+                if look.result is None:
+                    look = Look(look.progress, lost(self.job, running))
+            if look.result is not None:
+                self.log.forward(running, self.tell, now=True)
+        except OSError as error:
+            if time.monotonic() - self.looked > self.unreachable_seconds:
+                raise Unreachable(f"sink.path: the storage does not answer: {error}") from error
+            return self.last
+        return look
+
+    def read(self) -> Look:
+        """What lies in the attempt's folder; the result first, since progress may be later."""
+        result = read_json(self.job, self.job.result)
+        return Look(read_json(self.job, self.job.progress), result)
+
+    def is_lost(self, running: RunningJob, look: Look) -> bool:
+        """Whether the job is gone without a result.
+
+        While its cluster cannot be asked, what it writes shows that it lives.
+        """
+        alive = running.is_alive()
+        if alive or look.progress != self.last.progress:
+            self.heard = time.monotonic()
+        return alive is False or time.monotonic() - self.heard > SILENT_SECONDS
+
+    def leave_mark(self) -> None:
+        """Say that somebody follows: a job that nobody follows stops itself."""
+        if time.monotonic() - self.left_mark < FOLLOWED_EVERY_SECONDS:
+            return
+        self.left_mark = time.monotonic()
+        try:
+            self.job.storage.write(self.job.followed, json.dumps({"at": time.time()}).encode())
+        except OSError:
+            return  # the next look finds out whether the storage answers
+
+    def stop(self) -> None:
+        """Stop following, and stop the job."""
+        self.stopped.set()
+        if self.running is not None:
+            self.running.stop()
+
+
+def read_json(job: Job, path: str) -> dict[str, Any] | None:
+    """A JSON file of the attempt, or None."""
+    try:
+        found: dict[str, Any] = json.loads(job.storage.read(path))
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def lost(job: Job, running: RunningJob) -> dict[str, Any]:
+    """The result of a job that left none."""
+    message = f"attempt {job.attempt} is gone and left no result; see {running.where}"
+    last = running.log().strip().splitlines()[-5:]
+    said = "".join(f"\n  {line[:300]}" for line in last)
+    message += f". Its last words:{said}" if said else ""
+    return {"state": "failed", "error": {"class": "JobLost", "message": message, "stage": None}}

@@ -1,0 +1,144 @@
+"""One Ray cluster's dashboard and Jobs API over HTTP, with timeouts and errors of ours."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from tasks.errors import InvalidSpec, Unreachable
+
+SECONDS = (5.0, 60.0)
+"""To connect, and between two bytes of an answer."""
+LIVE = ("PENDING", "RUNNING")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RayApi:
+    """A client of one cluster; makes no request before it is asked to."""
+
+    address: str
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    verify: bool | str = True
+    """Whether to check the server's certificate, or the authorities' file to check it against."""
+
+    @cached_property
+    def client(self) -> Any:
+        """Ray's own client, which also packs and uploads code."""
+        from ray.job_submission import JobSubmissionClient
+
+        class Client(JobSubmissionClient):
+            """Waits for no answer for ever, as Ray's does where a network swallows packets."""
+
+            def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
+                return super()._do_request(method, endpoint, timeout=SECONDS, **options)
+
+        return self.asked(
+            lambda: Client(self.address, headers=dict(self.headers), verify=self.verify)
+        )
+
+    def version(self) -> dict[str, Any]:
+        """Versions of the cluster: `ray_version`, `session_name`."""
+        return self.get("/api/version")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Nodes that are alive: `node_ip`, `resources_total`, ..."""
+        found = self.get("/api/v0/nodes?limit=10000")["data"]["result"]["result"]
+        return [node for node in found if node["state"] == "ALIVE"]
+
+    def status(self, submission_id: str) -> str | None:
+        """A job's status in Ray's words; None where the cluster does not know it."""
+        try:
+            return str(self.asked(lambda: self.client.get_job_status(submission_id)).value)
+        except NotFoundError:
+            return None
+
+    def log(self, submission_id: str) -> str:
+        """All that a job has said."""
+        return str(self.asked(lambda: self.client.get_job_logs(submission_id)))
+
+    def stop(self, submission_id: str) -> None:
+        """Ask a job to stop; of one that is over or not known nothing is asked."""
+        try:
+            self.asked(lambda: self.client.stop_job(submission_id))
+        except NotFoundError:
+            return
+
+    def submit(self, submission_id: str, entrypoint: str, runtime_env: dict[str, Any]) -> None:
+        """Submit a job; that it is there already is no error.
+
+        Raises:
+            InvalidSpec: its code cannot be packed.
+        """
+        try:
+            self.asked(
+                lambda: self.client.submit_job(
+                    submission_id=submission_id, entrypoint=entrypoint, runtime_env=runtime_env
+                )
+            )
+        except AlreadyThereError:
+            return
+        except ValueError as error:
+            folder = runtime_env.get("working_dir", "")
+            raise InvalidSpec.at(
+                "environment.working_dir", folder, f"cannot be sent to the cluster: {error}"
+            ) from error
+
+    def get(self, path: str) -> Any:
+        """What the dashboard says at a path.
+
+        Raises:
+            Unreachable: it does not answer.
+        """
+
+        def ask() -> Any:
+            response = self.client._do_request("GET", path)
+            if response.status_code != 200:
+                raise RuntimeError(f"{path}: status code {response.status_code}")
+            return response.json()
+
+        return self.asked(ask)
+
+    def asked(self, ask: Callable[[], T]) -> T:
+        """The answer to a request, errors as ours; none of them holds a header or a token.
+
+        Raises:
+            Unreachable: no answer, or not let in.
+        """
+        from ray.exceptions import AuthenticationError
+        from requests import RequestException
+
+        try:
+            return ask()
+        except AuthenticationError:
+            raise Unreachable(
+                f"cluster.address: {self.address} does not let us in: give the token in a "
+                "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            ) from None
+        except (RequestException, ConnectionError) as error:
+            raise Unreachable(
+                f"cluster.address: {self.address} does not answer ({type(error).__name__}): see "
+                "that the cluster runs, that its dashboard listens there, and the network between"
+            ) from None
+        except RuntimeError as error:
+            raise translated(self.address, str(error)) from None
+
+
+class NotFoundError(Exception):
+    """The cluster does not know a job."""
+
+
+class AlreadyThereError(Exception):
+    """A job of that id was submitted before."""
+
+
+def translated(address: str, message: str) -> Exception:
+    """What Ray's client says in words, as an exception."""
+    if "already exists" in message:
+        return AlreadyThereError()
+    if re.search(r"status code 404: Job \S+ does not exist", message):
+        return NotFoundError()
+    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
+    said = f"{lines[0]} ... {lines[-1]}" if len(lines) > 1 else " ".join(lines)
+    return Unreachable(f"cluster.address: {address} answers with an error: {said[:500]}")

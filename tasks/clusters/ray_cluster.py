@@ -1,0 +1,56 @@
+"""The Prefect block `RayCluster`: how to reach a cluster, secrets included."""
+
+from prefect.blocks.core import Block
+from pydantic import Field, SecretStr
+
+from tasks.clusters.ray_api import RayApi
+from tasks.errors import InvalidSpec
+
+
+class RayCluster(Block):
+    """A Ray cluster's Jobs API: where it is, and what it asks of those who use it."""
+
+    _block_type_name = "RayCluster"
+    _block_type_slug = "ray-cluster"
+    _description = "Address, token, headers and TLS of a Ray cluster's Jobs API."
+
+    address: str = Field(
+        pattern=r"^https?://[^/\s]+",
+        description="The dashboard's URL, as in https://ray.example.com:8265.",
+    )
+    token: SecretStr | None = Field(
+        default=None, description="Token of a cluster that runs with RAY_AUTH_MODE=token."
+    )
+    headers: dict[str, SecretStr] = Field(
+        default={}, description="Headers of every request, as a proxy may ask for them."
+    )
+    verify: bool = Field(default=True, description="Check the server's certificate.")
+    ca_file: str | None = Field(
+        default=None, description="File of the authorities to check it against."
+    )
+
+    def api(self) -> RayApi:
+        """A client of the cluster."""
+        headers = {name: value.get_secret_value() for name, value in self.headers.items()}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
+        return RayApi(self.address.rstrip("/"), headers, self.ca_file or self.verify)
+
+
+def load_ray_cluster(name: str) -> RayCluster:
+    """The block of a name.
+
+    Raises:
+        InvalidSpec: there is none.
+    """
+    try:
+        found = RayCluster.load(name)
+    except ValueError as error:
+        raise InvalidSpec.at(
+            "cluster.block",
+            name,
+            "is no block of type RayCluster: make one in Prefect's UI, or in Python with "
+            f"RayCluster(address=...).save({name!r})",
+        ) from error
+    assert isinstance(found, RayCluster)
+    return found

@@ -1,0 +1,126 @@
+"""A job on a Ray cluster elsewhere, submitted through its Jobs API."""
+
+import json
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.clusters.local import QUIET_RAY
+from tasks.clusters.ray_api import LIVE, RayApi
+from tasks.errors import Unreachable
+from tasks.ray_job.job import Job
+
+STOP_SECONDS = 12.0
+STATUS_EVERY_SECONDS = 0.3
+NOT_SHIPPED = [
+    "tests/",
+    "__pycache__/",
+    "*.pyc",
+    ".git/",
+    ".venv/",
+    "venv/",
+    "node_modules/",
+    ".mypy_cache/",
+    ".ruff_cache/",
+    ".pytest_cache/",
+    ".ipynb_checkpoints/",
+    "*.state/",
+]
+
+
+@dataclass(frozen=True)
+class RayJob:
+    """A job of a cluster, by its submission id."""
+
+    api: RayApi
+    id: str
+
+    @property
+    def where(self) -> str:
+        """The job's page in Ray's dashboard."""
+        return f"{self.api.address}/#/jobs/{self.id}"
+
+    def is_alive(self) -> bool | None:
+        """Whether it waits or runs; None where the cluster does not answer."""
+        try:
+            return self.api.status(self.id) in LIVE
+        except Unreachable:
+            return None
+
+    def log(self) -> str:
+        """What driver and workers have said."""
+        try:
+            return self.api.log(self.id)
+        except Unreachable:
+            return ""
+
+    def stop(self) -> None:
+        """Ask it to stop and wait until it has; a cluster that does not answer cannot be asked."""
+        until = time.monotonic() + STOP_SECONDS
+        try:
+            self.api.stop(self.id)
+        except Unreachable:
+            return
+        while self.is_alive() and time.monotonic() < until:
+            time.sleep(STATUS_EVERY_SECONDS)
+
+
+@dataclass(frozen=True)
+class RayJobs:
+    """A cluster that runs already."""
+
+    api: RayApi
+    python: str = "python"
+
+    def start(self, job: Job) -> RayJob:
+        """Submit a job under an id that says which it is: of two who submit it, both get one."""
+        running = RayJob(self.api, submission_id(job))
+        # Without -P the user's folder would come first, and a `tasks` in it would hide ours.
+        command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
+        self.api.submit(running.id, shlex.join(command), runtime_env(job))
+        marker = {"submission_id": running.id, "address": self.api.address}
+        job.storage.write(submitted(job), json.dumps(marker).encode())
+        return running
+
+    def attach(self, job: Job) -> RayJob | None:
+        """The job, if it waits or runs."""
+        status = self.api.status(submission_id(job))
+        return RayJob(self.api, submission_id(job)) if status in LIVE else None
+
+    def was_started(self, job: Job) -> bool:
+        """Whether it has been submitted, here or to a cluster that is no more."""
+        known = self.api.status(submission_id(job)) is not None
+        return known or job.storage.stat(submitted(job)) is not None
+
+
+def submission_id(job: Job) -> str:
+    """Derived from run and attempt: whoever wants the same job asks for the same id."""
+    return f"{job.run_id}-{job.attempt}"
+
+
+def submitted(job: Job) -> str:
+    """Says that the job was submitted; written after it was."""
+    return f"{job.folder}/submitted.json"
+
+
+def runtime_env(job: Job) -> dict[str, Any]:
+    """What Ray brings to the cluster: this project, the user's code where there is any."""
+    environment = job.spec.environment
+    needs_code = bool(job.pins["fingerprints"]["code"])
+    folder = Path(environment.working_dir)
+    return {
+        "py_modules": [str(Path(__file__).resolve().parents[1])],
+        **({"working_dir": str(folder)} if needs_code else {}),
+        "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
+        **({"pip": environment.pip} if environment.pip else {}),
+        "env_vars": {**QUIET_RAY, **environment.env_vars},
+    }
+
+
+def data_below(folder: Path, job: Job) -> list[str]:
+    """Inputs and outputs that lie beside the code and are no part of it, as gitignore patterns."""
+    paths = [*job.spec.source.paths, job.spec.sink.path]
+    below = [Path(path) for path in paths if Path(path).is_relative_to(folder)]
+    return [f"/{path.relative_to(folder)}" for path in below if path != folder]

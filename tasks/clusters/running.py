@@ -1,0 +1,43 @@
+"""What every place where jobs run can do: start one, find it again, say how it is, stop it."""
+
+from typing import Protocol
+
+from tasks.ray_job.job import Job
+
+
+class RunningJob(Protocol):
+    """A job that was started, or found running."""
+
+    def is_alive(self) -> bool | None:
+        """Whether it still runs; None where nobody can say, since its cluster does not answer."""
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+
+    def log(self) -> str:
+        """What it has said so far; empty where that cannot be had."""
+
+    @property
+    def where(self) -> str:
+        """Where its log and its cluster's page are, for a person."""
+
+
+class Cluster(Protocol):
+    """A place where jobs run."""
+
+    def start(self, job: Job) -> RunningJob:
+        """Start a job; of one that runs already, attach to it.
+
+        Raises:
+            Unreachable: the cluster does not answer.
+        """
+
+    def attach(self, job: Job) -> RunningJob | None:
+        """The job where it still runs; None where it does not.
+
+        Raises:
+            Unreachable: the cluster does not answer.
+        """
+
+    def was_started(self, job: Job) -> bool:
+        """Whether the job has ever been started; one that never was can be started as it is."""

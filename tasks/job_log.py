@@ -1,0 +1,46 @@
+"""Hands a job's log on, in batches, without noise, and not without end."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tasks.clusters.running import RunningJob
+
+EVERY_SECONDS = 5.0
+MAX_CHARACTERS = 500_000
+NOISE = re.compile(
+    # Progress bars, which end in a carriage return, and Ray's own of each operator.
+    r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s|^Running(: \d| Dataset)|✔️|^\s*$"
+)
+
+
+@dataclass
+class JobLog:
+    """How much of a log has been handed on."""
+
+    seen: int = 0
+    told: int = 0
+    at: float = 0.0
+
+    def forward(
+        self, running: RunningJob, tell: Callable[[str], None], *, now: bool = False
+    ) -> None:
+        """Hand on what is new, every few seconds; at the cap say where the rest is."""
+        due = now or time.monotonic() - self.at >= EVERY_SECONDS
+        if not due or self.told > MAX_CHARACTERS:
+            return
+        self.at = time.monotonic()
+        text = running.log()
+        # A line that is half written is handed on with its end.
+        whole = len(text) if now else text.rfind("\n") + 1
+        new, self.seen = text[self.seen : whole], max(self.seen, whole)
+        lines = [line for line in new.split("\n") if not NOISE.search(line)]
+        if not lines:
+            return
+        batch = "\n".join(lines)
+        if self.told + len(batch) > MAX_CHARACTERS:
+            batch = batch[: MAX_CHARACTERS - self.told] + f"\n... the rest is at {running.where}"
+            self.told = MAX_CHARACTERS
+        self.told += len(batch)
+        tell(batch)

@@ -1,0 +1,97 @@
+"""How long to wait for what, on this process's monotonic clock."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tasks.errors import NoProgress, RunTimedOut, Unreachable
+from tasks.spec import BatchInferenceSpec
+
+MAX_BACKOFF_SECONDS = 60.0
+T = TypeVar("T")
+
+
+def backoff_seconds(attempt: int) -> float:
+    """How long to wait before another attempt: twice as long each time, and by chance.
+
+    Many runs whose cluster came back would else ask it for everything in the same instant.
+    """
+    longest = min(MAX_BACKOFF_SECONDS, 2.0 ** (attempt - 1))
+    return random.uniform(longest / 2, longest)
+
+
+def until_reachable(ask: Callable[[], T], seconds: float) -> T:
+    """Ask until there is an answer.
+
+    Raises:
+        Unreachable: there was none for so long.
+    """
+    until = time.monotonic() + seconds
+    tried = 0
+    while True:
+        try:
+            return ask()
+        except Unreachable:
+            tried += 1
+            left = until - time.monotonic()
+            if left <= 0:
+                raise
+            time.sleep(min(left, backoff_seconds(tried)))
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a run has to be done."""
+
+    run_seconds: float | None
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, spec: BatchInferenceSpec) -> "Deadline":
+        """The deadline of a run that starts now."""
+        return cls(spec.timeouts.run_seconds)
+
+    def seconds_left(self) -> float | None:
+        """Time left; None where there is no limit."""
+        if self.run_seconds is None:
+            return None
+        return max(0.0, self.started + self.run_seconds - time.monotonic())
+
+    def missed(self) -> RunTimedOut:
+        """What to raise when it has passed."""
+        return RunTimedOut(
+            f"the run took longer than timeouts.run_seconds {self.run_seconds:g}; run it again to "
+            "go on where it stopped"
+        )
+
+
+@dataclass
+class Stall:
+    """Notices that nothing moves."""
+
+    limit_seconds: float
+    seen: Any = None
+    since: float = field(default_factory=time.monotonic)
+
+    def lasts(self, progress: dict[str, Any] | None) -> bool:
+        """Take a look; whether no stage has moved a row for too long."""
+        counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
+        if counts != self.seen:
+            self.seen, self.since = counts, time.monotonic()
+        return time.monotonic() - self.since > self.limit_seconds
+
+    def check(self, stage: str, progress: dict[str, Any] | None) -> None:
+        """Take a look.
+
+        Raises:
+            NoProgress: no stage has moved a row for too long; names the stage that is asked.
+        """
+        if self.lasts(progress):
+            waits_for = progress and progress.get("waits_for")
+            why = f"; the job waits for {waits_for}" if waits_for else ""
+            raise NoProgress(
+                f"no row has moved for {self.limit_seconds:.0f} s; {stage} stands at "
+                f"{self.seen}{why}"
+            ).locate(stage)

@@ -1,0 +1,123 @@
+"""Before anything is held: whether the cluster has room, and whether each node can do the job."""
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.kinds.places import check_source
+from tasks.ray_job.job import Job
+from tasks.ray_job.room import Node, refuse_unmet, requests_of
+from tasks.ray_job.stage_functions import importable
+from tasks.spec import BatchInferenceSpec, RayJobsCluster
+
+LOOK_EVERY_SECONDS = 2.0
+PROBE_SECONDS = 120.0
+GIB = 1 << 30
+
+
+def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
+    """Wait for nodes that can hold each stage, as long as the spec says.
+
+    Args:
+        job: asks.
+        meanwhile: called every now and then.
+
+    Raises:
+        InvalidSpec: no node can hold a stage, and none that could has come.
+    """
+    cluster = job.spec.cluster
+    patience = cluster.wait_for_nodes_seconds if isinstance(cluster, RayJobsCluster) else 0.0
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return refuse_unmet(job.spec, nodes_now(), "the largest node of the cluster")
+        except InvalidSpec as error:
+            if time.monotonic() >= until:
+                waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""
+                raise InvalidSpec(f"{error}{waited}") from error
+            ask_autoscaler(job.spec)
+            meanwhile()
+            time.sleep(LOOK_EVERY_SECONDS)
+
+
+def nodes_now() -> list[Node]:
+    """What each live node has."""
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [{**each, "memory": each.get("memory", 0.0) / GIB} for each in resources]
+
+
+def ask_autoscaler(spec: BatchInferenceSpec) -> None:
+    """Tell the autoscaler, where there is one, what is needed."""
+    from ray.autoscaler.sdk import request_resources
+
+    infer = requests_of(spec)[0]
+    bundle = {name: amount for name, amount in infer.resources.items() if amount}
+    if "memory" in bundle:
+        bundle["memory"] *= GIB
+    request_resources(bundles=[bundle] * infer.workers)
+
+
+def check_nodes(job: Job) -> None:
+    """See that every node can import the code and reach inputs, output and model.
+
+    Raises:
+        InvalidSpec: names the node and what it lacks.
+        Unreachable: a node does not reach a storage.
+    """
+    digest = own_digest()
+    probes = {
+        node["NodeID"]: probe.options(
+            num_cpus=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote(job, digest, node["NodeManagerAddress"])
+        for node in ray.nodes()
+        if node["Alive"]
+    }
+    for node_id, found in probes.items():
+        try:
+            problem = ray.get(found, timeout=PROBE_SECONDS)
+        except ray.exceptions.RayError:
+            if any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes()):
+                raise
+            continue  # it died meanwhile, and is of no concern
+        if problem is not None:
+            raise problem
+
+
+@ray.remote(max_retries=1)
+def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
+    """What keeps this node from doing the job; None where nothing does."""
+    try:
+        if own_digest() != digest:
+            here = Path(__file__).resolve().parents[1]
+            raise InvalidSpec(
+                f"another version of this project lies at {here}: remove it, or rename a folder "
+                "`tasks` of your own"
+            )
+        spec = importable(job)
+        check_source(spec.source)
+        for part in (*spec.steps, spec.model):
+            part.check()
+        mark = f"{job.folder}/nodes/{uuid.uuid4().hex}"
+        job.storage.write(mark, address.encode())
+        job.storage.delete(mark)
+    except BatchInferenceError as error:
+        return type(error)(f"node {address}: {error.message}")
+    except OSError as error:
+        return InvalidSpec(f"node {address}: sink.path: cannot be written: {error}")
+    return None
+
+
+def own_digest() -> str:
+    """Digest of this project's code as this process has it."""
+    package = Path(__file__).resolve().parents[1]
+    content = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        content.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()[:16]

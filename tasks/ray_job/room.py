@@ -1,0 +1,100 @@
+"""Whether a cluster's nodes have room for what the stages ask for."""
+
+from dataclasses import dataclass
+
+from tasks.errors import InvalidSpec
+from tasks.spec import BatchInferenceSpec
+
+UNITS = {"CPU": "CPU cores", "GPU": "GPUs", "memory": "GiB of memory"}
+Node = dict[str, float]
+"""What a node has: CPU, GPU, memory in GiB, `accelerator_type:<name>`."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one worker of a stage asks for."""
+
+    fields: dict[str, str]
+    """The spec's field behind each resource."""
+    resources: Node
+    workers: int = 1
+    """Workers that must run at the same time."""
+
+    def fit_on(self, node: Node) -> int:
+        """Workers that a node can hold."""
+        wanted = {name: amount for name, amount in self.resources.items() if amount > 0}
+        if not wanted:
+            return self.workers
+        return int(min(node.get(name, 0.0) // amount for name, amount in wanted.items()))
+
+
+def requests_of(spec: BatchInferenceSpec) -> list[Request]:
+    """What the stages ask for."""
+    resources, stages = spec.resources, spec.stages
+    infer = Request(
+        fields={
+            "CPU": "resources.num_cpus",
+            "GPU": "resources.num_gpus",
+            "memory": "resources.memory_gb",
+            f"accelerator_type:{resources.accelerator_type}": "resources.accelerator_type",
+        },
+        resources={
+            "CPU": resources.num_cpus,
+            # Automatic: as many as there are.
+            "GPU": 0.0 if resources.num_gpus == "auto" else resources.num_gpus,
+            "memory": resources.memory_gb or 0.0,
+            # Ray gives each node a whole one, and each worker asks for a part.
+            f"accelerator_type:{resources.accelerator_type}": 0.001
+            if resources.accelerator_type
+            else 0.0,
+        },
+        workers=resources.min_replicas,
+    )
+    others = {"read": stages.read, "preprocess": stages.preprocess, "write": stages.write}
+    return [infer] + [
+        Request({"CPU": f"stages.{stage}.num_cpus"}, {"CPU": options.num_cpus})
+        for stage, options in others.items()
+    ]
+
+
+def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> None:
+    """See that each stage's request fits some node.
+
+    Args:
+        spec: asks.
+        nodes: what there is.
+        whose: for the message, as in `this machine`.
+
+    Raises:
+        InvalidSpec: names the field, what was asked for, and what there is.
+    """
+    for request in requests_of(spec):
+        for name, wanted in request.resources.items():
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if wanted > most:
+                raise InvalidSpec.at(
+                    request.fields[name],
+                    spec.resources.accelerator_type if ":" in name else wanted,
+                    f"{missing(name)}, and {whose} has {most:g}: ask for less, or set cluster to "
+                    "one that has them",
+                )
+        room = sum(request.fit_on(node) for node in nodes)
+        if room < request.workers:
+            asked = ", ".join(
+                f"{amount:g} {UNITS.get(name, name)}"
+                for name, amount in request.resources.items()
+                if amount
+            )
+            raise InvalidSpec.at(
+                "resources.min_replicas",
+                request.workers,
+                f"replicas of {asked} each are asked for, and {whose} has room for {room}: ask "
+                "for less, or set cluster to one that has it",
+            )
+
+
+def missing(name: str) -> str:
+    """What is asked for of one node."""
+    if name in UNITS:
+        return f"{UNITS[name]} are asked for"
+    return "is asked for"
