@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import UserCodeBroke
 from tasks.protocol.batch import RESERVED, ROW
@@ -64,9 +65,27 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
         flat = column.combine_chunks().flatten()
         inner = column_to_numpy(pa.chunked_array([flat]))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return stack([None if v is None else np.asarray(v) for v in column.to_pylist()])
+    if is_list(kind):
+        return stack([None if value is None else array_of(value) for value in column.to_pylist()])
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)  # else a missing value shows as another one
     return column.to_numpy()
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists of any length."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def array_of(values: list[Any]) -> np.ndarray:
+    """A list as an array; where lists in it differ in length, an array of arrays."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        out = np.empty(len(values), dtype=object)
+        for at, value in enumerate(values):
+            out[at] = array_of(value) if isinstance(value, list) else value
+        return out
 
 
 def is_tensor(kind: pa.DataType) -> bool:
@@ -136,31 +155,61 @@ def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:
     """Whether a column came back as it was sent; NaN equals NaN."""
     try:
         returned = returned.cast(sent.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowException:
         return False
-    if pa.types.is_floating(sent.type):
-        return np.array_equal(sent.to_numpy(), returned.to_numpy(), equal_nan=True)
-    return sent.combine_chunks().equals(returned.combine_chunks())
+    return equal_arrays(combined(sent), combined(returned))
 
 
-def from_user(batch: Any) -> pa.Table:
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def equal_arrays(sent: pa.Array, returned: pa.Array) -> bool:
+    """Whether two arrays of one type hold the same values, NaN and missing ones included."""
+    kind = sent.type
+    if sent.equals(returned):
+        return True
+    if len(sent) != len(returned):
+        return False
+    if pa.types.is_floating(kind):
+        first, second = (each.to_numpy(zero_copy_only=False) for each in (sent, returned))
+        return np.array_equal(first, second, equal_nan=True)
+    if pa.types.is_struct(kind):
+        same = sent.is_valid().equals(returned.is_valid())
+        return same and all(map(equal_arrays, sent.flatten(), returned.flatten()))
+    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+        same = pc.list_value_length(sent).equals(pc.list_value_length(returned))
+        return same and equal_arrays(sent.flatten(), returned.flatten())
+    return False
+
+
+def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None) -> pa.Table:
     """What user code returned as a table.
+
+    Args:
+        batch: what it returned.
+        untouched: columns that need not be converted, as they are published.
 
     Raises:
         UserCodeBroke: two columns have one name, columns differ in length, or ids have no Arrow
             type.
         TypeError: it is no dict of columns, frame or table, or a column has no Arrow type.
     """
+    untouched = untouched or {}
     if isinstance(batch, pa.Table):
         refuse_namesakes(batch.column_names)
         return batch
     if isinstance(batch, pd.DataFrame):
         refuse_namesakes(batch.columns)
-        return from_frame(batch)
+        return from_frame(batch, untouched)
     if not isinstance(batch, Mapping):
         raise TypeError(f"returned {type(batch).__name__}; a dict of columns or a frame is wanted")
     refuse_namesakes(batch)
-    arrays = {str(name): column_from_user(name, values) for name, values in batch.items()}
+    arrays = {
+        str(name): untouched[name] if name in untouched else column_from_user(name, values)
+        for name, values in batch.items()
+    }
     refuse_ragged(arrays)
     return pa.table(arrays)
 
@@ -177,7 +226,7 @@ def refuse_namesakes(names: Iterable[object]) -> None:
         raise UserCodeBroke(f"more than one column is named {twice[0]!r}: return each name once")
 
 
-def refuse_ragged(arrays: Mapping[str, pa.Array]) -> None:
+def refuse_ragged(arrays: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
     """Columns of unequal length are none of the data's doing.
 
     Raises:
@@ -208,15 +257,15 @@ def row_ids(returned: pa.Table) -> Ids:
     return ids.to_numpy()
 
 
-def from_frame(frame: pd.DataFrame) -> pa.Table:
+def from_frame(frame: pd.DataFrame, untouched: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     """A frame's columns; its index is not one of them."""
-    deep = [name for name in frame.columns if is_array(frame[name].iloc[:1].tolist())]
-    plain = frame.drop(columns=deep)
-    rows = pa.Table.from_pandas(plain, preserve_index=False).replace_schema_metadata(None)
-    for name in deep:
-        column = column_from_user(name, frame[name].tolist())
-        rows = rows.add_column(frame.columns.get_loc(name), str(name), column)
-    return rows
+    left = [name for name in frame.columns if name not in untouched]
+    plain = [name for name in left if not is_array(frame[name].iloc[:1].tolist())]
+    rows = pa.Table.from_pandas(frame[plain], preserve_index=False)
+    arrays = {**untouched, **dict(zip(map(str, plain), rows.columns, strict=True))}
+    for name in set(left) - set(plain):
+        arrays[str(name)] = column_from_user(name, frame[name].tolist())
+    return pa.table({str(name): arrays[str(name)] for name in frame.columns})
 
 
 def is_array(first: list[Any]) -> bool:

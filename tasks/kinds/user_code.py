@@ -1,20 +1,26 @@
-"""Finds user code by its import path `module:name`, at first without importing it."""
+"""Finds user code by its import path `module:name`, at first without importing it; calls it."""
 
 import ast
 import hashlib
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns
 from tasks.protocol.batch import ROW
 
 BatchFormat = Literal["numpy", "pandas"]
+TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
+    "numpy": columns.to_numpy,
+    "pandas": columns.to_pandas,
+}
 
 
 def source_file(field: str, reference: str) -> Path:
@@ -104,9 +110,80 @@ def digest(field: str, reference: str) -> str:
 def call(
     function: Callable[[Any], Any], rows: pa.Table, batch_format: BatchFormat, with_row_ids: bool
 ) -> pa.Table:
-    """Call user code with rows in its format; what it returns, as a table."""
+    """Call user code with rows in its format; what it returns, as a table.
+
+    Columns that it leaves alone come back as they are in `rows`, with nothing of their type lost.
+
+    Raises:
+        UserCodeBroke: what it returned is no table of columns.
+    """
     wanted = columns.visible(rows)
     given = rows.select([ROW, *wanted] if with_row_ids else wanted)
-    if batch_format == "pandas":
-        return columns.from_user(function(columns.to_pandas(given)))
-    return columns.from_user(function(columns.to_numpy(given)))
+    returned = function(TO_USER[batch_format](given))
+    return columns.from_user(returned, untouched(given, returned, batch_format))
+
+
+def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict[str, Any]:
+    """Columns that came back as user code got them, as they were given, by name.
+
+    They are compared with a second conversion: user code may write to what it was handed.
+    """
+    if not isinstance(returned, (Mapping, pd.DataFrame)):
+        return {}
+    given = given.select([name for name in given.column_names if name in returned])
+    if not given.num_columns:
+        return {}
+    again = TO_USER[batch_format](given)
+    same = [name for name in given.column_names if alike(again[name], returned[name])]
+    if ROW in given.column_names and ROW not in same:
+        return untouched_in_order(given, again, returned)
+    return {name: given[name] for name in same}
+
+
+def untouched_in_order(given: pa.Table, again: Any, returned: Any) -> dict[str, Any]:
+    """The same where rows came back in another order, or not all of them."""
+    try:
+        ids = columns.row_ids(columns.from_user({ROW: returned[ROW]}))
+        order = columns.positions(given[ROW].to_numpy(), ids)
+    except UserCodeBroke:
+        return {}  # the adapter says so; a step may leave out some children of a row
+    at = slice(None) if order is None else order
+    return {
+        name: given[name] if order is None else given[name].take(pa.array(order))
+        for name in given.column_names
+        if alike(column_at(again[name], at), returned[name])
+    }
+
+
+def column_at(column: Any, at: Any) -> Any:
+    """Some values of a column by their places."""
+    return column.iloc[at] if isinstance(column, pd.Series) else column[at]
+
+
+def alike(sent: Any, back: Any) -> bool:
+    """Whether user code left a value as it was; NaN equals NaN."""
+    if sent is back:
+        return True
+    if type(sent) is not type(back):
+        return False
+    if isinstance(sent, pd.Series):
+        plain = isinstance(sent.dtype, np.dtype) and isinstance(back.dtype, np.dtype)
+        if not plain:  # compared by place, whatever became of the index
+            return sent.reset_index(drop=True).equals(back.reset_index(drop=True))
+        return alike_arrays(sent.to_numpy(), back.to_numpy())
+    if isinstance(sent, np.ndarray):
+        return alike_arrays(sent, back)
+    if isinstance(sent, (list, tuple)):
+        return len(sent) == len(back) and all(map(alike, sent, back))
+    if isinstance(sent, dict):
+        return sent.keys() == back.keys() and all(alike(sent[key], back[key]) for key in sent)
+    return bool(sent == back or (sent != sent and back != back))
+
+
+def alike_arrays(sent: np.ndarray, back: np.ndarray) -> bool:
+    """The same for arrays."""
+    if sent.dtype != back.dtype or sent.shape != back.shape:
+        return False
+    if sent.dtype == object:
+        return all(map(alike, sent.ravel().tolist(), back.ravel().tolist()))
+    return np.array_equal(sent, back, equal_nan=sent.dtype.kind in "fcmM")

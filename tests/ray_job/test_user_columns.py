@@ -1,16 +1,21 @@
 """Rule 9: which columns of the user's model are published, and beside which rows."""
 
+from decimal import Decimal
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from tasks.errors import UserCodeBroke
+from tasks.kinds.images import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tasks.ray_job.stage_functions import joined
 from tasks.spec import BatchInferenceSpec
+from tests.kinds.steps.test_steps import images
 
 Batch = dict[str, np.ndarray]
 ROWS = pa.table({ROW: pa.array([1, 2, 3], pa.int64()), "x": [10, 20, 30]})
@@ -40,6 +45,36 @@ class Reserved:
 
     def __call__(self, batch: Batch) -> Batch:
         return {"y": -batch["x"], "__mine": batch["x"]}
+
+
+class Echo:
+    """Returns all it got beside a prediction; `how` it lets go of it."""
+
+    def __init__(self, how: str = "as it is", place: int = 0) -> None:
+        self.how, self.place = how, place
+
+    def __call__(self, batch: Any) -> Any:
+        count = len(next(iter(batch.values()))) if isinstance(batch, dict) else len(batch)
+        columns = {name: batch[name] for name in batch}
+        if self.how == "as lists":
+            columns = {name: values.tolist() for name, values in columns.items()}
+        if self.how == "as a frame":
+            columns = {name: list(values) for name, values in columns.items()}
+        if self.how == "backwards":
+            columns = {name: values[::-1] for name, values in columns.items()}
+            batch = batch[::-1] if isinstance(batch, pd.DataFrame) else batch
+        returned = {**columns, "y": np.arange(count)}
+        if self.how == "as a frame":
+            return pd.DataFrame(returned)
+        return batch.assign(y=np.arange(count)) if isinstance(batch, pd.DataFrame) else returned
+
+
+class Meddler:
+    """Writes to what it was handed."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        batch["v"][0] = batch["v"][1]
+        return {**batch, "y": np.arange(len(batch["v"]))}
 
 
 class Upper:
@@ -88,7 +123,14 @@ class Twice:
         return pd.concat([frame, frame[[self.name]]], axis=1)
 
 
-def infer(model: type, rows: pa.Table, *, with_row_ids: bool = False, **init: object) -> pa.Table:
+def infer(
+    model: type,
+    rows: pa.Table,
+    *,
+    with_row_ids: bool = False,
+    batch_format: str = "numpy",
+    **init: object,
+) -> pa.Table:
     """What the infer stage makes of rows."""
     spec = BatchInferenceSpec.model_validate(
         {
@@ -98,6 +140,7 @@ def infer(model: type, rows: pa.Table, *, with_row_ids: bool = False, **init: ob
                 "class": f"{model.__module__}:{model.__name__}",
                 "init": init,
                 "with_row_ids": with_row_ids,
+                "batch_format": batch_format,
             },
             "sink": {"kind": "jsonl", "path": "out"},
         }
@@ -179,3 +222,64 @@ def test_children_that_cannot_be_told_apart_are_refused(at: list[int]) -> None:
 def test_children_may_stay_away_where_all_columns_come_back() -> None:
     returned = infer(Picked, family(), with_row_ids=True, at=[1, 3], names=["t"])
     assert returned.to_pydict() == {ROW: [1, 2], "t": ["b", "d"], "was": [1, 3]}
+
+
+NAN = float("nan")
+LISTS = pa.list_(pa.int64())
+COLUMNS = {
+    "whole numbers and none": pa.array([2**60 + 1, None, 3], pa.int64()),
+    "small whole numbers and none": pa.array([1, None, 3], pa.int8()),
+    "truths and none": pa.array([True, None, False]),
+    "NaN and none": pa.array([NAN, None, 1.5], pa.float32()),
+    "texts and none": pa.array(["a", None, ""], pa.large_string()),
+    "categories and none": pa.array(["a", None, "b"]).dictionary_encode(),
+    "times and none": pa.array([1, None, 3], pa.timestamp("us", "UTC")),
+    "days and none": pa.array([1, None, 3], pa.date32()),
+    "decimals and none": pa.array([Decimal("1.50"), None, Decimal(2)], pa.decimal128(9, 2)),
+    "lists of NaN": pa.array([[1.0, NAN], None, []]),
+    "lists of one length": pa.array([[1, NAN], [2, 3], [4, 5]], pa.list_(pa.float64(), 2)),
+    "lists of one length and none": pa.array([[1, None], None, [4, 5]], pa.list_(pa.int64(), 2)),
+    "lists of text": pa.array([["a", None], None, []], pa.list_(pa.string())),
+    "ragged lists of lists": pa.array([[[1], [2, 3]], [[], None], None], pa.list_(LISTS)),
+    "even lists of lists": pa.array([[[1], [2]], [[3], [4]], [[5], [6]]], pa.list_(LISTS)),
+    "structs": pa.array([{"a": 1, "b": NAN}, None, {"a": None, "b": 2.0}]),
+    "maps": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("how", ["as it is", "backwards"])
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_an_input_column_is_published_as_it_was_read(
+    name: str, batch_format: str, how: str
+) -> None:
+    rows = pa.table({ROW: ROWS[ROW], "v": COLUMNS[name]})
+    order = [2, 1, 0] if how == "backwards" else [0, 1, 2]
+    returned = infer(Echo, rows, with_row_ids=order[0] > 0, batch_format=batch_format, how=how)
+    assert returned[ROW].to_pylist() == [order[0] + 1, 2, order[2] + 1]
+    assert returned.schema.field("v").type == rows.schema.field("v").type
+    assert repr(returned["v"].to_pylist()) == repr(rows["v"].take(order).to_pylist())
+
+
+@pytest.mark.parametrize("how", ["as lists", "as a frame"])
+@pytest.mark.parametrize("name", sorted(set(COLUMNS) - {"maps", "lists of text"}))
+def test_so_is_one_that_comes_back_in_another_form(name: str, how: str) -> None:
+    rows = pa.table({ROW: ROWS[ROW], "v": COLUMNS[name]})
+    returned = infer(Echo, rows, how=how)
+    assert returned.schema.field("v").type == rows.schema.field("v").type
+    assert repr(returned["v"].to_pylist()) == repr(rows["v"].to_pylist())
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize("first", [0, 1], ids=["one size", "two sizes"])
+def test_images_that_come_back_are_published_as_they_were(first: int, batch_format: str) -> None:
+    rows = decode_media_columns(images([4, 4, 5])).slice(first, 2).select([ROW, "image"])
+    returned = infer(Echo, rows, batch_format=batch_format)
+    assert returned.drop_columns("y").equals(rows)
+
+
+@pytest.mark.parametrize("name", sorted(set(COLUMNS) - {"NaN and none"}))
+def test_an_input_column_that_was_written_to_is_refused(name: str) -> None:
+    rows = pa.table({ROW: ROWS[ROW], "v": COLUMNS[name]})
+    with pytest.raises(UserCodeBroke, match="input column 'v' with other values"):
+        infer(Meddler, rows)

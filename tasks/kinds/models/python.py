@@ -53,23 +53,44 @@ class PythonModel(Model):
 
         def predict(rows: pa.Table) -> pa.Table:
             returned = user_code.call(instance, rows, self.batch_format, self.with_row_ids)
-            if ROW not in returned.column_names:
-                refuse_changed(rows, returned)
-            return returned
+            if ROW in returned.column_names or len(returned) != len(rows):
+                return returned
+            return as_sent(rows, returned, self.batch_format)
 
         return predict
 
 
-def refuse_changed(rows: pa.Table, returned: pa.Table) -> None:
-    """Input columns that come back must be what was sent: rows may have been reordered.
+def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFormat) -> pa.Table:
+    """What a model returned, with the input columns in it as they were read.
+
+    They must be what was sent: rows may have been reordered.
 
     Raises:
         UserCodeBroke: names the column.
     """
-    for name in set(rows.column_names) & set(returned.column_names):
-        if len(rows) == len(returned) and not columns.same_values(rows[name], returned[name]):
+    for name in columns.visible(rows):
+        if name not in returned.column_names:
+            continue
+        if not came_back(rows.select([name]), returned[name], batch_format):
             raise UserCodeBroke(
                 f"the model returned the input column {name!r} with other values: give the "
                 "prediction a name of its own, or set with_row_ids and return __row if rows were "
                 "reordered on purpose"
             )
+        at = returned.column_names.index(name)
+        returned = returned.set_column(at, rows.schema.field(name), rows[name])
+    return returned
+
+
+def came_back(
+    sent: pa.Table, returned: pa.ChunkedArray, batch_format: user_code.BatchFormat
+) -> bool:
+    """Whether a column came back as it was sent, or as it is once user code's format was it."""
+    (column,) = sent.columns
+    if columns.same_values(column, returned):
+        return True
+    try:
+        there_and_back = columns.from_user(user_code.TO_USER[batch_format](sent))
+    except TypeError:
+        return False  # it has no way back, so what came back is something else
+    return columns.same_values(there_and_back.column(0), returned)
