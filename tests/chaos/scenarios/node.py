@@ -1,13 +1,7 @@
 """A node of a cluster dies, with its workers and its share of the object store."""
 
-import json
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -16,28 +10,8 @@ from tests.chaos.inputs import BATCH, reference, write_spec
 from tests.chaos.outcome import Outcome, judge
 from tests.chaos.processes import MARK
 from tests.chaos.scenarios.killer import Killer, after_rows
-from tests.chaos.session import LOG, Place, Session
-
-NO_AUTH = {"RAY_AUTH_MODE": "disabled"}
-
-
-@contextmanager
-def cluster(place: Place) -> Iterator[dict[str, Any]]:
-    """Head and two nodes; the address, and pids of the nodes' raylets."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos.nodes"],
-        stdout=subprocess.PIPE,
-        stderr=(place.folder / "cluster.err").open("wb"),
-        env={**place.environment, MARK: place.mark, LOG: str(place.log), **NO_AUTH},
-    )
-    assert process.stdout
-    try:
-        lines = (line.decode() for line in process.stdout)
-        yield json.loads(next(line for line in lines if line.startswith("{")))
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+from tests.chaos.session import LOG, Session
+from tests.ray_cluster import ray_cluster
 
 
 def kill_node(raylet: int) -> int:
@@ -75,12 +49,13 @@ def node(session: Session, seed: int, *, files: int = 60) -> Outcome:
             resources={"batch_size": BATCH, "max_replicas": 3},
         )
         expected = in_folder(reference(place, spec))
-        with cluster(place) as found:
-            arguments = ("--address", found["address"])
-            run = place.start(spec, *arguments, **NO_AUTH)
+        environment = {**place.environment, MARK: place.mark, LOG: str(place.log)}
+        with ray_cluster(place.folder / "ray", environment=environment) as found:
+            arguments = ("--address", found.address)
+            run = place.start(spec, *arguments, **found.environment)
             killer = Killer(place, spec, dice, run, arguments=arguments)
             if killer.until(after_rows(killer, dice.randrange(total // 8, total // 2))):
-                killed = kill_node(dice.choice(found["raylets"]))
+                killed = kill_node(dice.choice(found.raylets))
                 print(f"  killed a node ({killed} processes)", flush=True)
             killer.finish()
             problems = killer.problems

@@ -1,0 +1,150 @@
+"""A Ray cluster of a head and nodes, all processes of their own on this machine.
+
+`python -m tests.ray_cluster '<options as JSON>'` prints addresses and pids as one line of JSON,
+and stays until it is killed. Its nodes end with it.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+STORE_BYTES = 200 << 20
+READY_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A cluster that runs."""
+
+    address: str
+    """For `ray.init`."""
+    dashboard: str
+    """URL of dashboard and Jobs API."""
+    head: dict[str, int]
+    """Pids of the head's processes by name, such as gcs_server, raylet, dashboard."""
+    raylets: list[int]
+    """Pids of the nodes' raylets."""
+    pid: int
+    """The process that holds all of it."""
+    environment: dict[str, str] = field(repr=False, default_factory=dict)
+    """What a client of the cluster needs in its environment."""
+
+
+@contextmanager
+def ray_cluster(
+    folder: Path,
+    *,
+    nodes: int = 2,
+    token: str | None = None,
+    dashboard_port: int | None = None,
+    environment: dict[str, str] | None = None,
+    **node: Any,
+) -> Iterator[RayCluster]:
+    """Start a cluster, and end it with all that it started.
+
+    Args:
+        folder: for Ray's files; its path must be short.
+        nodes: besides the head, which has one core.
+        token: what clients must show; None: nothing.
+        dashboard_port: None: any that is free.
+        environment: of the cluster's processes; the test's own by default.
+        node: resources of each node, such as num_cpus, num_gpus.
+    """
+    auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
+    auth = auth or {"RAY_AUTH_MODE": "disabled"}
+    options = {"nodes": nodes, "dashboard_port": dashboard_port or free_port(), "node": node}
+    home = folder / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    quiet = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
+    with (folder / "cluster.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.ray_cluster", json.dumps(options)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**(environment or os.environ), **own},
+        )
+    assert process.stdout
+    try:
+        lines = (line.decode() for line in process.stdout)
+        found = json.loads(next(line for line in lines if line.startswith("{")))
+        await_jobs_api(found["dashboard"], auth)
+        yield RayCluster(**found, pid=process.pid, environment=auth)
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a cluster's process with all of its children."""
+    tree = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    process.kill()
+    for each in tree:
+        if each.is_running():
+            each.kill()
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def await_jobs_api(url: str, auth: dict[str, str]) -> None:
+    """Wait until the head takes jobs: its agent starts later than its dashboard.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    token = auth.get("RAY_AUTH_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    until = time.monotonic() + READY_SECONDS
+    while time.monotonic() < until:
+        try:
+            asked = urllib.request.Request(f"{url}/api/jobs/", headers=headers)
+            with urllib.request.urlopen(asked, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise TimeoutError(f"no Jobs API answers at {url}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def main(options: dict[str, Any]) -> None:
+    """Start the cluster and wait."""
+    from ray.cluster_utils import Cluster
+
+    def ports() -> dict[str, int]:
+        # Two clusters on one machine would else quarrel about the agents' default port.
+        return {"dashboard_agent_listen_port": free_port(), "object_store_memory": STORE_BYTES}
+
+    port = options["dashboard_port"]
+    dashboard = {"include_dashboard": True, "dashboard_host": "0.0.0.0", "dashboard_port": port}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **dashboard, **ports()})
+    node = {"num_cpus": 2, **options["node"]}
+    nodes = [cluster.add_node(**node, **ports()) for _ in range(options["nodes"])]
+    cluster.wait_for_nodes()
+    started = cluster.head_node.all_processes
+    head = {name: processes[0].process.pid for name, processes in started.items()}
+    raylets = [each.all_processes["raylet"][0].process.pid for each in nodes]
+    found = {"address": cluster.address, "dashboard": f"http://127.0.0.1:{port}"}
+    print(json.dumps({**found, "head": head, "raylets": raylets}), flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
