@@ -1,5 +1,6 @@
 """Finds the row that breaks a function: only data errors reject rows, and only guilty ones."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,24 @@ from tasks.protocol.batch import ROW
 
 Function = Callable[[pa.Table], pa.Table]
 DEVICE_ERRORS = ("AcceleratorError", "OutOfMemoryError", "CudaError")
+DEVICE_MESSAGE = re.compile(
+    r"CUDA error|CUDA out of memory|CUBLAS_|CUDNN_|cuDNN error|cuFFT error|CUSOLVER_|NCCL error"
+    r"|HIP error"
+)
+"""What torch says in a plain RuntimeError."""
+NETWORK_ERRORS = (
+    "urllib.error.URLError",
+    "http.client.HTTPException",
+    "ssl.SSLError",
+    "urllib3.exceptions.HTTPError",
+    "requests.exceptions.ConnectionError",
+    "requests.exceptions.Timeout",
+    "requests.exceptions.ChunkedEncodingError",
+    "botocore.exceptions",
+    "aiohttp.client_exceptions.ClientError",
+    "httpx.TransportError",
+)
+"""Classes, and modules of classes, by name: we import none of these libraries."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +85,41 @@ def is_data_error(error: BaseException) -> bool:
     Decoders raise OSError without an errno ("image file is truncated"); the system always gives
     one.
     """
-    if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
-        return error.errno is None
-    if type(error).__name__ in DEVICE_ERRORS:
+    if any(map(is_of_network_or_device, chain(error))):
         return False
-    environment = (BatchInferenceError, ConnectionError, TimeoutError, MemoryError, ImportError)
-    return isinstance(error, Exception) and not isinstance(error, environment)
+    if isinstance(error, OSError):
+        return error.errno is None
+    return isinstance(error, Exception) and not isinstance(
+        error, (BatchInferenceError, ImportError)
+    )
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """An error and what led to it, as a traceback would show them.
+
+    What was being handled counts even where no `from` names it. So a row that fails on its way
+    around a dead network is tried again, and not set aside: the lesser evil of the two mistakes.
+    Who knows better says `from None`.
+    """
+    found = [error]
+    while True:
+        last = found[-1]
+        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if before is None or before in found:  # `raise error from error` leads to itself
+            return found
+        found.append(before)
+
+
+def is_of_network_or_device(error: BaseException) -> bool:
+    """Whether the network, the device or the memory raised this very error."""
+    if isinstance(error, (ConnectionError, TimeoutError, MemoryError)):
+        return True
+    if isinstance(error, RuntimeError) and DEVICE_MESSAGE.search(str(error)):
+        return True
+    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
+    return type(error).__name__ in DEVICE_ERRORS or any(
+        f"{name}.".startswith(f"{known}.") for name in names for known in NETWORK_ERRORS
+    )
 
 
 def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:

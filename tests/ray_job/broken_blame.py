@@ -1,5 +1,6 @@
 """Rules 9 and 10 of the protocol, broken on purpose: user code keeps rows, blame."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, StageFailed, UserCodeBroke
-from tasks.kinds import columns
+from tasks.kinds import columns, user_code
 from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import RESERVED, ROW, RowBatch
@@ -126,6 +127,19 @@ def reserved_columns_of_a_step_are_accepted(patch: Patch) -> None:
     function(patch, python_step.refuse_reserved, lambda returned: None)
 
 
+def children_get_the_columns_of_the_last(patch: Patch) -> None:
+    def broken(given: np.ndarray, returned: np.ndarray) -> np.ndarray:
+        known = {row: at for at, row in enumerate(given.tolist())}
+        return np.array([known[row] for row in returned.tolist()], dtype=np.int64)
+
+    function(patch, columns.positions, broken)
+
+
+def input_columns_are_published_as_they_came_back(patch: Patch) -> None:
+    function(patch, user_code.untouched, lambda given, returned, batch_format: {})
+    function(patch, python_model.as_sent, lambda rows, returned, batch_format: returned)
+
+
 def predictions_are_joined_by_position(patch: Patch) -> None:
     whole = stage_functions.joined
 
@@ -224,6 +238,23 @@ def data_is_blamed_for_a_slow_network(patch: Patch) -> None:
 
 def data_is_blamed_for_the_device(patch: Patch) -> None:
     patch.setattr(blame, "DEVICE_ERRORS", ())
+
+
+def data_is_blamed_for_the_devices_messages(patch: Patch) -> None:
+    patch.setattr(blame, "DEVICE_MESSAGE", re.compile("(?!)"))
+
+
+def data_is_blamed_for_the_network(patch: Patch) -> None:
+    patch.setattr(blame, "NETWORK_ERRORS", ())
+
+
+def data_is_blamed_for_what_led_to_an_error(patch: Patch) -> None:
+    function(patch, blame.chain, lambda error: [error])
+
+
+def only_the_last_error_is_asked(patch: Patch) -> None:
+    whole = blame.chain
+    function(patch, whole, lambda error: whole(error)[-1:])
 
 
 def data_is_blamed_for_full_memory(patch: Patch) -> None:

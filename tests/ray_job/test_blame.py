@@ -1,7 +1,17 @@
 """Rules 9 and 10: user code keeps rows, and only guilty rows are set aside."""
 
+import http.client
+import ssl
+import urllib.error
+from email.message import Message
+
+import aiohttp
+import botocore.exceptions  # type: ignore[import-untyped]
+import httpx
 import pyarrow as pa
 import pytest
+import requests
+import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,7 +90,25 @@ NOT_THE_DATAS_FAULT: list[Exception] = [
     MemoryError(),
     ImportError("no module"),
     UserCodeBroke("broke"),
-    type("AcceleratorError", (RuntimeError,), {})("CUDA error"),
+    type("AcceleratorError", (RuntimeError,), {})("the device is lost"),
+    urllib.error.URLError("no route to host"),
+    urllib.error.HTTPError("http://a", 503, "unavailable", Message(), None),
+    http.client.IncompleteRead(b""),
+    ssl.SSLError("handshake failed"),
+    requests.exceptions.ConnectionError("refused"),
+    requests.exceptions.SSLError("handshake failed"),
+    requests.exceptions.ReadTimeout("slow"),
+    urllib3.exceptions.ProtocolError("cut off"),
+    botocore.exceptions.ClientError({"Error": {"Code": "SlowDown"}}, "GetObject"),
+    botocore.exceptions.EndpointConnectionError(endpoint_url="http://a"),
+    botocore.exceptions.NoCredentialsError(),
+    aiohttp.ClientPayloadError("cut off"),
+    aiohttp.ServerDisconnectedError(),
+    httpx.ConnectError("refused"),
+    httpx.ReadTimeout("slow"),
+    RuntimeError("CUDA error: an illegal memory access was encountered"),
+    RuntimeError("CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
 ]
 
 
@@ -114,6 +142,58 @@ def test_a_lost_connection_at_the_last_chance_is_raised() -> None:
 
 def test_a_decoders_oserror_is_the_datas_fault() -> None:
     assert is_data_error(OSError("image file is truncated"))
+
+
+def chained(lines: str) -> Exception:
+    """What a few lines raise that handle a lost connection."""
+    lost = requests.exceptions.ConnectionError("refused")
+    try:
+        exec(lines, {"lost": lost})
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+HANDLED = "try: raise lost\nexcept OSError as error:\n  "
+
+
+LED_TO_BY_THE_NETWORK = (
+    "raise ValueError('no image') from lost",
+    HANDLED + "raise ValueError('no image')",
+    HANDLED + "try: int('x')\n  except ValueError as e: raise KeyError('x') from e",
+    "lost.__cause__ = lost; raise lost",
+    "try: int('x')\nexcept ValueError: raise lost",
+)
+
+
+@pytest.mark.parametrize("lines", LED_TO_BY_THE_NETWORK)
+def test_data_is_not_blamed_for_what_led_to_an_error(lines: str) -> None:
+    assert not is_data_error(chained(lines))
+
+
+def test_an_error_may_deny_what_led_to_it() -> None:
+    assert is_data_error(chained(HANDLED + "raise ValueError('no image') from None"))
+
+
+def test_an_error_may_lead_to_itself() -> None:
+    error = ValueError("no image")
+    error.__cause__ = error
+    assert is_data_error(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        requests.exceptions.InvalidURL("no host"),
+        requests.exceptions.JSONDecodeError("no JSON", "{", 0),
+        RuntimeError("shape '[3, 2]' is invalid for input of size 5"),
+        chained("try: import no_such_module\nexcept ImportError: raise ValueError('no image')"),
+        chained("try: open('/no/cache')\nexcept OSError: raise ValueError('no image')"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_these_may_be_the_datas_fault(error: Exception) -> None:
+    assert is_data_error(error)
 
 
 def test_fewer_rows_without_ids_are_refused() -> None:

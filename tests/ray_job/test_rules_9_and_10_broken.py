@@ -26,6 +26,8 @@ BROKEN: dict[str, Iterable[Callable[[Patch], None]]] = {
         broken_blame.reordered_columns_of_a_step_are_accepted,
         broken_blame.reserved_columns_of_a_step_are_accepted,
         broken_blame.predictions_are_joined_by_position,
+        broken_blame.children_get_the_columns_of_the_last,
+        broken_blame.input_columns_are_published_as_they_came_back,
         broken_blame.reserved_columns_of_a_model_are_published,
         broken_blame.helper_columns_are_published,
         broken_blame.filtered_rows_are_not_marked,
@@ -39,6 +41,10 @@ BROKEN: dict[str, Iterable[Callable[[Patch], None]]] = {
         broken_blame.data_is_blamed_for_a_lost_connection,
         broken_blame.data_is_blamed_for_a_slow_network,
         broken_blame.data_is_blamed_for_the_device,
+        broken_blame.data_is_blamed_for_the_devices_messages,
+        broken_blame.data_is_blamed_for_the_network,
+        broken_blame.data_is_blamed_for_what_led_to_an_error,
+        broken_blame.only_the_last_error_is_asked,
         broken_blame.data_is_blamed_for_full_memory,
         broken_blame.data_is_blamed_for_missing_modules,
         broken_blame.data_is_blamed_for_broken_rules,
@@ -58,6 +64,7 @@ BROKEN: dict[str, Iterable[Callable[[Patch], None]]] = {
         broken_blame.the_last_chance_ends_with_any_error,
     ),
 }
+LED = test_blame.LED_TO_BY_THE_NETWORK
 CASES = [
     pytest.param(how, id=f"rule {rule}: {how.__name__.replace('_', ' ')}")
     for rule, ways in BROKEN.items()
@@ -72,6 +79,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
         partial(test_blame.test_what_is_not_the_datas_fault_is_raised, error)
         for error in test_blame.NOT_THE_DATAS_FAULT
     ),
+    *(partial(test_blame.test_data_is_not_blamed_for_what_led_to_an_error, lines) for lines in LED),
     test_blame.test_a_lost_connection_amid_the_search_is_raised,
     test_blame.test_a_lost_connection_at_the_last_chance_is_raised,
     test_blame.test_a_decoders_oserror_is_the_datas_fault,
@@ -87,6 +95,13 @@ CHECKS: tuple[Callable[[], None], ...] = (
     test_user_columns.test_an_input_column_that_comes_back_changed_is_refused,
     test_user_columns.test_predictions_are_joined_by_the_ids_that_come_back,
     test_user_columns.test_input_columns_that_stay_away_are_joined_by_id,
+    test_user_columns.test_each_child_keeps_its_own_columns,
+    partial(
+        test_user_columns.test_an_input_column_is_published_as_it_was_read,
+        "whole numbers and none",
+        "numpy",
+        "as it is",
+    ),
     test_user_columns.test_reserved_columns_go_no_further_than_the_model,
     test_steps.test_python_refuses_reordered_rows,
     test_steps.test_python_refuses_reserved_names,
