@@ -49,6 +49,7 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
     A row is guilty when it fails alone, twice. The children of one row share its fate.
 
     Raises:
+        UserCodeBroke: a column came back with types that do not go together.
         Exception: any error that is not the data's fault, as it is.
     """
     try:
@@ -65,8 +66,45 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
     halves = [rows.slice(0, middle), rows.slice(middle)]
     outcomes = [call_with_blame(function, half) for half in halves]
     tables = [outcome.rows for outcome in outcomes if outcome.rows is not None]
-    joined = pa.concat_tables(tables, promote_options="permissive") if tables else None
-    return Outcome(joined, outcomes[0].failed | outcomes[1].failed)
+    together = concatenated(tables) if tables else None
+    return Outcome(together, outcomes[0].failed | outcomes[1].failed)
+
+
+def concatenated(tables: list[pa.Table]) -> pa.Table:
+    """What several calls returned, as one table.
+
+    Raises:
+        UserCodeBroke: a column came back with types that do not go together; names both.
+    """
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        at, name = odd_one(tables)
+        before = concatenated([each.select([name]) for each in having(name, tables[:at])])
+        raise UserCodeBroke(
+            f"the column {name!r} came back as {before.schema.field(name).type} and then as "
+            f"{tables[at].schema.field(name).type}: return one type for all rows ({error})"
+        ) from error
+
+
+def odd_one(tables: list[pa.Table]) -> tuple[int, str]:
+    """The first table, and the column in it, that does not go with those before.
+
+    Types alone do not tell: whole numbers go with fractions while they are small.
+    """
+    for at in range(1, len(tables)):
+        for name in tables[at].column_names:
+            columns_so_far = [each.select([name]) for each in having(name, tables[: at + 1])]
+            try:
+                pa.concat_tables(columns_so_far, promote_options="permissive")
+            except pa.ArrowException:
+                return at, name
+    raise ValueError("all tables go together")
+
+
+def having(name: str, tables: list[pa.Table]) -> list[pa.Table]:
+    """Those with a column of this name."""
+    return [each for each in tables if name in each.column_names]
 
 
 def last_chance(function: Function, rows: pa.Table, row_id: int, first: Exception) -> Outcome:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, StageFailed
+from tasks.errors import BatchInferenceError, StageFailed, UserCodeBroke
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns
-from tasks.ray_job.blame import Function, call_with_blame
+from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 
 INPUT_JSON_BYTES = 64 << 10
 MESSAGE_CHARACTERS = 2_000
@@ -62,8 +62,17 @@ class StageAdapter:
             yield self.finish(pending, done, emitted, time.time())
 
     def finish(self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float) -> RowBatch:
-        """A batch of what is done, with the time it took."""
-        rows = pa.concat_tables(done, promote_options="permissive") if done else batch.rows
+        """A batch of what is done, with the time it took.
+
+        Raises:
+            UserCodeBroke: a column came back with types that do not go together.
+        """
+        try:
+            rows = concatenated(done) if done else batch.rows
+        except UserCodeBroke as error:
+            odd, _ = odd_one(done)
+            error.locate(self.stage, *batch.where(int(done[odd][ROW][0].as_py())))
+            raise
         spent = {**batch.seconds, self.stage: ended - begun}
         at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)

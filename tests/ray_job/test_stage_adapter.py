@@ -1,5 +1,7 @@
 """Ids, outcomes and timings around user code; rows are conserved."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from tasks.errors import StageFailed, UserCodeBroke
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
+from tasks.ray_job.blame import Function
 from tasks.ray_job.stage_adapter import StageAdapter
 
 
@@ -112,3 +115,48 @@ def test_code_that_breaks_a_rule_is_not_tried_again() -> None:
     adapter = StageAdapter("infer", (lambda rows: pa.table({"y": [1]}),))
     with pytest.raises(UserCodeBroke, match=r"stage infer failed at /in/a.csv, row 4: 2 rows were"):
         list(adapter(batch_of([4, 5])))
+
+
+def changing_type(values: dict[int, Any], bad: int | None = None) -> Function:
+    """Predicts 1 or what is named; fails on a bad row."""
+
+    def function(rows: pa.Table) -> pa.Table:
+        ids = rows[ROW].to_pylist()
+        if bad in ids:
+            raise ValueError("a bad row")
+        return pa.table({"y": [values.get(each, 1) for each in ids]})
+
+    return function
+
+
+DIFFERING = [
+    ({6: "one", 7: "one"}, "int64 and then as string"),
+    ({6: [1.0], 7: [1.0]}, "int64 and then as list<item: double>"),
+    ({4: 2**60, 6: 0.5, 7: 0.5}, "int64 and then as double"),
+]
+
+
+@pytest.mark.parametrize(("values", "types"), DIFFERING)
+def test_a_column_whose_type_changes_between_calls_is_named(
+    values: dict[int, Any], types: str
+) -> None:
+    adapter = StageAdapter("infer", (changing_type(values),), rows_per_call=2)
+    with pytest.raises(
+        UserCodeBroke, match=f"^stage infer .* at /in/a.csv, row 6: .*'y' .*{types}"
+    ):
+        list(adapter(batch_of(list(range(10)))))
+
+
+@pytest.mark.parametrize(("values", "types"), DIFFERING)
+def test_so_is_one_whose_type_changes_in_the_search(values: dict[int, Any], types: str) -> None:
+    adapter = StageAdapter("infer", (changing_type(values, bad=5),), rows_per_call=4)
+    with pytest.raises(
+        UserCodeBroke, match=f"^stage infer .* at /in/a.csv, row 4: .*'y' .*{types}"
+    ):
+        list(adapter(batch_of(list(range(4, 8)))))
+
+
+def test_whole_numbers_and_fractions_go_together() -> None:
+    adapter = StageAdapter("infer", (changing_type({6: 0.5, 7: None}),), rows_per_call=2)
+    (out,) = adapter(batch_of(list(range(4, 8))))
+    assert out.rows["y"].to_pylist() == [1.0, 1.0, 0.5, None]
