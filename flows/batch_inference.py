@@ -8,6 +8,7 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.cancellation import stop_its_jobs
 from tasks.attempt import Attempt
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
 from tasks.patience import Deadline, backoff_seconds
@@ -27,7 +28,7 @@ publish_run = task(name="publish", persist_result=False)(publish_planned)
 SIDE_BY_SIDE: Any = ThreadPoolTaskRunner(max_workers=8)
 
 
-@flow(name="batch-inference", task_runner=SIDE_BY_SIDE)
+@flow(name="batch-inference", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_its_jobs])
 def batch_inference(
     spec: BatchInferenceSpec,
     restart: bool = False,

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from tasks.clusters.choose import cluster_of
-from tasks.errors import InvalidSpec
+from tasks.at_work import live_jobs, stop_jobs
+from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.plan import ledger_of, make_plan
-from tasks.preflight import check_spec
-from tasks.ray_job.job import load_job, output_of
-from tasks.spec import BatchInferenceSpec, LocalCluster
+from tasks.preflight import CHECKS, Check, check_spec
+from tasks.rehearsal import rehearse
+from tasks.spec import BatchInferenceSpec, LocalCluster, RayJobsCluster
 from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
@@ -100,14 +101,42 @@ def rows_per_second(report: dict[str, Any]) -> str:
 
 
 def check_spec_file(spec_file: Path, overrides: list[str] | None) -> None:
-    """Plan without running, and say what a run would do."""
-    planned = make_plan(load_spec(spec_file, overrides), save=False)
+    """Check everything, print what was found as a table, and say what a run would do.
+
+    Raises:
+        BatchInferenceError: the first thing that is wrong.
+    """
+    spec = load_spec(spec_file, overrides)
+    table = Table(box=None, show_header=False)
+    wrong: list[BatchInferenceError] = []
+    for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
+        if wrong and check.name in ("inputs", "nodes"):
+            table.add_row(check.name, "[dim]-", "[dim]not looked at")
+            continue
+        try:
+            table.add_row(check.name, "[green]ok", escape(check.run(spec)))
+        except BatchInferenceError as error:
+            wrong.append(error)
+            table.add_row(check.name, "[red]wrong", escape(str(error)))
+    console.print(table)
+    if wrong:
+        raise wrong[0]
+
+
+def inputs_to_do(spec: BatchInferenceSpec) -> str:
+    """What a run would do."""
+    planned = make_plan(spec, save=False)
     known = planned.plan.pins["known_rows"]
     inputs = len(set(planned.plan.shards["path"].to_pylist()))
     rows = f", {known:,} rows" if known is not None else ""
-    console.print(
-        f"ok: {inputs:,} inputs to do{rows}, {planned.inputs_skipped:,} published already"
-    )
+    return f"{inputs:,} to do{rows}, {planned.inputs_skipped:,} published already"
+
+
+def check_nodes(spec: BatchInferenceSpec) -> str:
+    """See from every node of a cluster elsewhere whether it can do the job."""
+    if not isinstance(spec.cluster, RayJobsCluster):
+        return "this machine"
+    return rehearse(make_plan(spec, save=False))
 
 
 def print_status(spec_file: Path, overrides: list[str] | None, as_json: bool) -> None:
@@ -129,24 +158,10 @@ def print_status(spec_file: Path, overrides: list[str] | None, as_json: bool) ->
         console.print(f"{name:15} {value}")
 
 
-def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Any, Any]]:
-    """Jobs at work on an output."""
-    storage, output = output_of(spec)
-    found = []
-    for stat in storage.list(output.runs):
-        if stat.path.endswith("/job.json"):
-            job = load_job(storage.read(stat.path))
-            running = cluster_of(job.spec.cluster).attach(job)
-            if running:
-                found.append((job, running))
-    return found
-
-
 def cancel_jobs(spec_file: Path, overrides: list[str] | None) -> None:
     """Stop every job at work on the spec's output."""
-    jobs = live_jobs(load_spec(spec_file, overrides))
-    for job, running in jobs:
-        running.stop()
+    stopped = stop_jobs(load_spec(spec_file, overrides))
+    for job in stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
-    if not jobs:
+    if not stopped:
         console.print("no job is at work")

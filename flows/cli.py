@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,7 @@ def run(
 
 @app.command()
 def check(spec_file: SpecFile, set_: Set = None) -> None:
-    """Find what is wrong with a spec; start nothing."""
+    """Find what is wrong with a spec, and say what a run would do; start nothing."""
     from flows.calls import check_spec_file
 
     check_spec_file(spec_file, set_)
@@ -91,6 +92,8 @@ def main() -> None:
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_FLOW_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_TASK_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    # A process that is told to end stops its job first, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()
     except BatchInferenceError as error:

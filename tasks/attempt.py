@@ -18,6 +18,8 @@ POLL_SECONDS = 0.5
 SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
 FOLLOWED_EVERY_SECONDS = 10.0
+LAST_WORDS = 5
+"""Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
 """Attempts that this process follows or has followed, for whoever shows progress."""
 
@@ -164,8 +166,11 @@ def read_json(job: Job, path: str) -> dict[str, Any] | None:
 
 def lost(job: Job, running: RunningJob) -> dict[str, Any]:
     """The result of a job that left none."""
+    if job.storage.stat(job.stopped):
+        message = "somebody stopped the job; run again to go on where it stopped"
+        return {"state": "failed", "error": {"class": "RunStopped", "message": message}}
     message = f"attempt {job.attempt} is gone and left no result; see {running.where}"
-    last = running.log().strip().splitlines()[-5:]
+    last = running.log().strip().splitlines()[-LAST_WORDS:]
     said = "".join(f"\n  {line[:300]}" for line in last)
     message += f". Its last words:{said}" if said else ""
-    return {"state": "failed", "error": {"class": "JobLost", "message": message, "stage": None}}
+    return {"state": "failed", "error": {"class": "JobLost", "message": message}}

@@ -10,6 +10,7 @@ BatchInferenceError
 │   ├── UserCodeBroke          a step or model broke a rule of the house
 │   ├── HeldBack               nothing was published, on purpose         exit 3
 │   │   └── ErrorBudgetExceeded
+│   ├── RunStopped             somebody stopped the job
 │   ├── RunTimedOut            the run took longer than timeouts.run_seconds
 │   └── OutputHeld             another run holds the output              exit 4
 │
@@ -99,6 +100,10 @@ class HeldBack(Final):
 
 class ErrorBudgetExceeded(HeldBack):
     """More rows were set aside than `errors.max_rejected_fraction` allows."""
+
+
+class RunStopped(Final):
+    """Somebody stopped the job on purpose; what is recorded is not done again."""
 
 
 class RunTimedOut(Final):

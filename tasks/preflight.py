@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,52 +13,96 @@ import psutil
 from tasks.clusters.choose import api_of
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import check_sink, check_source
-from tasks.ray_job.room import Node, refuse_unmet
+from tasks.ray_job.room import Node, in_gib, refuse_unmet
 from tasks.spec import BatchInferenceSpec, LocalCluster, RayJobsCluster
 
 
+@dataclass(frozen=True)
+class Check:
+    """One thing to find out about a spec."""
+
+    name: str
+    run: Callable[[BatchInferenceSpec], str]
+    """Says what was found; raises BatchInferenceError with field, value and way out."""
+
+
 def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
-    """Check places, steps, model and resources; return the digests of weights and code.
+    """Check all that can be checked from here; return the digests of weights and code.
 
     Raises:
         InvalidSpec: names the field, what was given, and the way out.
-        Unreachable: the storage of the source or the sink does not answer.
+        Unreachable: a storage or the cluster does not answer.
     """
+    for check in CHECKS:
+        check.run(spec)
+    code = [*(step.code_digest() for step in spec.steps), spec.model.code_digest()]
+    return {"model": spec.model.fingerprint(), "code": "-".join(filter(None, code))}
+
+
+def check_code(spec: BatchInferenceSpec) -> str:
+    """See that the folder of the user's modules is there, and put it on the Python path."""
     working_dir = Path(spec.environment.working_dir).resolve()
     if not working_dir.is_dir():
         raise InvalidSpec.at("environment.working_dir", str(working_dir), "is not a folder")
     if str(working_dir) not in sys.path:
         sys.path.insert(0, str(working_dir))
-    check_source(spec.source)
-    check_sink(spec.sink)
+    return str(working_dir)
+
+
+def check_steps(spec: BatchInferenceSpec) -> str:
+    """See that what the steps name is there."""
     for step in spec.steps:
         step.check()
+    return ", ".join(step.kind for step in spec.steps) or "none"
+
+
+def check_model(spec: BatchInferenceSpec) -> str:
+    """See that the model is there and is of the task's kind."""
     spec.model.check()
-    if isinstance(spec.cluster, LocalCluster) and spec.cluster.address is None:
-        refuse_unmet(spec, [this_machine()], "this machine")
-    if isinstance(spec.cluster, RayJobsCluster):
-        check_cluster(spec, spec.cluster)
-    code = [*(step.code_digest() for step in spec.steps), spec.model.code_digest()]
-    return {"model": spec.model.fingerprint(), "code": "-".join(filter(None, code))}
+    return spec.model.kind
 
 
-def check_cluster(spec: BatchInferenceSpec, cluster: RayJobsCluster) -> None:
-    """See that a cluster answers, lets us in, has our Ray, and has room or can make some.
+def check_places(spec: BatchInferenceSpec) -> str:
+    """See that the storages of source and sink answer, and that the source is there."""
+    check_source(spec.source)
+    check_sink(spec.sink)
+    return f"{', '.join(spec.source.paths)} and {spec.sink.path} can be reached"
+
+
+def check_cluster(spec: BatchInferenceSpec) -> str:
+    """See that the cluster answers, lets us in, has our Ray, and has room or can make some.
 
     Raises:
         InvalidSpec: its Ray is another, or no node can ever hold a stage.
         Unreachable: it does not answer, or does not let us in.
     """
+    cluster = spec.cluster
+    if isinstance(cluster, LocalCluster) and cluster.address is None:
+        machine = this_machine()
+        refuse_unmet(spec, [machine], "this machine")
+        return f"this machine: {machine['CPU']:g} CPU cores, {machine['GPU']:g} GPUs"
+    if not isinstance(cluster, RayJobsCluster):
+        return cluster.kind
     api = api_of(cluster)
     ours, theirs = version("ray"), api.version()["ray_version"]
     if ours.split(".")[:2] != theirs.split(".")[:2]:
         raise InvalidSpec.at(
             "cluster", api.address, f"runs Ray {theirs}, and this project needs {ours}"
         )
+    nodes = [in_gib(node["resources_total"]) for node in api.nodes()]
     if cluster.wait_for_nodes_seconds == 0:
-        resources = [node["resources_total"] for node in api.nodes()]
-        nodes = [{**each, "memory": each.get("memory", 0.0) / (1 << 30)} for each in resources]
         refuse_unmet(spec, nodes, "the largest node of the cluster")
+    gpus = sum(node.get("GPU", 0.0) for node in nodes)
+    return f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+
+
+CHECKS = (
+    Check("places", check_places),
+    Check("code", check_code),
+    Check("steps", check_steps),
+    Check("model", check_model),
+    Check("cluster", check_cluster),
+)
 
 
 def this_machine() -> Node:

@@ -102,7 +102,7 @@ def failure(result: dict[str, Any]) -> BatchInferenceError | None:
         return None
     known: type[BatchInferenceError] = getattr(errors, error["class"], JobLost)
     raised = known(error["message"])
-    if error["stage"]:
+    if error.get("stage"):
         raised.locate(error["stage"], error["source"], error["row"])
     if error.get("traceback"):
         raised.add_note(f"Where the job ran:\n{error['traceback']}")

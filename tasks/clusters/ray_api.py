@@ -1,5 +1,6 @@
 """One Ray cluster's dashboard and Jobs API over HTTP, with timeouts and errors of ours."""
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ class RayApi:
     def client(self) -> Any:
         """Ray's own client, which also packs and uploads code."""
         from ray.job_submission import JobSubmissionClient
+
+        for chatty in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
 
         class Client(JobSubmissionClient):
             """Waits for no answer for ever, as Ray's does where a network swallows packets."""

@@ -51,6 +51,8 @@ def run_on_ray(job: Job) -> None:
         await_room(job, followed.check)
         if not is_own_machine(job):
             check_nodes(job)
+        if job.only_check:
+            return
         counts = ray.remote(Counts).options(num_cpus=0, max_restarts=3).remote()
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))

@@ -27,6 +27,8 @@ class Job:
     """Rows left to do; None while a shard's length is unknown."""
     todo_name: str
     """Of two who make the same attempt at once, each has a todo of its own."""
+    only_check: bool = False
+    """Whether to look at the cluster's nodes and end there."""
 
     @property
     def storage(self) -> FsspecStorage:
@@ -68,6 +70,11 @@ class Job:
     def followed(self) -> str:
         """Written every now and then by whoever follows the job."""
         return f"{self.folder}/followed.json"
+
+    @property
+    def stopped(self) -> str:
+        """Left by whoever stops the job without being the one who follows it."""
+        return f"{self.folder}/stopped"
 
     @property
     def arguments(self) -> list[str]:

@@ -12,13 +12,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.places import check_source
 from tasks.ray_job.job import Job
-from tasks.ray_job.room import Node, refuse_unmet, requests_of
+from tasks.ray_job.room import GIB, Node, in_gib, refuse_unmet, requests_of
 from tasks.ray_job.stage_functions import importable
 from tasks.spec import BatchInferenceSpec, RayJobsCluster
 
 LOOK_EVERY_SECONDS = 2.0
 PROBE_SECONDS = 120.0
-GIB = 1 << 30
 
 
 def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
@@ -48,8 +47,7 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
 
 def nodes_now() -> list[Node]:
     """What each live node has."""
-    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [{**each, "memory": each.get("memory", 0.0) / GIB} for each in resources]
+    return [in_gib(node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
 def ask_autoscaler(spec: BatchInferenceSpec) -> None:

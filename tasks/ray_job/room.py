@@ -6,8 +6,14 @@ from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
 UNITS = {"CPU": "CPU cores", "GPU": "GPUs", "memory": "GiB of memory"}
+GIB = 1 << 30
 Node = dict[str, float]
 """What a node has: CPU, GPU, memory in GiB, `accelerator_type:<name>`."""
+
+
+def in_gib(resources: Node) -> Node:
+    """A node's resources as Ray counts them, memory in GiB."""
+    return {**resources, "memory": resources.get("memory", 0.0) / GIB}
 
 
 @dataclass(frozen=True)
