@@ -160,7 +160,11 @@ def test_old_weights_are_read_but_never_unpickled(copied: Path, tmp_path: Path) 
     weights = load_file(copied / WEIGHTS)
     (copied / WEIGHTS).unlink()
     torch.save(weights, copied / "pytorch_model.bin")
-    assert predicted(copied, "text-classification", rows) == wanted_rows
+    (again,), (wanted_row,) = (
+        each.to_pylist() for each in (predicted(copied, "text-classification", rows), wanted_rows)
+    )
+    # The last digit of a score is up to how weights lie in memory.
+    assert again == {**wanted_row, "predicted_score": pytest.approx(wanted_row["predicted_score"])}
 
     torch.save({**weights, "bomb": Bomb(tmp_path / "exploded")}, copied / "pytorch_model.bin")
     with pytest.raises(Exception, match=r"(?i)weights.only|unpickl"):
