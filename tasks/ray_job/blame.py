@@ -76,6 +76,8 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
     Raises:
         UserCodeBroke: a column came back with types that do not go together; names both.
     """
+    if len(tables) == 1:
+        return tables[0]
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -175,8 +177,10 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
                 "same order, or set with_row_ids and return __row to filter or multiply rows"
             )
         return returned.add_column(0, ROW, rows[ROW])
-    ids = columns.row_ids(returned)
-    unknown = np.setdiff1d(ids, rows[ROW].to_numpy())
+    ids, given = columns.row_ids(returned), rows[ROW].to_numpy()
+    if np.array_equal(ids, given) and returned[ROW].type == pa.int64():
+        return returned
+    unknown = np.setdiff1d(ids, given)
     if len(unknown):
         raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
     return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, StageFailed, UserCodeBroke
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
-from tasks.protocol.ids import IdRuns
+from tasks.protocol.ids import IdRuns, as_ids
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 
 INPUT_JSON_BYTES = 64 << 10
@@ -96,7 +96,7 @@ class StageAdapter:
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:
         """Run rows through all functions."""
         rejected: list[Rejection] = []
-        given = set(rows[ROW].to_pylist())
+        given = rows[ROW].to_numpy()
         for function in self.functions:
             if not len(rows):
                 break
@@ -113,9 +113,12 @@ class StageAdapter:
                 for row_id, error in outcome.failed.items()
             ]
             rows = rows.slice(0, 0) if outcome.rows is None else outcome.rows
-        settled = set(rows[ROW].to_pylist()) | {each.id for each in rejected}
-        filtered = np.array(sorted(given - settled), dtype=np.int64)
-        return RowBatch(rows=rows, rejected=tuple(rejected), filtered=IdRuns.of(filtered))
+        settled = rows[ROW].to_numpy()
+        if np.array_equal(given, settled):
+            return RowBatch(rows=rows)  # as nearly always
+        settled = np.append(settled, as_ids(each.id for each in rejected))
+        filtered = IdRuns.of(np.setdiff1d(given, settled))
+        return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
 
 
 def parent_starts(rows: pa.Table) -> np.ndarray:
