@@ -114,7 +114,7 @@ class StageAdapter:
             ]
             rows = rows.slice(0, 0) if outcome.rows is None else outcome.rows
         settled = rows[ROW].to_numpy()
-        if np.array_equal(given, settled):
+        if not rejected and np.array_equal(given, settled):
             return RowBatch(rows=rows)  # as nearly always
         settled = np.append(settled, as_ids(each.id for each in rejected))
         filtered = IdRuns.of(np.setdiff1d(given, settled))
