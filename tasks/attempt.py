@@ -64,6 +64,7 @@ class Attempt:
             try:
                 if self.running is None:
                     self.running = self.cluster.attach(self.job) or self.cluster.start(self.job)
+                    self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
             except BaseException:
                 self.stopped.set()
                 raise

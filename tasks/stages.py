@@ -4,7 +4,11 @@ import time
 from typing import Any
 
 from prefect import task
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.artifacts import (
+    create_link_artifact,
+    create_progress_artifact,
+    update_progress_artifact,
+)
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
@@ -13,7 +17,10 @@ from tasks.errors import NoProgress
 from tasks.ray_job.counts import STAGES
 from tasks.run import failure
 
-REPORT_EVERY_SECONDS = 2.5
+EAGER_SECONDS = 30.0
+REPORT_EVERY_SECONDS = (2.5, 10.0)
+"""Between two updates of a stage's artifact, at first and later: a server may have many to follow,
+and a run of hours need not be drawn every second."""
 
 
 @task(task_run_name="{stage}", persist_result=False)
@@ -27,7 +34,11 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     Raises:
         BatchInferenceError: this stage raised; says where.
     """
-    attempt.ensure_started()
+    running = attempt.ensure_started()
+    if stage == STAGES[0] and running.where.startswith("http"):
+        create_link_artifact(
+            running.where, "The job in Ray's dashboard", key=key_of(attempt, "job")
+        )
     artifact = StageArtifact(stage, attempt)
     while not attempt.stopped.is_set():
         look = attempt.look()
@@ -64,20 +75,26 @@ def ended(stage: str, result: dict[str, Any], artifact: "StageArtifact") -> Stat
     return Cancelled(message=f"stopped, since {guilty} failed")
 
 
+def key_of(attempt: Attempt, what: str) -> str:
+    """An artifact's key: of small letters, digits and dashes, as Prefect asks for."""
+    return f"{attempt.job.spec.name.lower().replace('.', '-').replace('_', '-')}-{what}"
+
+
 class StageArtifact:
     """A progress artifact that shows rows, rows a second and time left."""
 
     def __init__(self, stage: str, attempt: Attempt) -> None:
         self.stage = stage
-        self.key = f"{attempt.job.spec.name.lower().replace('.', '-').replace('_', '-')}-{stage}"
+        self.key = key_of(attempt, stage)
         self.id: Any = None
+        self.begun = time.monotonic()
         self.shown = 0.0
         self.summary = ""
 
     def show(self, look: Look, *, now: bool = False) -> None:
         """Update the artifact, not more than every few seconds."""
         counts = look.stage(self.stage)
-        if not counts or (not now and time.monotonic() - self.shown < REPORT_EVERY_SECONDS):
+        if not counts or not (now or self.is_due()):
             return
         self.shown = time.monotonic()
         self.summary = summary(counts)
@@ -86,6 +103,12 @@ class StageArtifact:
             self.id = create_progress_artifact(percent, key=self.key, description=self.summary)
         else:
             update_progress_artifact(self.id, percent, description=self.summary)
+
+    def is_due(self) -> bool:
+        """Whether the last update is old enough."""
+        at_first, later = REPORT_EVERY_SECONDS
+        is_young = time.monotonic() - self.begun < EAGER_SECONDS
+        return time.monotonic() - self.shown >= (at_first if is_young else later)
 
 
 def share_done(counts: dict[str, Any]) -> float:
