@@ -13,10 +13,11 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
 from tasks.ray_job.backpressure import bound_unrecorded
-from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.counts import Report
 from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
+from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress
@@ -53,7 +54,8 @@ def run_on_ray(job: Job) -> None:
             check_nodes(job)
         if job.only_check:
             return
-        counts = ray.remote(Counts).options(num_cpus=0, max_restarts=3).remote()
+        actor = ray.remote(CountingActor).options(num_cpus=0, max_restarts=3)
+        counts = actor.remote(job.run_id, job.spec.name)
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
         progress = Progress(job, lambda: ray.get(counts.snapshot.remote()), len(shares))
