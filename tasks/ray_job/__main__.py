@@ -8,7 +8,7 @@ from typing import Any
 from tasks.errors import BatchInferenceError
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job, load_job
-from tasks.ray_job.stage_adapter import describe
+from tasks.ray_job.stage_error import stage_error
 from tasks.spec import InlineCluster
 
 
@@ -56,31 +56,35 @@ def leave(job: Job, result: dict[str, Any]) -> None:
 def explain(error: BaseException) -> dict[str, Any]:
     """An error as the orchestrator raises it again: class, message, stage, file, row."""
     found = cause_of(error)
-    known = isinstance(found, BatchInferenceError)
+    known = stage_error(found)
     return {
-        "class": type(found).__name__ if known else "StageFailed",
-        "message": found.message if isinstance(found, BatchInferenceError) else describe(found),
+        "class": type(known).__name__,
+        "message": known.message,
         "type": type(found).__name__,
-        "stage": getattr(found, "stage", None),
-        "source": getattr(found, "source", None),
-        "row": getattr(found, "row", None),
+        "stage": known.stage,
+        "source": known.source,
+        "row": known.row,
         "traceback": "".join(traceback.format_exception(error))[-8_000:],
     }
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The innermost error of ours that Ray wrapped, else the error itself."""
-    seen: set[int] = set()
+    """The outermost error of ours below what Ray wrapped around it, else of anybody but Ray."""
+    seen: list[BaseException] = []
     at: BaseException | None = error
-    while at is not None and id(at) not in seen:
-        seen.add(id(at))
-        inner = getattr(at, "cause", None)
-        if isinstance(inner, BatchInferenceError):
-            return inner
+    while at is not None and at not in seen:
+        # Ray makes an error of its own that is also of the wrapped one's class.
         if isinstance(at, BatchInferenceError) and not hasattr(at, "cause"):
             return at
+        seen.append(at)
+        inner = getattr(at, "cause", None)
         at = inner if isinstance(inner, BaseException) else at.__cause__
-    return error
+    return next((each for each in seen if not is_rays(each)), error)
+
+
+def is_rays(error: BaseException) -> bool:
+    """Whether an error is one of Ray's, which says little of what happened."""
+    return type(error).__module__.startswith("ray.")
 
 
 if __name__ == "__main__":

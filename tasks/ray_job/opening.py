@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tasks.errors import BatchInferenceError, InputChanged, StageFailed
+from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.ids import IdRuns, Ids
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import describe
+from tasks.ray_job.stage_error import stage_error
 
 SMALL_FILE_READERS = 16
 FILES_AT_A_TIME = 64
@@ -86,8 +86,15 @@ def groups(todo: list[tuple[Shard, Ids]]) -> Iterator[list[tuple[Shard, Ids]]]:
 
 
 def load_todo(job: Job, start: int, stop: int) -> list[tuple[Shard, Ids]]:
-    """A share of the todo: shards, and the ids to leave out of each."""
-    file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo)))
+    """A share of the todo: shards, and the ids to leave out of each.
+
+    Raises:
+        StageFailed: the output's storage failed.
+    """
+    try:
+        file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo)))
+    except Exception as error:
+        raise stage_error(error).locate("read", job.todo) from error
     at = 0
     todo = []
     for group in range(file.num_row_groups):
@@ -130,4 +137,4 @@ def read_rows(
         error.locate("read", shard.path, row)
         raise
     except Exception as error:
-        raise StageFailed(describe(error)).locate("read", shard.path, row) from error
+        raise stage_error(error).locate("read", shard.path, row) from error

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, StageFailed
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import StageAdapter, describe
+from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_error import stage_error
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
 
 BUILT: dict[str, StageAdapter] = {}
@@ -45,7 +45,7 @@ class Infer:
 
 def failing(error: Exception) -> Callable[[RowBatch], Iterator[RowBatch]]:
     """A stage whose model could not be loaded."""
-    known = error if isinstance(error, BatchInferenceError) else StageFailed(describe(error))
+    known = stage_error(error)
 
     def fail(batch: RowBatch) -> Iterator[RowBatch]:
         raise known.locate("infer") from error

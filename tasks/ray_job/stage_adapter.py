@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, StageFailed, UserCodeBroke
+from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
+from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
-MESSAGE_CHARACTERS = 2_000
 EMIT_EVERY_SECONDS = 30.0
 GROW_BELOW_SECONDS = 5.0
 
@@ -107,7 +107,7 @@ class StageAdapter:
                 raise
             except Exception as error:
                 where = batch.where(int(rows[ROW][0].as_py()))
-                raise StageFailed(describe(error)).locate(self.stage, *where) from error
+                raise stage_error(error).locate(self.stage, *where) from error
             rejected += [
                 rejection(self.stage, rows, batch, row_id, error)
                 for row_id, error in outcome.failed.items()
@@ -126,11 +126,6 @@ def parent_starts(rows: pa.Table) -> np.ndarray:
     ids = rows[ROW].to_numpy()
     turns = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     return np.concatenate([[0], turns, [len(ids)]]) if len(ids) else np.zeros(1, dtype=np.int64)
-
-
-def describe(error: BaseException) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
 
 
 def rejection(

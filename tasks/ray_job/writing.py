@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, SchemaMismatch, StageFailed
+from tasks.errors import BatchInferenceError, SchemaMismatch
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
@@ -17,7 +17,7 @@ from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.protocol.storage import Storage
 from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import describe
+from tasks.ray_job.stage_error import stage_error
 
 QUARANTINE = ParquetSink(path="quarantine")
 QUARANTINE_SCHEMA = pa.schema(
@@ -55,7 +55,7 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
         error.locate("write", *first_row(batch))
         raise
     except Exception as error:
-        raise StageFailed(describe(error)).locate("write", *first_row(batch)) from error
+        raise stage_error(error).locate("write", *first_row(batch)) from error
 
 
 def first_row(batch: RowBatch) -> tuple[str | None, int | None]:

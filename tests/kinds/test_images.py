@@ -132,6 +132,7 @@ def test_bombs_are_refused() -> None:
     changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=5),
     cut=st.none() | st.integers(0, 1000),
 )
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_damage_is_a_value_error_or_an_image(
     data: bytes, changes: list[tuple[int, int]], cut: int | None
 ) -> None:

@@ -18,7 +18,7 @@ from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import RESERVED, ROW, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
-from tasks.ray_job import blame, stage_adapter, stage_functions
+from tasks.ray_job import blame, stage_adapter, stage_error, stage_functions
 from tasks.ray_job.blame import Function, Outcome
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
@@ -291,7 +291,7 @@ def a_stage_sets_rows_aside_for_any_error(patch: Patch) -> None:
 
 
 def storage_errors_are_final(patch: Patch) -> None:
-    patch.setattr(stage_adapter, "StageFailed", UserCodeBroke)
+    patch.setattr(stage_error, "StageFailed", UserCodeBroke)
 
 
 def broken_rules_are_tried_again(patch: Patch) -> None:
