@@ -295,7 +295,8 @@ def storage_errors_are_final(patch: Patch) -> None:
 
 
 def broken_rules_are_tried_again(patch: Patch) -> None:
-    patch.setattr(stage_adapter, "BatchInferenceError", ErrorBudgetExceeded)
+    for module in (stage_adapter, stage_error):
+        patch.setattr(module, "BatchInferenceError", ErrorBudgetExceeded)
 
 
 # Rule 10: only guilty rows are rejected.

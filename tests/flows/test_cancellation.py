@@ -1,0 +1,144 @@
+"""A run that is cancelled in Prefect stops its job, and can be resumed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from flows.batch_inference import batch_inference
+from flows.cancellation import stop_its_jobs
+from tasks.at_work import live_jobs
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+ROOT = Path(__file__).parents[2]
+STOP_SECONDS = 15.0
+POOL = "cancelling"
+
+
+def slow_spec(numbers: Path, address: str) -> BatchInferenceSpec:
+    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.5}}
+    return spec_of(numbers, model=model, cluster={"kind": "local", "address": address})
+
+
+def parameters_of(spec: BatchInferenceSpec) -> dict[str, Any]:
+    return {"spec": spec.model_dump(mode="json", by_alias=True)}
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 90.0) -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := what():
+            return found
+        time.sleep(0.1)
+    raise TimeoutError(f"waited {seconds} s in vain")
+
+
+def records(spec: BatchInferenceSpec) -> list[Path]:
+    return list(Path(f"{spec.sink.path}.state/runs").glob("*/records/*.json"))
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[psutil.Process]:
+    """A Prefect worker on a process pool."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.settings import PREFECT_API_URL
+
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name=POOL, type="process"), overwrite=True)
+    command = [str(Path(sys.executable).with_name("prefect")), "worker", "start", "--pool", POOL]
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    with (folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait()
+
+
+def deploy_and_run(spec: BatchInferenceSpec) -> Any:
+    """A flow run on the worker; its id."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(batch_inference)
+        deployment = client.create_deployment(
+            flow_id,
+            name="cancelled",
+            path=str(ROOT),
+            entrypoint="flows/batch_inference.py:batch_inference",
+            work_pool_name=POOL,
+        )
+        run = client.create_flow_run_from_deployment(deployment, parameters=parameters_of(spec))
+    return run.id
+
+
+def state_of(run_id: Any) -> str:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(run_id).state
+    return state.type.value if state else ""
+
+
+def cancel(run_id: Any) -> None:
+    """As the button in the UI does."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Cancelling
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run_id, Cancelling())
+
+
+def test_a_run_cancelled_in_prefect_stops_its_job(numbers: Path, ray_address: str) -> None:
+    spec = slow_spec(numbers, ray_address)
+    with worker(numbers.parent):
+        run_id = deploy_and_run(spec)
+        wait_for(lambda: len(records(spec)) >= 3)
+        cancelled = time.monotonic()
+        cancel(run_id)
+        wait_for(lambda: not live_jobs(spec), STOP_SECONDS)
+        print(f"the job stopped {time.monotonic() - cancelled:.1f} s after it was cancelled")
+        wait_for(lambda: state_of(run_id) == "CANCELLED")
+    assert not Path(spec.sink.path).exists(), "nothing is published"
+    report = batch_inference(spec)
+    assert report["resumed_rows"] > 0
+    assert [row["id"] for row in published(spec)] == list(range(1000))
+
+
+def test_the_hook_needs_nothing_but_the_flow_runs_parameters(
+    numbers: Path, ray_address: str
+) -> None:
+    """The run's own process is gone: the hook runs in another."""
+    spec = slow_spec(numbers, ray_address)
+    code = f"""
+from flows.batch_inference import batch_inference
+from tasks.spec import BatchInferenceSpec
+batch_inference(BatchInferenceSpec.model_validate({parameters_of(spec)["spec"]!r}))
+"""
+    from prefect.settings import PREFECT_API_URL
+
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    orchestrator = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    wait_for(lambda: len(records(spec)) >= 3)
+    orchestrator.kill()
+    orchestrator.wait()
+    assert live_jobs(spec), "the job outlives its orchestrator"
+    began = time.monotonic()
+    stop_its_jobs(None, SimpleNamespace(parameters=parameters_of(spec)), None)
+    assert time.monotonic() - began < STOP_SECONDS
+    assert not live_jobs(spec)
