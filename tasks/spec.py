@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
@@ -12,6 +12,7 @@ from tasks.kinds.sources import AnySource
 from tasks.kinds.steps import AnyStep
 
 Auto = Literal["auto"]
+Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
 
 
 class SpecModel(BaseModel):
@@ -102,7 +103,7 @@ class RayJobsCluster(SpecModel):
         description="Name of a Prefect block of type RayCluster instead: address, token, headers "
         "and TLS. Secrets belong there, never into a spec.",
     )
-    python: str = Field("python", description="The interpreter on the cluster, by name or path.")
+    python: Interpreter = "python"
     wait_for_nodes_seconds: float = Field(
         0,
         ge=0,
@@ -117,8 +118,61 @@ class RayJobsCluster(SpecModel):
         return self
 
 
+class KubeRayCluster(SpecModel):
+    """A Ray cluster of its own for each run, made by KubeRay and deleted when the run ends."""
+
+    model_config = ConfigDict(title="Kubernetes (KubeRay)")
+    kind: Literal["kuberay"] = "kuberay"
+    manifest: str | None = Field(
+        None,
+        description="YAML file of a RayCluster, the pattern of the run's; where empty the "
+        "project's own, deployments/cluster/raycluster.yaml.",
+    )
+    namespace: str = Field("default", min_length=1, description="Namespace to make it in.")
+    image: str | None = Field(
+        None, description="Image of all of its nodes, instead of the manifest's."
+    )
+    context: str | None = Field(
+        None,
+        description="Context of the kubeconfig; where empty the current one, and inside "
+        "Kubernetes the pod's service account.",
+    )
+    address: str = Field(
+        "http://{name}-head-svc.{namespace}.svc:8265",
+        pattern=r"^https?://[^/\s]+",
+        description="URL of the head's dashboard as it is reached from here; {name} and "
+        "{namespace} stand for the cluster's.",
+    )
+    python: Interpreter = "python"
+    ready_seconds: float = Field(
+        900, gt=0, description="How long the head may take: a node, its image, its start."
+    )
+    wait_for_nodes_seconds: float = Field(
+        1800, ge=0, description="How long to wait for nodes that the autoscaler is to add."
+    )
+    ttl_seconds: float = Field(
+        3600,
+        ge=60,
+        description="A cluster that no run has followed for so long is deleted by the reaper in "
+        "deployments/cluster; more than timeouts.orphan_seconds.",
+    )
+
+    @field_validator("address")
+    @classmethod
+    def _known_placeholders(cls, address: str) -> str:
+        try:
+            address.format(name="name", namespace="namespace")
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError("only {name} and {namespace} are filled in") from error
+        return address
+
+
+RemoteCluster = RayJobsCluster | KubeRayCluster
+"""Clusters elsewhere: code is sent there, and their nodes are their own."""
 AnyCluster = Annotated[
-    LocalCluster | InlineCluster | RayJobsCluster, Field(discriminator="kind"), PickOne()
+    LocalCluster | InlineCluster | RayJobsCluster | KubeRayCluster,
+    Field(discriminator="kind"),
+    PickOne(),
 ]
 
 

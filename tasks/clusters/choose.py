@@ -1,11 +1,13 @@
 """Which cluster a spec means."""
 
 from tasks.clusters.inline import Inline
+from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.local import Local
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.clusters.running import Cluster
-from tasks.spec import AnyCluster, InlineCluster, LocalCluster, RayJobsCluster
+from tasks.errors import BatchInferenceError
+from tasks.spec import AnyCluster, InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 
 
 def cluster_of(cluster: AnyCluster) -> Cluster:
@@ -17,6 +19,23 @@ def cluster_of(cluster: AnyCluster) -> Cluster:
             return Local()
         case RayJobsCluster():
             return RayJobs(api_of(cluster), cluster.python)
+        case KubeRayCluster():
+            return KubeRay(cluster)
+
+
+def release(cluster: AnyCluster, run_id: str) -> str | None:
+    """A run has ended, whichever way: end what was made for it alone, where there is any.
+
+    Returns:
+        What could not be ended now, for the log; it ends when its time is up.
+    """
+    if not isinstance(cluster, KubeRayCluster):
+        return None
+    try:
+        KubeRay(cluster).release(run_id)
+    except BatchInferenceError as error:
+        return f"the cluster of run {run_id} could not be deleted: {error}"
+    return None
 
 
 def api_of(cluster: RayJobsCluster) -> RayApi:

@@ -1,6 +1,6 @@
 """What every place where jobs run can do: start one, find it again, say how it is, stop it."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tasks.ray_job.job import Job
 
@@ -41,3 +41,24 @@ class Cluster(Protocol):
 
     def was_started(self, job: Job) -> bool:
         """Whether the job has ever been started; one that never was can be started as it is."""
+
+
+@runtime_checkable
+class MadeForRuns(Protocol):
+    """A place that makes something for each run alone, to be ended with the run."""
+
+    def renew(self, run_id: str) -> None:
+        """Say that somebody follows the run; called often, raises nothing."""
+
+    def release(self, run_id: str) -> None:
+        """End what was made for the run; nothing where there is nothing.
+
+        Raises:
+            Unreachable: nobody could be asked.
+        """
+
+
+def renew(cluster: Cluster, run_id: str) -> None:
+    """A run is followed: let live what was made for it alone, where there is any."""
+    if isinstance(cluster, MadeForRuns):
+        cluster.renew(run_id)

@@ -1,0 +1,172 @@
+"""A Ray cluster of its own for each run, made by KubeRay on Kubernetes.
+
+Its name is derived from the run's id: a run that goes on, in whichever process, finds the one
+that is there. It is deleted when the run ends. KubeRay gives a RayCluster no time to live, so
+that of a run whose process died rests on three things: the job stops itself when nobody follows
+it; the autoscaler then takes the idle workers away, and with them the GPUs; and the reaper in
+deployments/cluster deletes what has not been renewed in time.
+
+Tested against a stand-in for the Kubernetes API and a real Ray; on no real Kubernetes.
+"""
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+
+from tasks.clusters.kuberay_api import KubeApi
+from tasks.clusters.kuberay_manifest import (
+    Manifest,
+    expiry,
+    is_going,
+    is_ours,
+    load_manifest,
+    name_of,
+    run_manifest,
+    state_of,
+    token_secret,
+    was_ready,
+)
+from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_jobs import RayJob, RayJobs, submitted
+from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, Unreachable
+from tasks.ray_job.job import Job
+from tasks.spec import KubeRayCluster
+
+LOOK_EVERY_SECONDS = 2.0
+RENEW_EVERY_SECONDS = 60.0
+RELEASE_TRIES = 3
+
+
+@dataclass
+class KubeRay:
+    """Makes a cluster for each run, sends jobs there as to any other, deletes it in the end."""
+
+    cluster: KubeRayCluster
+    renewed: float = field(default=float("-inf"), repr=False)
+
+    @cached_property
+    def api(self) -> KubeApi:
+        """Kubernetes."""
+        return KubeApi(self.cluster.namespace, self.cluster.context)
+
+    def start(self, job: Job) -> RayJob:
+        """Submit the job, once there is a cluster that takes it.
+
+        Raises:
+            InvalidSpec: Kubernetes refuses the manifest.
+            JobLost: somebody deleted the cluster while it started.
+            Unreachable: Kubernetes or the cluster does not answer, or is not ready in time.
+        """
+        return self.awaited(job.run_id).start(job)
+
+    def attach(self, job: Job) -> RayJob | None:
+        """The job, if its cluster is there and it waits or runs."""
+        found = self.api.find(name_of(job.run_id))
+        if found is None or is_going(found) or not was_ready(found):
+            return None
+        return self.jobs(found).attach(job)
+
+    def was_started(self, job: Job) -> bool:
+        """Whether it has been submitted, to the cluster that is there or to one before it."""
+        found = self.api.find(name_of(job.run_id))
+        if found is None or is_going(found) or not was_ready(found):
+            return job.storage.stat(submitted(job)) is not None
+        return self.jobs(found).was_started(job)
+
+    def renew(self, run_id: str) -> None:
+        """Put the cluster's expiry off; called often, asks now and then."""
+        now, ttl = time.monotonic(), self.cluster.ttl_seconds
+        if now - self.renewed < min(RENEW_EVERY_SECONDS, ttl / 4):
+            return
+        self.renewed = now
+        try:
+            self.api.annotate(name_of(run_id), expiry(ttl))
+        except BatchInferenceError:
+            return  # the next call asks again, long before it expires
+
+    def release(self, run_id: str) -> None:
+        """Delete the run's cluster, where there is one; Kubernetes sees to the rest.
+
+        Raises:
+            Unreachable: Kubernetes does not answer; the reaper deletes it in time.
+        """
+        for left in reversed(range(RELEASE_TRIES)):
+            try:
+                found = self.api.find(name_of(run_id))
+                if found is not None and is_ours(found) and not is_going(found):
+                    self.api.delete(found)
+                return
+            except Unreachable:
+                if not left:
+                    raise
+                time.sleep(1)
+
+    def check(self) -> str:
+        """See that Kubernetes answers, knows RayClusters, and would take ours; make nothing.
+
+        Raises:
+            InvalidSpec: it is of another Ray than ours, or is refused.
+            Unreachable: Kubernetes does not answer, or does not let us.
+        """
+        ours = version("ray")
+        theirs = str(load_manifest(self.cluster)["spec"].get("rayVersion", ours))
+        if ours.split(".")[:2] != theirs.split(".")[:2]:
+            raise InvalidSpec.at(
+                "cluster.manifest", theirs, f"is its rayVersion, and this project needs {ours}"
+            )
+        self.api.create(run_manifest(self.cluster, "check"), dry_run=True)
+        return f"KubeRay would make a cluster of Ray {theirs} in {self.cluster.namespace}"
+
+    def awaited(self, run_id: str) -> RayJobs:
+        """The run's cluster, made unless it is there, as soon as its head takes jobs."""
+        until = time.monotonic() + self.cluster.ready_seconds
+        self.make(run_id, until)
+        while True:
+            try:
+                return self.taking_jobs(run_id)
+            except Unreachable as error:
+                if time.monotonic() >= until:
+                    seconds = self.cluster.ready_seconds
+                    raise Unreachable(
+                        f"cluster.ready_seconds: {name_of(run_id)} takes no jobs after "
+                        f"{seconds:g} s: {error.message}"
+                    ) from None
+            self.renew(run_id)
+            time.sleep(LOOK_EVERY_SECONDS)
+
+    def make(self, run_id: str, until: float) -> None:
+        """Make the run's cluster unless it is there; one that is going has to be gone first."""
+        name = name_of(run_id)
+        while (found := self.api.find(name)) is not None and is_going(found):
+            if time.monotonic() >= until:
+                raise Unreachable(f"cluster: an earlier {name} is still being deleted")
+            time.sleep(LOOK_EVERY_SECONDS)
+        if found is None:
+            self.api.create(run_manifest(self.cluster, run_id))
+        elif not is_ours(found):
+            raise InvalidSpec.at("cluster.namespace", name, "is there, and is none of ours")
+
+    def taking_jobs(self, run_id: str) -> RayJobs:
+        """The run's cluster, if its head takes jobs.
+
+        Raises:
+            JobLost: it was deleted; whoever did so does not want it made again.
+            Unreachable: its head does not take jobs yet.
+        """
+        found = self.api.find(name_of(run_id))
+        if found is None or is_going(found):
+            raise JobLost(f"cluster: {name_of(run_id)} was deleted while it started")
+        if not was_ready(found):
+            raise Unreachable(state_of(found))
+        jobs = self.jobs(found)
+        # The agent that takes jobs starts later than the dashboard.
+        jobs.api.get("/api/jobs/")
+        return jobs
+
+    def jobs(self, found: Manifest) -> RayJobs:
+        """The Jobs API of a cluster, with its token."""
+        name, secret = found["metadata"]["name"], token_secret(found)
+        address = self.cluster.address.format(name=name, namespace=self.cluster.namespace)
+        token = {"Authorization": f"Bearer {self.api.token(secret)}"} if secret else {}
+        return RayJobs(RayApi(address.rstrip("/"), token), self.cluster.python)

@@ -1,0 +1,270 @@
+"""KubeRay's clusters against a stand-in for Kubernetes, by its official client over HTTP."""
+
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tasks.clusters import kuberay_api
+from tasks.clusters.choose import cluster_of, release
+from tasks.clusters.kuberay import KubeRay
+from tasks.clusters.kuberay_manifest import EXPIRES, name_of
+from tasks.clusters.running import renew
+from tasks.errors import InvalidSpec, JobLost, Unreachable
+from tasks.ray_job.job import Job
+from tasks.spec import BatchInferenceSpec, KubeRayCluster
+from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
+from tests.clusters.small_job import small_spec
+
+RUN = "0123456789abcdef"
+NAME = f"prefect-ray-data-{RUN}"
+Fields = dict[str, Any]
+
+
+def kuberay_of(fields: Fields, **changes: Any) -> KubeRay:
+    return KubeRay(KubeRayCluster(**{**fields, **changes}))
+
+
+def job_of(spec: BatchInferenceSpec) -> Job:
+    pins = {"fingerprints": {"code": ""}}
+    return Job(spec, RUN, 1, "", pins, 0, 0, None, "")
+
+
+def seconds_left(kube: Kubernetes) -> float:
+    expires = kube.clusters[NAME]["metadata"]["annotations"][EXPIRES]
+    return (datetime.fromisoformat(expires) - datetime.now(UTC)).total_seconds()
+
+
+def test_a_run_has_a_cluster_of_its_own(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields, image="mine:1", ttl_seconds=600)
+    cluster.make(RUN, time.monotonic())
+    cluster.make(RUN, time.monotonic())
+    made = kube.clusters[NAME]
+    assert (kube.count("POST"), list(kube.clusters)) == (1, [NAME])
+    assert made["metadata"]["labels"]["prefect-ray-data/run"] == RUN
+    assert 590 < seconds_left(kube) <= 600
+    groups = [made["spec"]["headGroupSpec"], *made["spec"]["workerGroupSpecs"]]
+    assert {g["template"]["spec"]["containers"][0]["image"] for g in groups} == {"mine:1"}
+    cluster.release(RUN)
+    cluster.release(RUN)
+    time.sleep(0.05)
+    assert cluster.api.find(NAME) is None
+
+
+def test_of_two_who_make_it_at_once_both_get_it(kube: Kubernetes, fields: Fields) -> None:
+    clusters = [kuberay_of(fields) for _ in range(4)]
+    kube.slow = 0.1
+    threads = [threading.Thread(target=c.make, args=(RUN, time.monotonic())) for c in clusters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(kube.clusters) == [NAME]
+
+
+def test_a_follower_renews_it_now_and_then(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields, ttl_seconds=600)
+    cluster.make(RUN, time.monotonic())
+    merge = {"metadata": {"annotations": {EXPIRES: "2020-01-01T00:00:00Z"}}}
+    kube.clusters[NAME]["metadata"]["annotations"].update(merge["metadata"]["annotations"])
+    for _ in range(20):
+        renew(cluster, RUN)
+    assert seconds_left(kube) > 590
+    assert kube.count("PATCH") == 1
+    # Neither trouble nor a cluster that is gone troubles the follower.
+    cluster.renewed = float("-inf")
+    kube.refusals["PATCH"] = [500]
+    renew(cluster, RUN)
+    kube.clusters.clear()
+    kube.times.clear()
+    cluster.renewed = float("-inf")
+    renew(cluster, RUN)
+    assert kube.count("PATCH") == 3
+
+
+def test_only_what_was_made_for_runs_is_deleted(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields)
+    cluster.make(RUN, time.monotonic())
+    kube.clusters[NAME]["metadata"]["labels"].clear()
+    cluster.release(RUN)
+    assert kube.count("DELETE") == 0
+    with pytest.raises(InvalidSpec, match="none of ours"):
+        cluster.make(RUN, time.monotonic())
+
+
+def test_of_one_name_only_the_very_same_is_deleted(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields)
+    cluster.make(RUN, time.monotonic())
+    seen = cluster.api.find(NAME)
+    assert seen
+    kube.clusters[NAME] = {**seen, "metadata": {**seen["metadata"], "uid": "of the next one"}}
+    cluster.api.delete(seen)
+    assert "deletionTimestamp" not in kube.clusters[NAME]["metadata"]
+
+
+def test_a_passing_trouble_leaves_nothing_behind(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields)
+    cluster.make(RUN, time.monotonic())
+    kube.refusals = {"GET": [500], "DELETE": [503]}
+    assert release(cluster.cluster, RUN) is None
+    time.sleep(0.05)
+    assert cluster.api.find(NAME) is None
+
+
+def test_what_could_not_be_deleted_is_said(kube: Kubernetes, fields: Fields) -> None:
+    cluster = kuberay_of(fields)
+    cluster.make(RUN, time.monotonic())
+    kube.refusals = {"DELETE": [403] * 3}
+    left = release(cluster.cluster, RUN)
+    assert left
+    assert RUN in left
+    assert "does not let us" in left
+
+
+def test_one_that_is_going_is_waited_for(kube: Kubernetes, fields: Fields, tmp_path: Path) -> None:
+    kube.going_for = 0.5
+    cluster = kuberay_of(fields)
+    cluster.make(RUN, time.monotonic())
+    first = kube.clusters[NAME]["metadata"]["uid"]
+    cluster.release(RUN)
+    assert cluster.attach(job_of(small_spec(tmp_path, fields))) is None
+    cluster.make(RUN, time.monotonic() + 30)
+    assert kube.clusters[NAME]["metadata"]["uid"] != first
+
+
+def test_one_deleted_while_it_starts_is_not_made_again(kube: Kubernetes, fields: Fields) -> None:
+    kube.ready_after = 60
+    cluster = kuberay_of(fields, ready_seconds=30)
+    other = threading.Timer(0.5, kuberay_of(fields).release, (RUN,))
+    other.start()
+    with pytest.raises(JobLost, match="was deleted while it started"):
+        cluster.awaited(RUN)
+    other.join()
+    assert kube.count("POST") == 1
+
+
+def test_a_head_that_is_not_ready_in_time_is_named(kube: Kubernetes, fields: Fields) -> None:
+    kube.ready_after = 60
+    cluster = kuberay_of(fields, ready_seconds=0.3)
+    with pytest.raises(Unreachable, match=rf"ready_seconds: {NAME} takes no jobs after 0\.3 s"):
+        cluster.awaited(RUN)
+    # It is there, but nobody is asked for a job that cannot be there.
+    kube.clusters[NAME]["status"] = {"reason": "no node has room"}
+    with pytest.raises(Unreachable, match="no node has room"):
+        cluster.awaited(RUN)
+
+
+def test_a_head_that_is_ready_and_does_not_answer(
+    kube: Kubernetes, fields: Fields, tmp_path: Path
+) -> None:
+    kube.head_token = "secret-token"
+    cluster = kuberay_of(fields, ready_seconds=0.3)
+    job = job_of(small_spec(tmp_path, fields))
+    assert cluster.attach(job) is None
+    assert not cluster.was_started(job)
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 does not answer"):
+        cluster.start(job)
+    # Nobody knows now whether a job is there.
+    with pytest.raises(Unreachable):
+        cluster.attach(job)
+
+
+def test_a_job_of_a_cluster_that_is_gone_was_started(
+    kube: Kubernetes, fields: Fields, tmp_path: Path
+) -> None:
+    job = job_of(small_spec(tmp_path, fields))
+    job.storage.write(f"{job.folder}/submitted.json", b"{}")
+    cluster = cluster_of(job.spec.cluster)
+    assert cluster.attach(job) is None
+    assert cluster.was_started(job)
+
+
+def test_a_check_makes_nothing(kube: Kubernetes, fields: Fields) -> None:
+    assert "Ray 2.60" in kuberay_of(fields).check()
+    assert (kube.count("POST"), kube.clusters) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (401, Unreachable, "rbac.yaml"),
+        (403, Unreachable, "rbac.yaml"),
+        (404, InvalidSpec, "KubeRay is installed"),
+        (422, InvalidSpec, "cluster.manifest"),
+        (500, Unreachable, "answers with 500: no POST now"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    kube: Kubernetes, fields: Fields, status: int, error: type[Exception], said: str
+) -> None:
+    kube.refusals = {"POST": [status]}
+    with pytest.raises(error, match=said):
+        kuberay_of(fields).check()
+
+
+def test_silence_ends(kube: Kubernetes, fields: Fields, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kuberay_api, "SECONDS", (0.5, 0.2))
+    kube.slow = 2
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="Kubernetes does not answer"):
+        kuberay_of(fields).check()
+    assert time.monotonic() - began < 1
+
+
+def test_who_is_not_let_in_is_told_and_tells_no_token(
+    kube: Kubernetes, fields: Fields, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    cluster = kuberay_of(fields, context="stranger")
+    with pytest.raises(Unreachable) as raised:
+        cluster.check()
+    told = f"{raised.value!r}{raised.value.__cause__!r}{cluster!r}{caplog.text}"
+    assert "does not let us" in told
+    assert TOKEN not in told
+    with pytest.raises(InvalidSpec, match=r"cluster\.context: 'nobody'"):
+        kuberay_of(fields, context="nobody").check()
+
+
+def test_the_namespace_and_the_manifest_are_checked(
+    kube: Kubernetes, fields: Fields, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidSpec, match=r"cluster\.namespace: 'elsewhere'"):
+        kuberay_of(fields, namespace="elsewhere").check()
+    shipped = yaml.safe_load(Path("deployments/cluster/raycluster.yaml").read_text())
+    for change, said in (
+        ({"kind": "RayJob"}, "is not RayCluster"),
+        ({"spec": {}}, "lacks 'headGroupSpec'"),
+        ({"spec": {**shipped["spec"], "rayVersion": "2.9.0"}}, "is its rayVersion"),
+    ):
+        path = tmp_path / "cluster.yaml"
+        path.write_text(yaml.safe_dump({**shipped, **change}))
+        with pytest.raises(InvalidSpec, match=said):
+            kuberay_of(fields, manifest=str(path)).check()
+    with pytest.raises(InvalidSpec, match="cannot be read"):
+        kuberay_of(fields, manifest=str(tmp_path / "none")).check()
+
+
+def test_the_head_is_found_by_its_service_with_its_token(kube: Kubernetes, fields: Fields) -> None:
+    kube.head_token = "secret-token"
+    cluster = kuberay_of({"namespace": NAMESPACE})
+    cluster.make(RUN, time.monotonic())
+    found = cluster.api.find(NAME)
+    assert found
+    jobs = cluster.jobs(found)
+    assert jobs.api.address == f"http://{NAME}-head-svc.{NAMESPACE}.svc:8265"
+    assert jobs.api.headers == {"Authorization": "Bearer secret-token"}
+    assert "secret-token" not in repr(jobs)
+
+
+def test_a_placeholder_that_nothing_fills_is_refused() -> None:
+    with pytest.raises(ValueError, match="filled in"):
+        KubeRayCluster(address="http://{pod}:8265")
+
+
+def test_names_fit_kuberay() -> None:
+    assert len(name_of(RUN)) <= 53
