@@ -50,8 +50,9 @@ class Attempt:
     running: RunningJob | None = None
 
     def __post_init__(self) -> None:
-        timeouts = self.job.spec.timeouts
-        self.stall = Stall(timeouts.no_progress_seconds)
+        timeouts, cluster = self.job.spec.timeouts, self.job.spec.cluster
+        for_nodes = getattr(cluster, "wait_for_nodes_seconds", 0.0)
+        self.stall = Stall(timeouts.no_progress_seconds + for_nodes)
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()

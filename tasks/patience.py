@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tasks.errors import NoProgress, RunTimedOut, Unreachable
+from tasks.ray_job.counts import STAGES
 from tasks.spec import BatchInferenceSpec
 
 MAX_BACKOFF_SECONDS = 60.0
@@ -82,16 +83,28 @@ class Stall:
             self.seen, self.since = counts, time.monotonic()
         return time.monotonic() - self.since > self.limit_seconds
 
-    def check(self, stage: str, progress: dict[str, Any] | None) -> None:
-        """Take a look.
+    def error(self, progress: dict[str, Any] | None) -> NoProgress:
+        """What to raise: names the stage that is stuck, and what it waits for."""
+        waits_for = progress and progress.get("waits_for")
+        why = f"waits for {waits_for}" if waits_for else f"rows so far: {self.seen}"
+        return NoProgress(
+            f"no row has moved for {self.limit_seconds:.0f} s (timeouts.no_progress_seconds); {why}"
+        ).locate(stuck_stage(progress))
 
-        Raises:
-            NoProgress: no stage has moved a row for too long; names the stage that is asked.
-        """
-        if self.lasts(progress):
-            waits_for = progress and progress.get("waits_for")
-            why = f"; the job waits for {waits_for}" if waits_for else ""
-            raise NoProgress(
-                f"no row has moved for {self.limit_seconds:.0f} s; {stage} stands at "
-                f"{self.seen}{why}"
-            ).locate(stage)
+
+def stuck_stage(progress: dict[str, Any] | None) -> str:
+    """The stage that does not move: the one that works, else the last one with rows before it."""
+    if progress is None:
+        return STAGES[0]
+    stages = progress["stages"]
+    undone = [stage for stage in STAGES if stages[stage]["state"] != "done"]
+    if progress["works_at"] in undone:
+        return str(progress["works_at"])
+    stuck = undone[0] if undone else STAGES[-1]
+    previous = STAGES[0]
+    for stage in STAGES[1:]:
+        if stage in undone and stages[stage]["rows"] < stages[previous]["rows"]:
+            stuck = stage
+        if stages[stage]["started"] or stage in undone:  # else it has nothing to do
+            previous = stage
+    return stuck

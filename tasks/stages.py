@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
 from tasks.attempt import POLL_SECONDS, Attempt, Look
-from tasks.errors import NoProgress
+from tasks.patience import stuck_stage
 from tasks.ray_job.counts import STAGES
 from tasks.run import failure
 
@@ -50,11 +50,9 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         if stage != STAGES[-1] and look.stage(stage).get("state") == "done":
             artifact.show(look, now=True)
             return drained(artifact)
-        try:
-            attempt.stall.check(stage, look.progress)
-        except NoProgress:
+        if attempt.stall.lasts(look.progress) and stage == stuck_stage(look.progress):
             attempt.stop()
-            raise
+            raise attempt.stall.error(look.progress)
         attempt.stopped.wait(POLL_SECONDS)
     return Cancelled(message="the run was stopped")
 

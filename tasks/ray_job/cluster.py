@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,19 +14,21 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
 from tasks.ray_job.backpressure import bound_unrecorded
-from tasks.ray_job.counts import Report
+from tasks.ray_job.counts import STAGES, Report
 from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes
 from tasks.ray_job.pipeline import run_pipeline
-from tasks.ray_job.progress import Progress
+from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.room import GIB
 from tasks.spec import LocalCluster
 
 MAX_READ_TASKS = 10_000
 BYTES_PER_READ_TASK = 64 << 20
 READ_TASKS_PER_CPU = 4
+NOBODY_LOOKS_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,11 @@ def configure(job: Job) -> None:
     context.print_on_execution_start = False
     context.execution_options = ExecutionOptions(preserve_order=False)
     context.custom_execution_callback_classes = [Watch]
-    context.execution_no_progress_timeout_s = job.spec.timeouts.no_progress_seconds
+    # The run's own guard says more and comes first; this one is for a job that nobody follows.
+    patience = job.spec.timeouts.no_progress_seconds + NOBODY_LOOKS_SECONDS
+    context.execution_no_progress_timeout_s = patience
+    # Bounded retries have no named parameter yet.
+    warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")
     bound_unrecorded(context, batches_per_write(job))
 
 
@@ -112,19 +119,30 @@ class Watch(ExecutionCallback):
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
         if self.progress and self.followed:
-            self.progress.step(lambda: replicas_awaited(executor))
+            self.progress.step(lambda: standing(executor))
             self.followed.check()
 
 
-def replicas_awaited(executor: Any) -> str | None:
-    """The model's replicas that the cluster has not started yet, where there is none so far."""
-    for operator in executor._topology:
+def standing(executor: Any) -> Standing:
+    """Where the job stands: which stage works, and what it waits for."""
+    works_at = None
+    for operator in executor._topology:  # from the first to the last
+        if operator.num_active_tasks():
+            works_at = stage_of(operator.name)
         if isinstance(operator, ActorPoolMapOperator):
             replicas = operator.get_actor_info()
-            if replicas.running == 0 and replicas.pending + replicas.restarting:
+            awaited = replicas.pending + replicas.restarting
+            if replicas.running == 0 and awaited:
                 asked = operator.per_task_resource_allocation()
-                return f"{replicas.pending + replicas.restarting} replicas of infer, each {asked}"
-    return None
+                needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
+                return Standing("infer", f"a place for {awaited} replica(s) of infer ({needs})")
+    return Standing(works_at)
+
+
+def stage_of(operator: str) -> str:
+    """The stage that one of Ray's operators is named after."""
+    names = (stage for stage in reversed(STAGES) if stage in operator.lower())
+    return next(names, STAGES[0])
 
 
 def is_own_machine(job: Job) -> bool:

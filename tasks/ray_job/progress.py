@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.errors import ErrorBudgetExceeded
@@ -15,6 +16,15 @@ WRITE_EVERY_SECONDS = 0.5
 Snapshot = dict[str, dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where a job stands, for whoever wonders why nothing moves."""
+
+    works_at: str | None = None
+    """The last stage that has work in hand; None where none has, or nobody knows."""
+    waits_for: str | None = None
+
+
 class Progress:
     """Writes `progress.json` every half second while the job runs."""
 
@@ -24,11 +34,11 @@ class Progress:
         self.num_reads = num_reads
         self.written = 0.0
 
-    def step(self, waits_for: Callable[[], str | None] = lambda: None) -> None:
+    def step(self, standing: Callable[[], Standing] = Standing) -> None:
         """Called often; does something now and then.
 
         Args:
-            waits_for: says what the job waits for, for whoever wonders why nothing moves.
+            standing: says where the job stands.
 
         Raises:
             ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
@@ -36,7 +46,7 @@ class Progress:
         if time.monotonic() - self.written < WRITE_EVERY_SECONDS:
             return
         counts = self.snapshot()
-        self.write("running", counts, waits_for())
+        self.write("running", counts, standing())
         check_budget(self.job, counts)
         self.written = time.monotonic()
 
@@ -44,7 +54,7 @@ class Progress:
         """Say that every stage is done."""
         self.write("done", self.snapshot())
 
-    def write(self, state: str, counts: Snapshot, waits_for: str | None = None) -> None:
+    def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
         """Store the counts with what follows from them."""
         total = estimate_total(self.job, counts["read"], self.num_reads)
         upstream_done = counts["read"]["tasks"] >= self.num_reads
@@ -65,7 +75,7 @@ class Progress:
             "attempt": self.job.attempt,
             "at": time.time(),
             "stages": stages,
-            "waits_for": waits_for,
+            **asdict(standing),
         }
         self.job.storage.write(self.job.progress, json.dumps(body).encode())
 

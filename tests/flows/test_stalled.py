@@ -1,0 +1,87 @@
+"""A job that does not move ends with an error that says which stage, and what it waits for."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.errors import NoProgress
+from tasks.patience import stuck_stage
+from tasks.ray_job.counts import STAGES
+from tests.flows.conftest import spec_of
+
+HOLD = """
+import ray, sys
+ray.init(address={address!r}, logging_level="ERROR")
+@ray.remote(num_cpus=2)
+class Holder:
+    def here(self): return True
+holder = Holder.remote()
+ray.get(holder.here.remote())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def cores_held(address: str) -> Iterator[None]:
+    """Another job holds two of the head's four cores."""
+    command = [sys.executable, "-c", HOLD.format(address=address)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        yield
+        process.communicate()
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_model_without_a_place_is_named_with_what_it_waits_for(
+    numbers: Path, ray_address: str
+) -> None:
+    spec = spec_of(
+        numbers,
+        cluster={"kind": "local", "address": ray_address},
+        resources={"num_cpus": 4},
+        timeouts={"no_progress_seconds": 12},
+    )
+    with cores_held(ray_address), pytest.raises(NoProgress) as caught:
+        batch_inference(spec)
+    assert caught.value.stage == "infer"
+    assert "waits for a place for 1 replica(s) of infer (4 CPU" in str(caught.value)
+
+
+def progress(works_at: str | None = None, **rows: int) -> dict[str, Any]:
+    """What a job says: rows by stage; a stage that is not named has nothing to do."""
+    stages = {
+        stage: {
+            "rows": rows.get(stage, 0),
+            "state": "running" if stage in rows else "done",
+            "started": 1.0 if rows.get(stage) else None,
+        }
+        for stage in STAGES
+    }
+    return {"works_at": works_at, "waits_for": None, "stages": stages}
+
+
+@pytest.mark.parametrize(
+    ("said", "stage"),
+    [
+        (None, "read"),
+        (progress(read=0, infer=0, write=0), "read"),
+        (progress(read=10, infer=0, write=0), "infer"),
+        (progress(read=10, preprocess=4, infer=4, write=4), "preprocess"),
+        (progress(infer=5, write=0), "write"),
+        (progress(read=10, infer=5, write=3, works_at="infer"), "infer"),
+        (progress(read=10, infer=5, write=3, works_at="preprocess"), "write"),
+    ],
+)
+def test_the_stage_that_is_stuck(said: dict[str, Any] | None, stage: str) -> None:
+    assert stuck_stage(said) == stage
