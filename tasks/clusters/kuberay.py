@@ -35,7 +35,7 @@ from tasks.spec import KubeRayCluster
 
 LOOK_EVERY_SECONDS = 2.0
 RENEW_EVERY_SECONDS = 60.0
-RELEASE_TRIES = 3
+RELEASE_TRIES, RELEASE_EVERY_SECONDS = 3, 1.0
 
 
 @dataclass
@@ -100,7 +100,7 @@ class KubeRay:
             except Unreachable:
                 if not left:
                     raise
-                time.sleep(1)
+                time.sleep(RELEASE_EVERY_SECONDS)
 
     def check(self) -> str:
         """See that Kubernetes answers, knows RayClusters, and would take ours; make nothing.

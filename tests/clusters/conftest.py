@@ -16,6 +16,7 @@ def kube(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes
     with kubernetes(tmp_path) as (held, kubeconfig):
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        monkeypatch.setattr(kuberay, "RELEASE_EVERY_SECONDS", 0.05)
         monkeypatch.setattr(kuberay, "LOOK_EVERY_SECONDS", 0.1)
         yield held
 

@@ -1,5 +1,6 @@
 """A small job, and one attempt on it, followed to its end without Prefect."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.attempt import Attempt
+from tasks.clusters.choose import release
 from tasks.plan import PlannedRun, make_plan
 from tasks.run import failure, left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
@@ -62,3 +64,20 @@ def follow(attempt: Attempt) -> dict[str, Any]:
     assert look.progress
     stages: dict[str, Any] = look.progress["stages"]
     return stages
+
+
+def whole_run(spec: BatchInferenceSpec) -> PlannedRun:
+    """A run of one attempt that ends, in whichever way, as the flow does."""
+    planned = make_plan(spec)
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    try:
+        attempt.ensure_started()
+        follow(attempt)
+    finally:
+        attempt.stop()
+        assert release(spec.cluster, planned.run.run_id) is None
+    return planned
+
+
+if __name__ == "__main__":
+    whole_run(BatchInferenceSpec.model_validate_json(Path(sys.argv[1]).read_text()))

@@ -1,0 +1,123 @@
+"""Whole small jobs: Kubernetes is a stand-in, the Ray that it seems to have made is a real one."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.at_work import live_jobs, stop_jobs
+from tasks.clusters.choose import release
+from tasks.errors import InvalidSpec
+from tasks.ray_job.job import Job
+from tasks.run import attempts_of
+from tasks.spec import BatchInferenceSpec
+from tests.clusters.kubernetes_api import Kubernetes
+from tests.clusters.small_job import ROWS, small_spec, whole_run
+from tests.ray_cluster import RayCluster, ray_cluster
+
+pytestmark = pytest.mark.cluster
+TOKEN = "a-token-that-only-the-secret-holds"
+STEP_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[RayCluster]:
+    # Ray's sockets need a short path.
+    with (
+        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,
+        ray_cluster(Path(folder), nodes=1, token=TOKEN) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def fields(kube: Kubernetes, ray: RayCluster, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of `cluster` that lead to the stand-in, and from there to the real Ray."""
+    kube.head_token, kube.ready_after = TOKEN, 0.5
+    return {**fields, "address": ray.dashboard, "python": sys.executable}
+
+
+def test_a_run_that_fails_deletes_its_cluster(
+    kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = small_spec(tmp_path, fields)
+    resources = spec.resources.model_copy(update={"num_cpus": 999})
+    cluster = spec.cluster.model_copy(update={"wait_for_nodes_seconds": 0})
+    with pytest.raises(InvalidSpec, match=r"resources\.num_cpus: 999"):
+        whole_run(spec.model_copy(update={"resources": resources, "cluster": cluster}))
+    assert kube.count("POST") == 1
+    assert not left_over(kube)
+
+
+def test_whoever_cancels_needs_only_the_spec(
+    kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = small_spec(tmp_path, fields, seconds=20.0)
+    with orchestrator(spec, tmp_path) as process:
+        job = working(spec)
+        began = time.monotonic()
+        stop_jobs(spec)
+        assert release(spec.cluster, job.run_id) is None
+        assert time.monotonic() - began < 15
+        assert not left_over(kube)
+        assert not live_jobs(spec)
+        assert process.wait(STEP_SECONDS) == 1
+    assert not left_over(kube)
+    assert kube.count("POST") == 1
+
+
+def test_the_run_after_a_killed_one_finds_its_cluster_and_its_job(
+    kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = small_spec(tmp_path, fields, seconds=0.5)
+    with orchestrator(spec, tmp_path) as process:
+        job = working(spec)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(STEP_SECONDS)
+    assert len(left_over(kube)) == 1
+    planned = whole_run(spec)
+    accepted = planned.accepted()
+    assert (len(accepted.settled), len(accepted.rejected)) == (ROWS, 0)
+    assert attempts_of(planned) == [f"{job.folder}/job.json"]
+    assert (kube.count("POST"), left_over(kube)) == (1, [])
+
+
+@contextmanager
+def orchestrator(spec: BatchInferenceSpec, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs a spec."""
+    path = folder / "spec.json"
+    path.write_text(spec.model_dump_json(by_alias=True))
+    process = subprocess.Popen([sys.executable, "-m", "tests.clusters.small_job", str(path)])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def working(spec: BatchInferenceSpec) -> Job:
+    """The job that another process has started, as soon as it runs."""
+    return await_value(lambda: next((job for job, _ in live_jobs(spec)), None))
+
+
+def left_over(kube: Kubernetes) -> list[str]:
+    """Clusters that are there and not being deleted."""
+    found = kube.clusters.values()
+    return [c["metadata"]["name"] for c in found if "deletionTimestamp" not in c["metadata"]]
+
+
+def await_value(ask: Callable[[], Job | None]) -> Job:
+    """What a question is answered with in the end."""
+    until = time.monotonic() + STEP_SECONDS
+    while (found := ask()) is None:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    return found
