@@ -12,7 +12,10 @@ MAX_CHARACTERS = 500_000
 NOISE = re.compile(
     # Progress bars, which end in a carriage return, and Ray's own of each operator.
     r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s|^Running(: \d| Dataset)|✔️|^\s*$"
+    # What Ray's workers tell its log monitor.
+    r"|^:(actor_name|task_name|job_id):"
 )
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass
@@ -35,7 +38,7 @@ class JobLog:
         # A line that is half written is handed on with its end.
         whole = len(text) if now else text.rfind("\n") + 1
         new, self.seen = text[self.seen : whole], max(self.seen, whole)
-        lines = [line for line in new.split("\n") if not NOISE.search(line)]
+        lines = [line for line in COLOR.sub("", new).split("\n") if not NOISE.search(line)]
         if not lines:
             return
         batch = "\n".join(lines)

@@ -26,7 +26,12 @@ class RayApi:
 
     @cached_property
     def client(self) -> Any:
-        """Ray's own client, which also packs and uploads code."""
+        """Ray's own client, which also packs and uploads code.
+
+        Raises:
+            InvalidSpec: the authorities' file cannot be used.
+            Unreachable: the cluster does not answer, or does not let us in.
+        """
         from ray.job_submission import JobSubmissionClient
 
         for chatty in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
@@ -38,9 +43,13 @@ class RayApi:
             def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
                 return super()._do_request(method, endpoint, timeout=SECONDS, **options)
 
-        return self.asked(
-            lambda: Client(self.address, headers=dict(self.headers), verify=self.verify)
-        )
+        try:
+            return self.asked(
+                lambda: Client(self.address, headers=dict(self.headers), verify=self.verify)
+            )
+        except OSError as error:
+            problem = f"cannot be used to check the cluster's certificate: {error}"
+            raise InvalidSpec.at("cluster.block.ca_file", self.verify, problem) from None
 
     def version(self) -> dict[str, Any]:
         """Versions of the cluster: `ray_version`, `session_name`."""
@@ -111,7 +120,7 @@ class RayApi:
             Unreachable: no answer, or not let in.
         """
         from ray.exceptions import AuthenticationError
-        from requests import RequestException
+        from requests import JSONDecodeError, RequestException
 
         try:
             return ask()
@@ -119,6 +128,11 @@ class RayApi:
             raise Unreachable(
                 f"cluster.address: {self.address} does not let us in: give the token in a "
                 "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            ) from None
+        except JSONDecodeError:
+            raise Unreachable(
+                f"cluster.address: {self.address} answers what no Ray dashboard would: give the "
+                "dashboard's own URL, and the headers that a proxy before it asks for"
             ) from None
         except (RequestException, ConnectionError) as error:
             raise Unreachable(

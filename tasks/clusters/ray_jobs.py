@@ -13,6 +13,8 @@ from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
 
 STOP_SECONDS = 12.0
+END_SECONDS = 5.0
+"""For a driver that has left its result, and for Ray to notice that it is gone."""
 STATUS_EVERY_SECONDS = 0.3
 NOT_SHIPPED = [
     "tests/",
@@ -35,7 +37,12 @@ class RayJob:
     """A job of a cluster, by its submission id."""
 
     api: RayApi
-    id: str
+    job: Job
+
+    @property
+    def id(self) -> str:
+        """Its submission id."""
+        return submission_id(self.job)
 
     @property
     def where(self) -> str:
@@ -57,14 +64,33 @@ class RayJob:
             return ""
 
     def stop(self) -> None:
-        """Ask it to stop and wait until it has; a cluster that does not answer cannot be asked."""
-        until = time.monotonic() + STOP_SECONDS
+        """Ask it to stop and wait until it has; a cluster that does not answer cannot be asked.
+
+        One that has left its result ends by itself: else Ray would show what went well as stopped.
+        """
+        if self.has_result() and self.ends_within(END_SECONDS):
+            return
         try:
             self.api.stop(self.id)
         except Unreachable:
             return
-        while self.is_alive() and time.monotonic() < until:
+        self.ends_within(STOP_SECONDS)
+
+    def has_result(self) -> bool:
+        """Whether it has written all that it will."""
+        try:
+            return self.job.storage.stat(self.job.result) is not None
+        except OSError:
+            return False
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end; whether it came."""
+        until = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() >= until:
+                return False
             time.sleep(STATUS_EVERY_SECONDS)
+        return True
 
 
 @dataclass(frozen=True)
@@ -76,7 +102,7 @@ class RayJobs:
 
     def start(self, job: Job) -> RayJob:
         """Submit a job under an id that says which it is: of two who submit it, both get one."""
-        running = RayJob(self.api, submission_id(job))
+        running = RayJob(self.api, job)
         # Without -P the user's folder would come first, and a `tasks` in it would hide ours.
         command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
         self.api.submit(running.id, shlex.join(command), runtime_env(job))
@@ -87,7 +113,7 @@ class RayJobs:
     def attach(self, job: Job) -> RayJob | None:
         """The job, if it waits or runs."""
         status = self.api.status(submission_id(job))
-        return RayJob(self.api, submission_id(job)) if status in LIVE else None
+        return RayJob(self.api, job) if status in LIVE else None
 
     def was_started(self, job: Job) -> bool:
         """Whether it has been submitted, here or to a cluster that is no more."""

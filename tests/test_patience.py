@@ -1,0 +1,123 @@
+"""How long is waited for what; a clock that only moves when somebody sleeps."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks import patience
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.patience import MAX_BACKOFF_SECONDS, Deadline, Stall, backoff_seconds, until_reachable
+
+
+@dataclass
+class Clock:
+    """Stands for the module `time`."""
+
+    now: float = 1_000.0
+    slept: list[float] = field(default_factory=list)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr(patience, "time", stopped)
+    return stopped
+
+
+def answers_after(failures: int, error: Exception | None = None) -> Callable[[], str]:
+    """A cluster that fails so often and then answers."""
+    left = iter(range(failures))
+
+    def ask() -> str:
+        if next(left, None) is not None:
+            raise error or Unreachable("nobody there")
+        return "here"
+
+    return ask
+
+
+@given(st.integers(min_value=1, max_value=200))
+def test_backoff_doubles_up_to_a_minute_and_spreads(attempt: int) -> None:
+    longest = min(MAX_BACKOFF_SECONDS, 2.0 ** (attempt - 1))
+    assert longest / 2 <= backoff_seconds(attempt) <= longest
+
+
+def test_runs_that_start_over_together_do_not_come_back_together() -> None:
+    random.seed(1)
+    assert len({round(backoff_seconds(7), 3) for _ in range(100)}) > 90
+
+
+def test_an_answer_is_waited_for(clock: Clock) -> None:
+    assert until_reachable(answers_after(4), 600) == "here"
+    assert [0.5, 1, 2, 4] <= clock.slept <= [1, 2, 4, 8]
+
+
+def test_who_answers_at_once_is_not_waited_for(clock: Clock) -> None:
+    assert until_reachable(answers_after(0), 0) == "here"
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 10.0, 600.0])
+def test_patience_has_an_end(clock: Clock, seconds: float) -> None:
+    begun = clock.now
+    with pytest.raises(Unreachable, match="nobody there"):
+        until_reachable(answers_after(10_000), seconds)
+    assert clock.now - begun == pytest.approx(seconds)
+
+
+def test_other_errors_are_not_waited_out(clock: Clock) -> None:
+    with pytest.raises(InvalidSpec):
+        until_reachable(answers_after(1, InvalidSpec("wrong")), 600)
+    assert clock.slept == []
+
+
+def test_a_deadline_passes(clock: Clock) -> None:
+    deadline = Deadline(30.0, started=clock.now)
+    assert deadline.seconds_left() == 30
+    clock.sleep(29)
+    assert deadline.seconds_left() == 1
+    clock.sleep(100)
+    assert deadline.seconds_left() == 0
+    assert "timeouts.run_seconds 30;" in str(deadline.missed())
+
+
+def test_without_a_deadline_time_is_not_counted() -> None:
+    assert Deadline(None).seconds_left() is None
+
+
+def progress(rows: int) -> dict[str, Any]:
+    """What a job says of itself."""
+    return {"at": random.random(), "stages": {"read": {"rows": 7}, "infer": {"rows": rows}}}
+
+
+def test_a_row_that_moves_ends_a_stall(clock: Clock) -> None:
+    stall = Stall(10, since=clock.now)
+    for rows in range(5):
+        clock.sleep(9)
+        assert not stall.lasts(progress(rows))
+    clock.sleep(9)
+    assert not stall.lasts(progress(4))
+    clock.sleep(2)
+    assert stall.lasts(progress(4)), "what else changes is no progress"
+    assert not stall.lasts(progress(5))
+
+
+def test_a_job_that_says_nothing_stalls(clock: Clock) -> None:
+    stall = Stall(10, since=clock.now)
+    assert not stall.lasts(None)
+    clock.sleep(11)
+    assert stall.lasts(None)
+    assert not stall.lasts(progress(0)), "its first word is a sign of life"

@@ -1,0 +1,160 @@
+"""A cluster's API where it answers oddly, or not at all: one kind of error, and never the token."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tasks.clusters import ray_api
+from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_jobs import RayJob
+from tasks.errors import InvalidSpec, Unreachable
+
+TOKEN = "a-token-that-nobody-may-read-0123456789abcdef"
+ODD = {
+    401: b"Unauthorized: Missing authentication token",
+    403: b"Forbidden: Invalid authentication token",
+    404: b"no such page",
+    500: b"Traceback (most recent call last):\n  File somewhere\nValueError: broken\n",
+    502: b"<html><body>Bad Gateway</body></html>",
+    200: b"<html><body>Log in with your company's account</body></html>",
+}
+SILENT, CUT_OFF = 0, 1
+
+
+class Odd(ThreadingHTTPServer):
+    """Answers every request in one odd way."""
+
+    daemon_threads = True
+
+    def __init__(self, status: int) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status = status
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Odd
+
+    def answer(self) -> None:
+        status = self.server.status
+        if status == SILENT:
+            self.server.over.wait(30)
+        if status in (SILENT, CUT_OFF):
+            self.close_connection = True
+            return
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(ODD[status])
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer
+
+    def log_message(self, format: str, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def odd(request: pytest.FixtureRequest) -> Iterator[Odd]:
+    """A server that answers as the test's parameter says."""
+    server = Odd(request.param)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.over.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def api_of(url: str) -> RayApi:
+    return RayApi(url, {"Authorization": f"Bearer {TOKEN}"})
+
+
+def refusal(api: RayApi, ask: str) -> str:
+    """What one of the API's questions ends with."""
+    asks: dict[str, Callable[[], object]] = {
+        "version": api.version,
+        "nodes": api.nodes,
+        "status": lambda: api.status("run-1"),
+        "log": lambda: api.log("run-1"),
+        "stop": lambda: api.stop("run-1"),
+        "submit": lambda: api.submit("run-1", "true", {}),
+    }
+    with pytest.raises(Unreachable) as caught:
+        asks[ask]()
+    error = caught.value
+    assert TOKEN not in f"{error!r} {error.__cause__!r}"
+    assert error.__suppress_context__, "what is not said is not shown either"
+    assert "\n" not in str(error)
+    return str(error)
+
+
+ASKS = ["version", "nodes", "status", "log", "stop", "submit"]
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("odd", [*ODD, CUT_OFF], indirect=True)
+def test_odd_answers_are_one_message(odd: Odd, ask: str) -> None:
+    message = refusal(api_of(odd.url), ask)
+    assert message.startswith(f"cluster.address: {odd.url} ")
+    assert ("RayCluster block" in message) == (odd.status in (401, 403))
+    assert ("a proxy" in message) == (odd.status == 200)
+
+
+@pytest.mark.parametrize("odd", [SILENT], indirect=True)
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_server_that_never_answers_is_not_waited_for(
+    odd: Odd, ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_api, "SECONDS", (0.2, 0.2))
+    begun = time.monotonic()
+    assert "does not answer" in refusal(api_of(odd.url), ask)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_nobody_listens(ask: str) -> None:
+    assert "does not answer (Connection" in refusal(api_of("http://127.0.0.1:9"), ask)
+
+
+def test_a_host_without_an_address() -> None:
+    assert "does not answer" in refusal(api_of("http://no-such-host.invalid:8265"), "version")
+
+
+def test_a_file_of_authorities_that_is_not_there() -> None:
+    api = RayApi("https://127.0.0.1:9", {"Authorization": f"Bearer {TOKEN}"}, "/no/such/file")
+    with pytest.raises(InvalidSpec, match=r"^cluster\.block\.ca_file: '/no/such/file' cannot"):
+        api.version()
+
+
+def test_the_token_is_not_part_of_what_is_printed() -> None:
+    assert TOKEN not in repr(api_of("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("odd", [500], indirect=True)
+def test_of_a_job_whose_cluster_is_away_nobody_can_say(odd: Odd) -> None:
+    class AnyJob:
+        run_id, attempt = "run", 1
+
+    job = RayJob(api_of(odd.url), AnyJob())  # type: ignore[arg-type]
+    assert (job.is_alive(), job.log()) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "message", ["Job with submission_id run-1 already exists", "x already exists"]
+)
+def test_a_job_that_is_there_already_is_no_error(message: str) -> None:
+    assert isinstance(ray_api.translated("http://a", message), ray_api.AlreadyThereError)
+
+
+def test_a_job_that_is_not_there_is_told_from_a_page_that_is_not() -> None:
+    gone = "Request failed with status code 404: Job run-1 does not exist."
+    assert isinstance(ray_api.translated("http://a", gone), ray_api.NotFoundError)
+    page = "Request failed with status code 404: no such page."
+    assert isinstance(ray_api.translated("http://a", page), Unreachable)
