@@ -6,7 +6,8 @@ absent. Deleting or moving what is not there is not an error, so that every call
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -25,7 +26,10 @@ class Stat:
 
 
 class Storage(Protocol):
-    """Whole-object storage; any object store and any local disk can be one."""
+    """Whole-object storage; any object store and any local disk can be one.
+
+    Every call raises OSError where the storage fails or does not answer.
+    """
 
     def write(self, path: str, data: bytes) -> None:
         """Store `data` at `path`, whole or not at all."""
@@ -46,6 +50,17 @@ class Storage(Protocol):
         """Remove; nothing happens where it is gone."""
 
 
+@contextmanager
+def as_oserror() -> Iterator[None]:
+    """What a store's client raises in its own words, as the ConnectionError that it is."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        raise
+    except Exception as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from error
+
+
 class FsspecStorage:
     """Storage on a local disk or any fsspec filesystem."""
 
@@ -54,6 +69,7 @@ class FsspecStorage:
         protocol = filesystem.protocol
         self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
+    @as_oserror()
     def write(self, path: str, data: bytes) -> None:
         """Locally: temporary file, fsync, rename. An object store's put is atomic by itself."""
         if not self.is_local:
@@ -72,6 +88,7 @@ class FsspecStorage:
                 os.remove(temporary)
             raise
 
+    @as_oserror()
     def read(self, path: str) -> bytes:
         """Return the object's bytes."""
         data: bytes = self.filesystem.cat_file(path)
@@ -81,6 +98,7 @@ class FsspecStorage:
         """Open for streaming reads."""
         return self.filesystem.open(path, "rb")
 
+    @as_oserror()
     def list(self, folder: str) -> list[Stat]:
         """All objects below `folder`, by path, without half-written ones."""
         self.filesystem.invalidate_cache()
@@ -98,6 +116,7 @@ class FsspecStorage:
         found: dict[str, Any] = self.filesystem.find(folder, detail=True)
         return found
 
+    @as_oserror()
     def stat(self, path: str) -> Stat | None:
         """What is at `path`, or None."""
         self.filesystem.invalidate_cache()
@@ -107,6 +126,7 @@ class FsspecStorage:
             return None
         return stat_if_there(info) if info["type"] == "file" else None
 
+    @as_oserror()
     def move(self, source: str, target: str) -> None:
         """Rename; on an object store a server-side copy and a delete."""
         try:
@@ -119,6 +139,7 @@ class FsspecStorage:
         except FileNotFoundError:
             return
 
+    @as_oserror()
     def delete(self, path: str) -> None:
         """Remove; nothing happens where it is gone."""
         try:

@@ -211,3 +211,24 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
     monkeypatch.setattr(os, "scandir", broken)
     with pytest.raises(PermissionError):
         storage.list(path)
+
+
+CALLS: dict[str, Callable[[FsspecStorage], object]] = {
+    "write": lambda storage: storage.write("bucket/x", b""),
+    "read": lambda storage: storage.read("bucket/x"),
+    "list": lambda storage: storage.list("bucket"),
+    "stat": lambda storage: storage.stat("bucket/x"),
+    "move": lambda storage: storage.move("bucket/x", "bucket/y"),
+    "delete": lambda storage: storage.delete("bucket/x"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_a_store_that_does_not_answer_is_an_oserror(
+    call: Callable[[FsspecStorage], object],
+) -> None:
+    options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
+    config = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+    storage, _ = open_storage("s3://bucket/x", {**options, **config})
+    with pytest.raises(ConnectionError, match="EndpointConnectionError"):
+        call(storage)
