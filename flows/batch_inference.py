@@ -88,8 +88,12 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
         except ErrorBudgetExceeded as error:
             raise with_rows(planned, error) from error
         except BatchInferenceError as error:
-            if not error.can_retry or tried >= planned.spec.retries.max_attempts:
+            if not error.can_retry:
                 raise
+            if tried >= planned.spec.retries.max_attempts:
+                error.attempts = tried
+                raise
+            get_run_logger().warning("attempt %s failed, another follows: %s", tried, error)
             time.sleep(backoff_seconds(tried))
             if isinstance(error, InputChanged):
                 planned = plan_run(planned.spec, planned.options)

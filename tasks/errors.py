@@ -35,6 +35,8 @@ class BatchInferenceError(Exception):
     stage: str | None = None
     source: str | None = None
     row: int | None = None
+    attempts: int | None = None
+    """Attempts after which the run was given up."""
 
     def locate(self, stage: str, source: str | None = None, row: int | None = None) -> Self:
         """Say where it happened, unless that is known better already."""
@@ -48,11 +50,23 @@ class BatchInferenceError(Exception):
         return str(self.args[0]) if self.args else type(self).__name__
 
     def __str__(self) -> str:
+        return f"{self.where}{self.message}{self.last_word}"
+
+    @property
+    def where(self) -> str:
+        """The stage, file and row, as the beginning of a sentence; empty where unknown."""
         if self.stage is None:
-            return self.message
+            return ""
         where = f" at {self.source}" if self.source else ""
         row = f", row {self.row}" if self.row is not None else ""
-        return f"stage {self.stage} failed{where}{row}: {self.message}"
+        return f"stage {self.stage} failed{where}{row}: "
+
+    @property
+    def last_word(self) -> str:
+        """What to say in the end of a run that has tried for long."""
+        if self.attempts is None:
+            return ""
+        return f" (given up after {self.attempts} attempts; run it again to go on where it stopped)"
 
 
 class Final(BatchInferenceError):
