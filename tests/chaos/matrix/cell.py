@@ -1,0 +1,166 @@
+"""Runs one cell: a job, a fault in mid-run, and a look at what is left."""
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+import psutil
+
+from tests.chaos.compare import Rows, compare, in_folder
+from tests.chaos.matrix.clusters import Clusters
+from tests.chaos.matrix.faults import CUTS, FAULTS, Fault
+from tests.chaos.matrix.job import SECONDS, write_job
+from tests.chaos.matrix.jobs_watch import JobsWatch
+from tests.chaos.matrix.noted import read_notes
+from tests.chaos.matrix.orchestrators import ByCommand, ByWorker, Orchestrator
+from tests.chaos.matrix.proxy import Proxy
+from tests.chaos.matrix.result import Result
+from tests.chaos.matrix.scene import Scene
+from tests.chaos.processes import GONE, marked
+from tests.chaos.session import LOG, Place, Session
+
+LEFT_SECONDS = 20.0
+"""How long processes may take to end after a run."""
+RAYS_OWN = ("ray::_StatsActor", "ray::_Autoscaling", "ray::ActorLocationTracker")
+"""Ray Data starts these once on a cluster and keeps them, with the environment of its first job."""
+NODES_SECONDS = 60
+"""A new cluster answers before its nodes have joined."""
+
+
+@dataclass
+class Stand:
+    """What cells share."""
+
+    session: Session
+    clusters: Clusters
+    expected: Rows
+
+
+@contextmanager
+def stand(shared: Session) -> Iterator[Stand]:
+    """Clusters, and the undisturbed run."""
+    clusters = Clusters(shared.folder, shared.environment)
+    try:
+        yield Stand(shared, clusters, undisturbed(shared))
+    finally:
+        clusters.kill()
+
+
+def undisturbed(shared: Session) -> Rows:
+    """What is published where nothing happens, in one process without Ray."""
+    with shared.place("undisturbed") as place:
+        spec = write_job(place, "none", {"kind": "inline"})
+        place.finish(spec, **{LOG: str(place.log)})
+        return in_folder(place.folder / "out")
+
+
+def run_cell(shared: Stand, fault: str, stage: str, seed: int) -> Result:
+    """Run one cell; that it breaks is a result too."""
+    begun = time.monotonic()
+    result = Result(fault, stage, seed)
+    try:
+        with place_of(shared, f"{fault}-{stage}-{seed}") as place:
+            result = strike(shared, place, result)
+    except Exception as error:
+        result = replace(result, problems=(f"{type(error).__name__}: {error}",))
+        shared.clusters.kill()
+    if FAULTS[fault].spoils_cluster:
+        shared.clusters.kill()
+    return replace(result, seconds=round(time.monotonic() - begun, 1))
+
+
+@contextmanager
+def place_of(shared: Stand, name: str) -> Iterator[Place]:
+    """A cell's place; what still runs there at the end is killed, but for Ray's own."""
+    folder = shared.session.folder / name
+    for part in ("in", "log"):
+        (folder / part).mkdir(parents=True)
+    place = Place(folder, shared.session.environment)
+    try:
+        yield place
+    finally:
+        for process in running(place):
+            with suppress(*GONE):
+                process.kill()
+
+
+def strike(shared: Stand, place: Place, result: Result) -> Result:
+    """Run the job, strike it, wait for its end, and look."""
+    fault = FAULTS[result.fault]
+    cluster = shared.clusters.start()
+    place.environment = {**place.environment, **cluster.environment}
+    with (
+        Proxy(shared.clusters.port) as proxy,
+        JobsWatch(shared.clusters.address) as watch,
+    ):
+        orchestrator = prepare(place, fault, result, proxy.address)
+        orchestrator.start()
+        dice = random.Random(f"{result.seed} {result.fault} {result.stage}")
+        scene = Scene(shared.clusters, place, result.stage, dice, orchestrator, watch, proxy)
+        rows = scene.await_mid_run()
+        struck = fault.strike(scene)
+        problem = orchestrator.wait()
+        ended = time.time()
+        problems = [problem] if problem else []
+        problems += [f"job {each} still lives" for each in watch.await_none(LEFT_SECONDS)]
+        problems += [f"{each} is left" for each in left_processes(place)]
+    jobs = len(watch.seen)
+    if watch.most_at_once > 1:
+        problems.append(f"{watch.most_at_once} jobs lived at once")
+    if jobs > fault.jobs:
+        problems.append(f"{jobs} jobs were submitted")
+    found = compare(place.folder / "out", shared.expected)
+    noted = read_notes(place.log)
+    pause = round(noted.pause(struck.since, ended), 1)
+    recovery = pause if struck.attach_seconds is None else round(struck.attach_seconds, 1)
+    return replace(
+        result,
+        struck_at_rows=rows,
+        recovery=recovery,
+        pause=pause,
+        redone=noted.redone,
+        jobs=jobs,
+        rows=found.rows,
+        lost=found.lost,
+        doubled=found.doubled,
+        problems=tuple(problems),
+    )
+
+
+def prepare(place: Place, fault: Fault, result: Result, address: str) -> Orchestrator:
+    """Write the job and say who runs it."""
+    seconds = SECONDS
+    if result.fault == "network":
+        seconds += 1.5 * CUTS[result.stage][1]  # so that the stage outlasts the cut
+    cluster = {
+        "kind": "ray_jobs",
+        "address": address,
+        "python": sys.executable,
+        "wait_for_nodes_seconds": NODES_SECONDS,
+    }
+    spec = write_job(place, result.stage, cluster, seconds)
+    return ByWorker(place, spec) if fault.by_worker else ByCommand(place, spec)
+
+
+def left_processes(place: Place) -> list[str]:
+    """Processes of the cell that do not end."""
+    until = time.monotonic() + LEFT_SECONDS
+    while (left := running(place)) and time.monotonic() < until:
+        time.sleep(0.3)
+    return [title(process) for process in left]
+
+
+def running(place: Place) -> list[psutil.Process]:
+    """Processes of the cell that should end with its run."""
+    return [each for each in marked(place.mark) if not title(each).startswith(RAYS_OWN)]
+
+
+def title(process: psutil.Process) -> str:
+    """What a process is called."""
+    try:
+        return " ".join(process.cmdline())[:80]
+    except GONE:
+        return "gone"

@@ -1,0 +1,59 @@
+"""The cluster that cells share, until one of them breaks it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import psutil
+
+from tests.chaos.processes import GONE, MARK
+from tests.ray_cluster import RayCluster, free_port, ray_cluster
+
+
+@dataclass
+class Clusters:
+    """One cluster after another, all at the same address."""
+
+    folder: Path
+    environment: dict[str, str]
+    port: int = field(default_factory=free_port)
+    numbers: Iterator[int] = field(default_factory=count)
+    stack: ExitStack = field(default_factory=ExitStack)
+    running: RayCluster | None = None
+
+    @property
+    def address(self) -> str:
+        """URL of the Jobs API."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> RayCluster:
+        """The cluster that runs, or a new one: a head, two nodes with a GPU that does not exist."""
+        if self.running is None:
+            folder = self.folder / f"r{next(self.numbers)}"
+            folder.mkdir()
+            environment = {**self.environment, MARK: str(folder)}
+            started = ray_cluster(
+                folder, dashboard_port=self.port, environment=environment, num_gpus=1
+            )
+            self.running = self.stack.enter_context(started)
+        return self.running
+
+    def kill(self) -> None:
+        """SIGKILL all of its processes: head, nodes, workers, drivers."""
+        self.stack.close()
+        self.running = None
+
+
+def kill_tree(pid: int) -> int:
+    """SIGKILL a process and all below it; how many."""
+    try:
+        top = psutil.Process(pid)
+        doomed = [top, *top.children(recursive=True)]
+    except GONE:
+        return 0
+    for process in doomed:
+        if process.is_running():
+            process.kill()
+    return len(doomed)

@@ -1,0 +1,103 @@
+"""What can happen to a job on a cluster elsewhere, and what it may cost."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.chaos.matrix.clusters import kill_tree
+from tests.chaos.matrix.link import Cut
+from tests.chaos.matrix.scene import Scene
+
+DEAD_SECONDS = 5.0
+"""How long there is no cluster."""
+CUTS: dict[str, tuple[Cut, float]] = {
+    "read": ("refuse", 15.0),
+    "preprocess": ("drop", 15.0),
+    "infer": ("drop", 45.0),
+    "write": ("refuse", 45.0),
+}
+"""How the network is cut, and for how long: no stage has a code path of its own here."""
+
+
+@dataclass(frozen=True)
+class Struck:
+    """When a fault struck, and when what it took was there again."""
+
+    at: float
+    since: float
+    attach_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault."""
+
+    strike: Callable[[Scene], Struck]
+    goal_seconds: float
+    jobs: int = 1
+    """How many jobs may be submitted for the run, the first included."""
+    spoils_cluster: bool = False
+    by_worker: bool = False
+    """Whether a worker of Prefect's runs the flow."""
+    stages: tuple[str, ...] = ("read", "preprocess", "infer", "write")
+
+
+def at_once() -> Struck:
+    """What was taken is there again, for whoever asks for it."""
+    return Struck(time.time(), time.time())
+
+
+def worker(scene: Scene) -> Struck:
+    """SIGKILL the process at work on the stage."""
+    scene.worker().kill()
+    return at_once()
+
+
+def raylet(scene: Scene) -> Struck:
+    """SIGKILL the node where the stage is at work: its raylet, and all workers."""
+    running = scene.clusters.start()
+    process = scene.worker(running.raylets)
+    kill_tree(process.ppid())
+    return at_once()
+
+
+def driver(scene: Scene) -> Struck:
+    """SIGKILL the job's driver on the head."""
+    scene.driver().kill()
+    return at_once()
+
+
+def head(scene: Scene) -> Struck:
+    """SIGKILL the whole cluster; seconds later there is a new one, which knows of no job."""
+    scene.clusters.kill()
+    killed = time.time()
+    time.sleep(DEAD_SECONDS)
+    scene.clusters.start()
+    return Struck(killed, scene.watch.answered_after(killed))
+
+
+def flow(scene: Scene) -> Struck:
+    """SIGKILL whoever runs the flow, and run it again at once."""
+    killed = scene.orchestrator.kill_and_start()
+    return Struck(killed, killed, scene.attached_after(killed))
+
+
+def network(scene: Scene) -> Struck:
+    """Cut the network between flow and cluster for a while."""
+    how, seconds = CUTS[scene.stage]
+    begun = time.time()
+    scene.link.cut(how)
+    time.sleep(seconds)
+    scene.link.restore()
+    return Struck(begun, begun)
+
+
+FAULTS: dict[str, Fault] = {
+    "worker": Fault(worker, 10),
+    "raylet": Fault(raylet, 30, spoils_cluster=True),
+    "driver": Fault(driver, 60, jobs=2),
+    "head": Fault(head, 60, jobs=2),
+    "flow": Fault(flow, 5),
+    "network": Fault(network, 5),
+    "prefect-worker": Fault(flow, 5, by_worker=True),
+}

@@ -1,0 +1,1 @@
+"""Goes on the Python path of a cell's job."""

@@ -1,0 +1,70 @@
+"""Looks at a cluster's list of jobs all the time: which there were, how many lived at once."""
+
+import json
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+EVERY_SECONDS = 0.3
+LIVE = ("PENDING", "RUNNING")
+
+
+@dataclass
+class JobsWatch:
+    """A thread that looks; a cluster that does not answer shows no job."""
+
+    address: str
+    seen: set[str] = field(default_factory=set)
+    most_at_once: int = 0
+    answers: list[float] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        before = self.jobs() or {}
+        self.known = set(before)
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()
+
+    def watch(self) -> None:
+        """Look until the end."""
+        while not self.ended.wait(EVERY_SECONDS):
+            jobs = self.jobs()
+            if jobs is None:
+                continue
+            self.answers.append(time.time())
+            self.seen |= set(jobs) - self.known
+            self.most_at_once = max(self.most_at_once, len(live(jobs)))
+
+    def jobs(self) -> dict[str, str] | None:
+        """Jobs by submission id with their status; None where the cluster does not answer."""
+        try:
+            with urllib.request.urlopen(f"{self.address}/api/jobs/", timeout=5) as answer:
+                listed: list[dict[str, Any]] = json.load(answer)
+        except (OSError, ValueError):
+            return None
+        return {each["submission_id"]: each["status"] for each in listed if each["submission_id"]}
+
+    def answered_after(self, moment: float) -> float:
+        """When the cluster first answered after a moment; waits for it."""
+        while not (found := [at for at in self.answers if at > moment]):
+            time.sleep(EVERY_SECONDS)
+        return found[0]
+
+    def await_none(self, seconds: float) -> list[str]:
+        """Wait until no job lives; those that do nevertheless."""
+        until = time.monotonic() + seconds
+        while (left := live(self.jobs() or {})) and time.monotonic() < until:
+            time.sleep(EVERY_SECONDS)
+        return left
+
+
+def live(jobs: dict[str, str]) -> list[str]:
+    """Those that wait or run."""
+    return [each for each, status in jobs.items() if status in LIVE]

@@ -1,0 +1,41 @@
+"""User code for the matrix: takes its time, and notes when which rows came and went."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+Batch = dict[str, Any]
+
+
+def note(event: str, batch: Batch) -> None:
+    """Note rows in a file of this process, in one write, so that a kill cannot tear it."""
+    line = json.dumps({"at": time.time(), "event": event, "ids": batch["id"].tolist()})
+    file = Path(os.environ["CHAOS_LOG"]) / f"{os.getpid()}.log"
+    with file.open("ab", buffering=0) as opened:
+        opened.write(f"{line}\n".encode())
+
+
+class Shift:
+    """A step: adds one to `x`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, batch: Batch) -> Batch:
+        time.sleep(self.seconds * len(batch["x"]))
+        return {**batch, "x": batch["x"] + 1}
+
+
+class Double:
+    """A model: doubles `x`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, batch: Batch) -> Batch:
+        note("came", batch)
+        time.sleep(self.seconds * len(batch["x"]))
+        note("went", batch)
+        return {"y": batch["x"] * 2}
