@@ -10,6 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.cancellation import stop_its_jobs
 from tasks.attempt import Attempt
+from tasks.clusters.choose import release
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
 from tasks.patience import Deadline, backoff_seconds
 from tasks.plan import PlannedRun, RunOptions, make_plan
@@ -59,6 +60,9 @@ def batch_inference(
     except Exception as error:
         report_failure(planned, started, error)
         raise
+    finally:
+        if problem := release(spec.cluster, planned.run.run_id):
+            get_run_logger().warning(problem)
     return told(report_run(planned, started, version, attempts))
 
 

@@ -13,7 +13,7 @@ from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check, check_spec
 from tasks.rehearsal import rehearse
-from tasks.spec import BatchInferenceSpec, LocalCluster, RayJobsCluster
+from tasks.spec import BatchInferenceSpec, LocalCluster, RemoteCluster
 from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
@@ -134,7 +134,7 @@ def inputs_to_do(spec: BatchInferenceSpec) -> str:
 
 def check_nodes(spec: BatchInferenceSpec) -> str:
     """See from every node of a cluster elsewhere whether it can do the job."""
-    if not isinstance(spec.cluster, RayJobsCluster):
+    if not isinstance(spec.cluster, RemoteCluster):
         return "this machine"
     return rehearse(make_plan(spec, save=False))
 

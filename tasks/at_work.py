@@ -1,6 +1,6 @@
 """Jobs at work on an output: who they are, and how to stop them."""
 
-from tasks.clusters.choose import cluster_of
+from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
 from tasks.ray_job.job import Job, load_job, output_of
 from tasks.spec import BatchInferenceSpec
@@ -32,4 +32,5 @@ def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
         # Whoever follows it must not take it for lost, and start another.
         job.storage.write(job.stopped, b"")
         running.stop()
+        release(job.spec.cluster, job.run_id)
     return [job for job, _ in jobs]

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.clusters.running import Cluster, RunningJob
+from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.spec import RemoteCluster
 
 POLL_SECONDS = 0.5
 SILENT_SECONDS = 30.0
@@ -51,7 +52,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         timeouts, cluster = self.job.spec.timeouts, self.job.spec.cluster
-        for_nodes = getattr(cluster, "wait_for_nodes_seconds", 0.0)
+        for_nodes = cluster.wait_for_nodes_seconds if isinstance(cluster, RemoteCluster) else 0.0
         self.stall = Stall(timeouts.no_progress_seconds + for_nodes)
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
@@ -145,6 +146,7 @@ class Attempt:
         if time.monotonic() - self.left_mark < FOLLOWED_EVERY_SECONDS:
             return
         self.left_mark = time.monotonic()
+        renew(self.cluster, self.job.run_id)
         try:
             self.job.storage.write(self.job.followed, json.dumps({"at": time.time()}).encode())
         except OSError:

@@ -11,10 +11,17 @@ from pathlib import Path
 import psutil
 
 from tasks.clusters.choose import api_of
+from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import check_sink, check_source
 from tasks.ray_job.room import Node, in_gib, refuse_unmet
-from tasks.spec import BatchInferenceSpec, LocalCluster, RayJobsCluster
+from tasks.spec import (
+    BatchInferenceSpec,
+    InlineCluster,
+    KubeRayCluster,
+    LocalCluster,
+    RayJobsCluster,
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,10 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         machine = this_machine()
         refuse_unmet(spec, [machine], "this machine")
         return f"this machine: {machine['CPU']:g} CPU cores, {machine['GPU']:g} GPUs"
+    if isinstance(cluster, KubeRayCluster):
+        return KubeRay(cluster).check()
     if not isinstance(cluster, RayJobsCluster):
-        return cluster.kind
+        return "this process" if isinstance(cluster, InlineCluster) else f"Ray at {cluster.address}"
     api = api_of(cluster)
     ours, theirs = version("ray"), api.version()["ray_version"]
     if ours.split(".")[:2] != theirs.split(".")[:2]:

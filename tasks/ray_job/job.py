@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
-from tasks.spec import BatchInferenceSpec, RayJobsCluster
+from tasks.spec import BatchInferenceSpec, RemoteCluster
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Job:
     @property
     def working_dir(self) -> str:
         """Where the user's modules lie for the job; Ray takes them along to a cluster."""
-        remote = isinstance(self.spec.cluster, RayJobsCluster)
+        remote = isinstance(self.spec.cluster, RemoteCluster)
         return "." if remote else self.spec.environment.working_dir
 
     @property

@@ -14,7 +14,7 @@ from tasks.kinds.places import check_source
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import GIB, Node, in_gib, refuse_unmet, requests_of
 from tasks.ray_job.stage_functions import importable
-from tasks.spec import BatchInferenceSpec, RayJobsCluster
+from tasks.spec import BatchInferenceSpec, RemoteCluster
 
 LOOK_EVERY_SECONDS = 2.0
 PROBE_SECONDS = 120.0
@@ -31,7 +31,7 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
         InvalidSpec: no node can hold a stage, and none that could has come.
     """
     cluster = job.spec.cluster
-    patience = cluster.wait_for_nodes_seconds if isinstance(cluster, RayJobsCluster) else 0.0
+    patience = cluster.wait_for_nodes_seconds if isinstance(cluster, RemoteCluster) else 0.0
     until = time.monotonic() + patience
     while True:
         try:
