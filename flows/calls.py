@@ -13,7 +13,7 @@ from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check, check_spec
 from tasks.rehearsal import rehearse
-from tasks.spec import BatchInferenceSpec, LocalCluster, RemoteCluster
+from tasks.spec import BatchInferenceSpec, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
@@ -133,8 +133,10 @@ def inputs_to_do(spec: BatchInferenceSpec) -> str:
 
 
 def check_nodes(spec: BatchInferenceSpec) -> str:
-    """See from every node of a cluster elsewhere whether it can do the job."""
-    if not isinstance(spec.cluster, RemoteCluster):
+    """See from every node of a cluster that runs already whether it can do the job."""
+    if isinstance(spec.cluster, KubeRayCluster):
+        return "made when the run starts, and looked at then"
+    if not isinstance(spec.cluster, RayJobsCluster):
         return "this machine"
     return rehearse(make_plan(spec, save=False))
 
