@@ -54,6 +54,10 @@ class Kubernetes:
         """Requests of a method."""
         return sum(each == method for each, _ in self.seen)
 
+    def count_made(self) -> int:
+        """Requests to make a cluster; not those that only ask whether it would be made."""
+        return sum(method == "POST" and "dryRun" not in target for method, target in self.seen)
+
     def answer(self, method: str, target: str, body: dict[str, Any], token: str) -> Answer:
         """Answer one request."""
         time.sleep(self.slow)

@@ -13,17 +13,21 @@ from typing import Any
 
 import pytest
 
+from flows.batch_inference import batch_inference
 from tasks.at_work import live_jobs, stop_jobs
-from tasks.clusters.choose import release
 from tasks.errors import InvalidSpec
 from tasks.ray_job.job import Job
-from tasks.run import attempts_of
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import Kubernetes
-from tests.clusters.small_job import ROWS, small_spec, whole_run
+from tests.clusters.small_job import ROWS, small_spec
+from tests.flows.conftest import published
 from tests.ray_cluster import RayCluster, ray_cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.prefect,
+    pytest.mark.usefixtures("prefect_server"),
+]
 TOKEN = "a-token-that-only-the-secret-holds"
 STEP_SECONDS = 60.0
 
@@ -52,8 +56,8 @@ def test_a_run_that_fails_deletes_its_cluster(
     resources = spec.resources.model_copy(update={"num_cpus": 999})
     cluster = spec.cluster.model_copy(update={"wait_for_nodes_seconds": 0})
     with pytest.raises(InvalidSpec, match=r"resources\.num_cpus: 999"):
-        whole_run(spec.model_copy(update={"resources": resources, "cluster": cluster}))
-    assert kube.count("POST") == 1
+        batch_inference(spec.model_copy(update={"resources": resources, "cluster": cluster}))
+    assert kube.count_made() == 1
     assert not left_over(kube)
 
 
@@ -64,14 +68,13 @@ def test_whoever_cancels_needs_only_the_spec(
     with orchestrator(spec, tmp_path) as process:
         job = working(spec)
         began = time.monotonic()
-        stop_jobs(spec)
-        assert release(spec.cluster, job.run_id) is None
+        assert stop_jobs(spec) == [job]
         assert time.monotonic() - began < 15
         assert not left_over(kube)
         assert not live_jobs(spec)
         assert process.wait(STEP_SECONDS) == 1
     assert not left_over(kube)
-    assert kube.count("POST") == 1
+    assert kube.count_made() == 1
 
 
 def test_the_run_after_a_killed_one_finds_its_cluster_and_its_job(
@@ -83,11 +86,13 @@ def test_the_run_after_a_killed_one_finds_its_cluster_and_its_job(
         os.kill(process.pid, signal.SIGKILL)
         process.wait(STEP_SECONDS)
     assert len(left_over(kube)) == 1
-    planned = whole_run(spec)
-    accepted = planned.accepted()
-    assert (len(accepted.settled), len(accepted.rejected)) == (ROWS, 0)
-    assert attempts_of(planned) == [f"{job.folder}/job.json"]
-    assert (kube.count("POST"), left_over(kube)) == (1, [])
+    report = batch_inference(spec)
+    assert (report["rows"]["written"], report["attempts"]) == (ROWS, 1)
+    assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(ROWS)]
+    jobs = [stat.path for stat in job.storage.list(job.run.path) if stat.path.endswith("job.json")]
+    assert jobs == [f"{job.folder}/job.json"]
+    assert kube.count("PATCH") > 0
+    assert (kube.count_made(), left_over(kube)) == (1, [])
 
 
 @contextmanager
