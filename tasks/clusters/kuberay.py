@@ -29,7 +29,7 @@ from tasks.clusters.kuberay_manifest import (
 )
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs, submitted
-from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, Unreachable
+from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.ray_job.job import Job
 from tasks.spec import KubeRayCluster
 
@@ -55,10 +55,16 @@ class KubeRay:
 
         Raises:
             InvalidSpec: Kubernetes refuses the manifest.
-            JobLost: somebody deleted the cluster while it started.
+            JobLost: the cluster was deleted while it started.
+            RunStopped: and that by somebody who stopped the job.
             Unreachable: Kubernetes or the cluster does not answer, or is not ready in time.
         """
-        return self.awaited(job.run_id).start(job)
+        try:
+            return self.awaited(job.run_id).start(job)
+        except JobLost:
+            if job.storage.stat(job.stopped):
+                raise RunStopped("somebody stopped the run before its job began") from None
+            raise
 
     def attach(self, job: Job) -> RayJob | None:
         """The job, if its cluster is there and it waits or runs."""

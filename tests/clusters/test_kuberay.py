@@ -15,7 +15,7 @@ from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import EXPIRES, name_of
 from tasks.clusters.running import renew
-from tasks.errors import InvalidSpec, JobLost, Unreachable
+from tasks.errors import InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec, KubeRayCluster
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
@@ -148,6 +148,23 @@ def test_one_deleted_while_it_starts_is_not_made_again(kube: Kubernetes, fields:
     assert kube.count("POST") == 1
 
 
+def test_whoever_stops_a_run_that_is_starting_stops_it_for_good(
+    kube: Kubernetes, fields: Fields, tmp_path: Path
+) -> None:
+    kube.ready_after = 60
+    job = job_of(small_spec(tmp_path, fields))
+
+    def stop() -> None:
+        job.storage.write(job.stopped, b"")
+        release(job.spec.cluster, RUN)
+
+    other = threading.Timer(0.5, stop)
+    other.start()
+    with pytest.raises(RunStopped, match="before its job began"):
+        kuberay_of(fields, ready_seconds=30).start(job)
+    other.join()
+
+
 def test_a_head_that_is_not_ready_in_time_is_named(kube: Kubernetes, fields: Fields) -> None:
     kube.ready_after = 60
     cluster = kuberay_of(fields, ready_seconds=0.3)
@@ -182,6 +199,34 @@ def test_a_job_of_a_cluster_that_is_gone_was_started(
     cluster = cluster_of(job.spec.cluster)
     assert cluster.attach(job) is None
     assert cluster.was_started(job)
+
+
+def test_inside_kubernetes_the_service_account_counts(
+    kube: Kubernetes, fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kubernetes.config import incluster_config
+
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "ca.crt").write_text("authorities")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
+    settings = kuberay_of(fields).api.client.configuration
+    assert settings.host == "https://192.0.2.1:6443"
+    assert settings.ssl_ca_cert == str(tmp_path / "ca.crt")
+    assert TOKEN in str(settings.api_key)
+    # A context that is named counts more.
+    assert kuberay_of(fields, context="stand-in").api.client.configuration.host == kube.url
+
+
+def test_without_any_way_to_kubernetes_the_field_is_named(
+    fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(InvalidSpec, match=r"cluster\.context"):
+        kuberay_of(fields).check()
 
 
 def test_a_check_makes_nothing(kube: Kubernetes, fields: Fields) -> None:
