@@ -165,12 +165,17 @@ def test_whoever_stops_a_run_that_is_starting_stops_it_for_good(
     other.join()
 
 
-def test_a_head_that_is_not_ready_in_time_is_named(kube: Kubernetes, fields: Fields) -> None:
+def test_a_head_that_is_not_ready_in_time_is_named(
+    kube: Kubernetes, fields: Fields, tmp_path: Path
+) -> None:
     kube.ready_after = 60
     cluster = kuberay_of(fields, ready_seconds=0.3)
     with pytest.raises(Unreachable, match=rf"ready_seconds: {NAME} takes no jobs after 0\.3 s"):
         cluster.awaited(RUN)
-    # It is there, but nobody is asked for a job that cannot be there.
+    # Its head is not asked for a job that cannot be there.
+    job = job_of(small_spec(tmp_path, fields))
+    assert cluster.attach(job) is None
+    assert not cluster.was_started(job)
     kube.clusters[NAME]["status"] = {"reason": "no node has room"}
     with pytest.raises(Unreachable, match="no node has room"):
         cluster.awaited(RUN)
@@ -254,11 +259,13 @@ def test_a_refusal_says_what_to_do(
 
 def test_silence_ends(kube: Kubernetes, fields: Fields, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kuberay_api, "SECONDS", (0.5, 0.2))
-    kube.slow = 2
+    kube.slow = 1
     began = time.monotonic()
     with pytest.raises(Unreachable, match="Kubernetes does not answer"):
-        kuberay_of(fields).check()
-    assert time.monotonic() - began < 1
+        kuberay_of(fields).api.find(NAME)
+    assert time.monotonic() - began < kube.slow
+    time.sleep(kube.slow + 0.5)
+    assert len(kube.seen) == 1
 
 
 def test_who_is_not_let_in_is_told_and_tells_no_token(
