@@ -11,9 +11,11 @@ import psutil
 
 from tests.chaos.compare import Rows, compare, in_folder
 from tests.chaos.matrix.clusters import Clusters
-from tests.chaos.matrix.faults import CUTS, FAULTS, Fault
+from tests.chaos.matrix.faults import FAULTS, Fault
 from tests.chaos.matrix.job import SECONDS, write_job
 from tests.chaos.matrix.jobs_watch import JobsWatch
+from tests.chaos.matrix.link import Link
+from tests.chaos.matrix.namespaces import AUTH, NoNamespacesError, cluster_in, network
 from tests.chaos.matrix.noted import read_notes
 from tests.chaos.matrix.orchestrators import ByCommand, ByWorker, Orchestrator
 from tests.chaos.matrix.proxy import Proxy
@@ -64,6 +66,8 @@ def run_cell(shared: Stand, fault: str, stage: str, seed: int) -> Result:
     try:
         with place_of(shared, f"{fault}-{stage}-{seed}") as place:
             result = strike(shared, place, result)
+    except NoNamespacesError as error:
+        result = replace(result, skipped=str(error))
     except Exception as error:
         result = replace(result, problems=(f"{type(error).__name__}: {error}",))
         shared.clusters.kill()
@@ -90,16 +94,11 @@ def place_of(shared: Stand, name: str) -> Iterator[Place]:
 def strike(shared: Stand, place: Place, result: Result) -> Result:
     """Run the job, strike it, wait for its end, and look."""
     fault = FAULTS[result.fault]
-    cluster = shared.clusters.start()
-    place.environment = {**place.environment, **cluster.environment}
-    with (
-        Proxy(shared.clusters.port) as proxy,
-        JobsWatch(shared.clusters.address) as watch,
-    ):
-        orchestrator = prepare(place, fault, result, proxy.address)
+    with site(shared, place, fault) as (link, address), JobsWatch(address) as watch:
+        orchestrator = prepare(place, fault, result, link.address)
         orchestrator.start()
         dice = random.Random(f"{result.seed} {result.fault} {result.stage}")
-        scene = Scene(shared.clusters, place, result.stage, dice, orchestrator, watch, proxy)
+        scene = Scene(shared.clusters, place, result.stage, dice, orchestrator, watch, link)
         rows = scene.await_mid_run()
         struck = fault.strike(scene)
         problem = orchestrator.wait()
@@ -130,18 +129,30 @@ def strike(shared: Stand, place: Place, result: Result) -> Result:
     )
 
 
+@contextmanager
+def site(shared: Stand, place: Place, fault: Fault) -> Iterator[tuple[Link, str]]:
+    """A cluster: the orchestrator's way to it, and the URL of its Jobs API."""
+    if fault.own_addresses:
+        folder = place.folder / "ray"
+        folder.mkdir()
+        with network() as made, cluster_in(made, folder, place.environment):
+            place.environment = {**place.environment, **AUTH}
+            yield made, made.address
+    else:
+        place.environment = {**place.environment, **shared.clusters.start().environment}
+        with Proxy(shared.clusters.port) as proxy:
+            yield proxy, shared.clusters.address
+
+
 def prepare(place: Place, fault: Fault, result: Result, address: str) -> Orchestrator:
     """Write the job and say who runs it."""
-    seconds = SECONDS
-    if result.fault == "network":
-        seconds += 1.5 * CUTS[result.stage][1]  # so that the stage outlasts the cut
     cluster = {
         "kind": "ray_jobs",
         "address": address,
         "python": sys.executable,
         "wait_for_nodes_seconds": NODES_SECONDS,
     }
-    spec = write_job(place, result.stage, cluster, seconds)
+    spec = write_job(place, result.stage, cluster, SECONDS + fault.lasts_seconds)
     return ByWorker(place, spec) if fault.by_worker else ByCommand(place, spec)
 
 

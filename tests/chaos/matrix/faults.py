@@ -10,11 +10,13 @@ from tests.chaos.matrix.scene import Scene
 
 DEAD_SECONDS = 5.0
 """How long there is no cluster."""
+LONG_CUT_SECONDS = 45.0
+"""Longer than a job may be silent; it writes its progress all the while."""
 CUTS: dict[str, tuple[Cut, float]] = {
     "read": ("refuse", 15.0),
     "preprocess": ("drop", 15.0),
-    "infer": ("drop", 45.0),
-    "write": ("refuse", 45.0),
+    "infer": ("drop", LONG_CUT_SECONDS),
+    "write": ("refuse", LONG_CUT_SECONDS),
 }
 """How the network is cut, and for how long: no stage has a code path of its own here."""
 
@@ -34,9 +36,13 @@ class Fault:
 
     strike: Callable[[Scene], Struck]
     goal_seconds: float
+    lasts_seconds: float = 0.0
+    """How much longer the slow stage must take, so that what comes back finds it at work."""
     jobs: int = 1
     """How many jobs may be submitted for the run, the first included."""
     spoils_cluster: bool = False
+    own_addresses: bool = False
+    """Whether the cluster is one in network namespaces."""
     by_worker: bool = False
     """Whether a worker of Prefect's runs the flow."""
     stages: tuple[str, ...] = ("read", "preprocess", "infer", "write")
@@ -97,7 +103,8 @@ FAULTS: dict[str, Fault] = {
     "raylet": Fault(raylet, 30, spoils_cluster=True),
     "driver": Fault(driver, 60, jobs=2),
     "head": Fault(head, 60, jobs=2),
-    "flow": Fault(flow, 5),
-    "network": Fault(network, 5),
-    "prefect-worker": Fault(flow, 5, by_worker=True),
+    "flow": Fault(flow, 5, 15),
+    "network": Fault(network, 5, 1.5 * LONG_CUT_SECONDS),
+    "namespaces": Fault(network, 5, 1.5 * LONG_CUT_SECONDS, own_addresses=True, stages=("infer",)),
+    "prefect-worker": Fault(flow, 5, 45, by_worker=True),
 }

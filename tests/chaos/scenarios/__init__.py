@@ -21,6 +21,7 @@ SCENARIOS: dict[str, Scenario] = {
     "publish": publish,
     "worker": worker,
     "slow": slow,
+    "slow-2": partial(slow, replicas=2, name="slow-2"),
     "node": node,
     "children": children,
     "csv-empty": csv_empty,
