@@ -78,6 +78,12 @@ class RayApi:
         except NotFoundError:
             return
 
+    def upload(self, folder: str, excludes: list[str]) -> str:
+        """Send a Python package to the cluster, unless it is there already; its URI for a job."""
+        send = self.client._upload_package_if_needed
+        options = {"include_gitignore": False, "include_parent_dir": True, "excludes": excludes}
+        return str(self.asked(lambda: send(folder, **options)))
+
     def submit(self, submission_id: str, entrypoint: str, runtime_env: dict[str, Any]) -> None:
         """Submit a job; that it is there already is no error.
 

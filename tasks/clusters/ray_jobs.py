@@ -1,6 +1,7 @@
 """A job on a Ray cluster elsewhere, submitted through its Jobs API."""
 
 import json
+import os
 import shlex
 import time
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ STOP_SECONDS = 12.0
 END_SECONDS = 5.0
 """For a driver that has left its result, and for Ray to notice that it is gone."""
 STATUS_EVERY_SECONDS = 0.3
+OUR_CODE = Path(__file__).resolve().parents[1]
 NOT_SHIPPED = [
     "tests/",
     "__pycache__/",
@@ -105,7 +107,8 @@ class RayJobs:
         running = RayJob(self.api, job)
         # Without -P the user's folder would come first, and a `tasks` in it would hide ours.
         command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
-        self.api.submit(running.id, shlex.join(command), runtime_env(job))
+        code = self.api.upload(str(OUR_CODE), NOT_SHIPPED)
+        self.api.submit(running.id, shlex.join(command), runtime_env(job, code))
         marker = {"submission_id": running.id, "address": self.api.address}
         job.storage.write(submitted(job), json.dumps(marker).encode())
         return running
@@ -131,13 +134,19 @@ def submitted(job: Job) -> str:
     return f"{job.folder}/submitted.json"
 
 
-def runtime_env(job: Job) -> dict[str, Any]:
-    """What Ray brings to the cluster: this project, the user's code where there is any."""
+def runtime_env(job: Job, code: str) -> dict[str, Any]:
+    """What Ray brings to the cluster: this project, the user's code where there is any.
+
+    Args:
+        job: the job.
+        code: URI of this project's package, sent by itself: what is not to be taken from the
+            user's folder may have a name that a folder of ours has too.
+    """
     environment = job.spec.environment
     needs_code = bool(job.pins["fingerprints"]["code"])
     folder = Path(environment.working_dir)
     return {
-        "py_modules": [str(Path(__file__).resolve().parents[1])],
+        "py_modules": [code],
         **({"working_dir": str(folder)} if needs_code else {}),
         "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
         **({"pip": environment.pip} if environment.pip else {}),
@@ -147,6 +156,8 @@ def runtime_env(job: Job) -> dict[str, Any]:
 
 def data_below(folder: Path, job: Job) -> list[str]:
     """Inputs and outputs that lie beside the code and are no part of it, as gitignore patterns."""
-    paths = [*job.spec.source.paths, job.spec.sink.path]
-    below = [Path(path) for path in paths if Path(path).is_relative_to(folder)]
-    return [f"/{path.relative_to(folder)}" for path in below if path != folder]
+    # As they are named: what a link in the folder leads to would else be taken along.
+    home = os.path.abspath(folder)
+    paths = [path for path in (*job.spec.source.paths, job.spec.sink.path) if "://" not in path]
+    inside = [os.path.relpath(os.path.abspath(path), home) for path in paths]
+    return [f"/{path}" for path in inside if path != "." and not path.startswith("..")]
