@@ -1,0 +1,177 @@
+"""Whole runs on a Ray cluster elsewhere: what is published, what is said, what stays secret."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.errors import InvalidSpec, Unreachable
+from tests.flows.conftest import published
+from tests.flows.jobs_cluster import JobsCluster, jobs_spec, orchestrator, run_folder
+
+pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
+
+
+def flow_runs_since(moment: float) -> list[Any]:
+    """Flow runs that started after a moment, read back from Prefect's API."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs()
+    return [run for run in runs if run.start_time and run.start_time.timestamp() >= moment]
+
+
+def logs_of(flow_run: Any, until: Callable[[str], bool] = lambda text: True) -> str:
+    """A flow run's log, read back from Prefect's API, where it arrives a little later."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+
+    mine = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[flow_run.id]))
+    give_up = time.monotonic() + 10
+    with get_client(sync_client=True) as client:
+        while True:
+            text = "\n".join(line.message for line in client.read_logs(mine, limit=200))
+            if until(text) or time.monotonic() > give_up:
+                return text
+            time.sleep(0.5)
+
+
+def all_that_is_left(spec: Any, cluster: JobsCluster, flow_run: Any, log: str) -> dict[str, str]:
+    """Whatever anybody can read of a run afterwards, by where it is."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        artifacts = [artifact.model_dump_json() for artifact in client.read_artifacts()]
+    folders = [Path(spec.sink.path), Path(f"{spec.sink.path}.state")]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {
+        **{str(file): file.read_bytes().decode("latin-1") for file in files},
+        "the flow run's log": log,
+        "the flow run": flow_run.model_dump_json(),
+        "artifacts": "".join(artifacts),
+        "the cluster's list of jobs": str(cluster.api.client.list_jobs()),
+        **{f"the log of job {job}": cluster.api.log(job) for job in cluster.jobs()},
+    }
+
+
+def assert_secret(cluster: JobsCluster, left: dict[str, str]) -> None:
+    """The cluster's token is nowhere."""
+    assert len(left) > 10
+    assert [where for where, text in left.items() if cluster.token in text] == []
+
+
+def test_a_run_on_a_cluster_elsewhere(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    environment = {"working_dir": str(users_folder(numbers.parent)), "env_vars": {"GREETING": "hi"}}
+    spec = jobs_spec(numbers, jobs_cluster.by_block, environment=environment)
+    begun = time.time()
+    report = batch_inference(spec)
+    print(f"a run of 1000 rows took {time.time() - begun:.1f} s")
+    rows = published(spec)
+    assert [row["doubled"] for row in rows] == [2.0 * each for each in range(1000)]
+    assert (report["rows"]["written"], report["attempts"]) == (1000, 1)
+    assert jobs_cluster.jobs(report["run_id"]) == {f"{report['run_id']}-1": "SUCCEEDED"}
+    assert {row["greeting"] for row in rows} == {"hi"}
+    for column in ("model_file", "helper_file", "tasks_file"):
+        assert all("/runtime_resources/" in row[column] for row in rows), rows[0]
+    (flow_run,) = flow_runs_since(begun)
+    log = logs_of(flow_run, lambda text: "the model is loaded" in text)
+    assert "the model is loaded" in log
+    assert "it/s" not in log
+    assert_secret(jobs_cluster, all_that_is_left(spec, jobs_cluster, flow_run, log))
+    again = batch_inference(spec)
+    assert (again["published"], again["inputs_skipped"]) == (False, 10)
+    assert len(jobs_cluster.jobs(report["run_id"])) == 1
+
+
+def users_folder(folder: Path) -> Path:
+    """A user's code, with a `tasks` of their own, which is none of ours."""
+    import shutil
+
+    from tests.flows.jobs_cluster import CODE
+
+    code = folder / "code"
+    shutil.copytree(CODE, code, ignore=shutil.ignore_patterns("__pycache__"))
+    (code / "tasks").mkdir()
+    (code / "tasks/__init__.py").write_text('raise RuntimeError("this is not the tasks you want")')
+    return code
+
+
+def test_a_package_that_the_cluster_lacks(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    """A run that fails: the error says what to do, the log has the worker's traceback."""
+    model = {"kind": "python", "class": "lacking:Lacking"}
+    spec = jobs_spec(numbers, jobs_cluster.by_block, model=model, retries={"max_attempts": 3})
+    begun = time.time()
+    with pytest.raises(InvalidSpec) as caught:
+        batch_inference(spec)
+    assert "no_such_package" in str(caught.value)
+    assert "environment.pip" in str(caught.value)
+    run_id = run_folder(spec).name
+    assert jobs_cluster.jobs(run_id) == {f"{run_id}-1": "FAILED"}
+    (flow_run,) = flow_runs_since(begun)
+    log = logs_of(flow_run, lambda text: "lacking.py" in text)
+    assert "Traceback (most recent call last)" in log
+    assert "lacking.py" in log
+    left = all_that_is_left(spec, jobs_cluster, flow_run, log)
+    notes = getattr(caught.value, "__notes__", [])
+    assert_secret(jobs_cluster, {**left, "the error": f"{caught.value!r} {notes}"})
+
+
+IMPOSSIBLE = {
+    "4 GPUs on one node": ({"num_gpus": 4}, r"resources\.num_gpus: 4.* has 1"),
+    "3 replicas on 2 GPUs": (
+        {"num_gpus": 1, "min_replicas": 3},
+        r"resources\.min_replicas: 3 .* room for 2",
+    ),
+    "a GPU that is not there": (
+        {"accelerator_type": "H100"},
+        r"resources\.accelerator_type: 'H100' is asked for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("resources", "message"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_no_node_can_hold_is_refused_at_once(
+    numbers: Path, jobs_cluster: JobsCluster, resources: dict[str, Any], message: str
+) -> None:
+    before = jobs_cluster.jobs()
+    with pytest.raises(InvalidSpec, match=message):
+        batch_inference(jobs_spec(numbers, jobs_cluster.by_block, resources=resources))
+    assert jobs_cluster.jobs() == before
+
+
+def test_exit_codes_before_anything_is_submitted(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    """As a person sees them, in processes of their own: one message each."""
+    before = jobs_cluster.jobs()
+    impossible = jobs_spec(numbers, jobs_cluster.by_address, resources={"num_gpus": 4})
+    possible = jobs_spec(numbers, jobs_cluster.by_address)
+    no_token = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": ""}
+    with (
+        orchestrator(impossible, jobs_cluster) as refused,
+        orchestrator(possible, jobs_cluster, **no_token) as stranger,
+    ):
+        assert refused.end()[0] == 2
+        assert stranger.end()[0] == 1
+    (line,) = refused.errors.read_text().splitlines()
+    assert line.startswith("InvalidSpec: resources.num_gpus: 4")
+    (line,) = stranger.errors.read_text().splitlines()
+    assert line.startswith(f"Unreachable: cluster.address: {jobs_cluster.ray.dashboard} does not")
+    assert "RayCluster block" in line
+    assert jobs_cluster.jobs() == before
+
+
+def test_without_a_token_nobody_is_let_in(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match="does not let us in"):
+        batch_inference(jobs_spec(numbers, {**jobs_cluster.by_address}))
+    assert time.monotonic() - begun < 10
+
+
+def test_nodes_that_do_not_come_are_waited_for(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    cluster = {**jobs_cluster.by_block, "wait_for_nodes_seconds": 3}
+    spec = jobs_spec(numbers, cluster, resources={"num_gpus": 4})
+    with pytest.raises(InvalidSpec, match=r"num_gpus: 4.* \(after 3 s of waiting for nodes\)"):
+        batch_inference(spec)
+    assert len(jobs_cluster.jobs(run_folder(spec).name)) == 1

@@ -1,0 +1,175 @@
+"""What is sent to a cluster: code, and little else."""
+
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.clusters.ray_jobs import NOT_SHIPPED, OUR_CODE, runtime_env
+from tasks.plan import make_plan
+from tasks.ray_job.job import Job
+from tasks.run import left_to_do, new_job
+from tests.flows.conftest import published, spec_of
+from tests.flows.jobs_cluster import CODE, JobsCluster, jobs_spec
+from tests.ray_cluster import ray_cluster
+
+
+def packed(folder: str | Path, excludes: list[str], target: Path) -> set[str]:
+    """Files of a package as Ray packs it."""
+    from ray._private.runtime_env.packaging import create_package
+
+    create_package(str(folder), target, include_gitignore=True, excludes=excludes)
+    with zipfile.ZipFile(target) as package:
+        return {name for name in package.namelist() if not name.endswith("/")}
+
+
+def job_of(numbers: Path, code: Path, source: Path, **changes: Any) -> Job:
+    """A job whose inputs and output may lie beside its code; it is never started."""
+    spec = spec_of(
+        numbers,
+        source={"kind": "parquet", "path": str(source)},
+        model={"kind": "python", "class": "speaking:Speaking"},
+        environment={"working_dir": str(code), **changes},
+        sink={"kind": "parquet", "path": str(code / "results/out")},
+    )
+    planned = make_plan(spec)
+    return new_job(planned, left_to_do(planned, tried=False), attempt=1)
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A user's folder with all that should stay at home."""
+    folder = tmp_path / "code"
+    shutil.copytree(CODE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for home in (
+        "tests/test_it.py",
+        "__pycache__/voice.pyc",
+        "package/__pycache__/a.pyc",
+        ".git/objects/1",
+        ".venv/lib/big.py",
+        "node_modules/x.js",
+        ".mypy_cache/x.json",
+        "results/out/part-0.parquet",
+        "results/out.state/ledger/0.json",
+    ):
+        (folder / home).parent.mkdir(parents=True, exist_ok=True)
+        (folder / home).write_text("stays here")
+    (folder / "package/part.py").touch()
+    return folder
+
+
+CODE_FILES = {"speaking.py", "voice.py", "lacking.py", "package/part.py"}
+
+
+@pytest.mark.parametrize("bring", [shutil.copytree, os.symlink])
+@pytest.mark.parametrize("name", ["inputs", "protocol"])
+def test_of_the_users_folder_code_alone_is_sent(
+    numbers: Path, code: Path, tmp_path: Path, name: str, bring: Callable[[Path, Path], object]
+) -> None:
+    """Also where inputs have the name that a folder of our own code has."""
+    bring(numbers, code / name)
+    sent = runtime_env(job_of(numbers, code, code / name), "gcs://ours.zip")
+    assert sent["py_modules"] == ["gcs://ours.zip"]
+    assert packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip") == CODE_FILES
+
+
+def test_where_the_folder_is_all_input_all_is_sent(numbers: Path, tmp_path: Path) -> None:
+    """Nobody can say which of its files are code."""
+    for file in CODE.glob("*.py"):
+        shutil.copy(file, numbers)
+    sent = runtime_env(job_of(numbers, numbers, numbers), "gcs://ours.zip")
+    assert "speaking.py" in packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip")
+
+
+def test_a_relative_folder_keeps_its_data_too(
+    numbers: Path, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(numbers, code / "inputs")
+    monkeypatch.chdir(code)
+    monkeypatch.syspath_prepend(str(code))
+    job = job_of(numbers, Path("."), code / "inputs")
+    sent = runtime_env(job, "gcs://ours.zip")
+    assert "inputs/0.parquet" not in packed(code, sent["excludes"], tmp_path / "a.zip")
+
+
+def test_our_own_code_is_small(tmp_path: Path) -> None:
+    target = tmp_path / "ours.zip"
+    files = packed(OUR_CODE, NOT_SHIPPED, target)
+    assert {name for name in files if not name.endswith(".py")} == set()
+    assert {"ray_job/__main__.py", "protocol/records.py", "kinds/kind.py"} <= files
+    assert target.stat().st_size < 1 << 20
+
+
+def test_without_code_of_their_own_no_folder_is_sent(numbers: Path, code: Path) -> None:
+    job = job_of(numbers, code, numbers, env_vars={"A": "b"}, pip=["one==1"])
+    job.pins["fingerprints"]["code"] = ""
+    sent = runtime_env(job, "gcs://ours.zip")
+    assert "working_dir" not in sent
+    assert sent["env_vars"]["A"] == "b"
+    assert sent["pip"] == ["one==1"]
+
+
+WHEEL = {
+    "tiny_wheel.py": "FACTOR = 2\n",
+    "tiny_wheel-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny-wheel\nVersion: 1.0\n",
+    "tiny_wheel-1.0.dist-info/WHEEL": (
+        "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
+    "tiny_wheel-1.0.dist-info/RECORD": "",
+}
+TINY = """
+import tiny_wheel
+
+class Tiny:
+    def __call__(self, batch):
+        n = len(batch["x"])
+        return {"doubled": batch["x"] * tiny_wheel.FACTOR, "wheel": [tiny_wheel.__file__] * n}
+"""
+
+
+def wheel(folder: Path) -> Path:
+    """A wheel of one module, made by hand."""
+    file = folder / "tiny_wheel-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as package:
+        for name, text in WHEEL.items():
+            package.writestr(name, text)
+    return file
+
+
+@pytest.mark.cluster
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.skipif(
+    "RAY_PIP" not in os.environ,
+    reason="for pip Ray copies the whole virtual environment, gigabytes; RAY_PIP=1 has it run",
+)
+def test_requirements_are_installed_on_the_cluster(numbers: Path) -> None:
+    """Of a file on shared storage, so that no index is asked; on one node, which has one copy."""
+    code = numbers.parent / "code"
+    code.mkdir()
+    (code / "tiny.py").write_text(TINY)
+    with (
+        tempfile.TemporaryDirectory(prefix="rj", ignore_cleanup_errors=True) as folder,
+        ray_cluster(Path(folder), nodes=0) as found,
+    ):
+        spec = jobs_spec(
+            numbers,
+            JobsCluster(found, token="").by_address,
+            environment={"working_dir": str(code), "pip": [str(wheel(numbers.parent))]},
+            model={"kind": "python", "class": "tiny:Tiny"},
+            resources={"num_cpus": 0.5, "max_replicas": 1},
+        )
+        batch_inference(spec)
+    rows = published(spec)
+    assert [row["doubled"] for row in rows] == [2.0 * each for each in range(1000)]
+    (where,) = {row["wheel"] for row in rows}
+    assert "/runtime_resources/pip/" in where
+    assert "tiny_wheel" not in sys.modules
