@@ -1,9 +1,21 @@
 """Jobs at work on an output: who they are, and how to stop them."""
 
+import logging
+
 from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
 from tasks.ray_job.job import Job, load_job, output_of
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
+
+
+def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
+    """Jobs of a spec's output that have left no result, alive or not."""
+    storage, output = output_of(spec)
+    files = [stat.path for stat in storage.list(output.runs) if stat.path.endswith("/job.json")]
+    jobs = [load_job(storage.read(file)) for file in files]
+    return [job for job in jobs if storage.stat(job.result) is None]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
@@ -12,25 +24,29 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     Raises:
         Unreachable: their cluster does not answer.
     """
-    storage, output = output_of(spec)
-    found: list[tuple[Job, RunningJob]] = []
-    for stat in storage.list(output.runs):
-        if not stat.path.endswith("/job.json"):
-            continue
-        job = load_job(storage.read(stat.path))
-        if storage.stat(job.result) is None and (
-            running := cluster_of(job.spec.cluster).attach(job)
-        ):
-            found.append((job, running))
-    return found
+    found = [(job, cluster_of(job.spec.cluster).attach(job)) for job in unfinished_jobs(spec)]
+    return [(job, running) for job, running in found if running]
 
 
 def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
-    """Stop the jobs at work on a spec's output; what they recorded stays good."""
-    jobs = live_jobs(spec)
-    for job, running in jobs:
+    """Stop the jobs at work on a spec's output; what they recorded stays good.
+
+    One whose cluster is still being made is stopped before it starts.
+
+    Returns:
+        Those that ran.
+
+    Raises:
+        Unreachable: their cluster does not answer.
+    """
+    stopped = []
+    for job in unfinished_jobs(spec):
         # Whoever follows it must not take it for lost, and start another.
         job.storage.write(job.stopped, b"")
-        running.stop()
-        release(job.spec.cluster, job.run_id)
-    return [job for job, _ in jobs]
+        running = cluster_of(job.spec.cluster).attach(job)
+        if running:
+            running.stop()
+            stopped.append(job)
+        if problem := release(job.spec.cluster, job.run_id):
+            logger.warning(problem)
+    return stopped

@@ -65,12 +65,14 @@ class Attempt:
         with self.starting:
             try:
                 if self.running is None:
+                    # That somebody stopped it once is over: it is wanted again.
+                    self.job.storage.delete(self.job.stopped)
                     self.running = self.cluster.attach(self.job) or self.cluster.start(self.job)
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
+                    self.heard = self.stall.since = time.monotonic()
             except BaseException:
                 self.stopped.set()
                 raise
-            self.heard = time.monotonic()
             return self.running
 
     def await_stage(self, stage: str, deadline: Deadline) -> None:

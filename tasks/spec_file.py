@@ -99,6 +99,9 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         name = os.path.expanduser(model["name_or_path"])
         if name.startswith(".") or (folder / name).exists():
             raw["model"] = {**model, "name_or_path": absolute(name, folder)}
+    cluster = raw.get("cluster")
+    if isinstance(cluster, dict) and isinstance(cluster.get("manifest"), str):
+        raw["cluster"] = {**cluster, "manifest": absolute(cluster["manifest"], folder)}
     environment = raw.get("environment") or {}
     if isinstance(environment, dict):
         working_dir = absolute(environment.get("working_dir", "."), folder)
