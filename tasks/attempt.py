@@ -145,7 +145,8 @@ class Attempt:
 
     def leave_mark(self) -> None:
         """Say that somebody follows: a job that nobody follows stops itself."""
-        if time.monotonic() - self.left_mark < FOLLOWED_EVERY_SECONDS:
+        every = min(FOLLOWED_EVERY_SECONDS, self.job.spec.timeouts.orphan_seconds / 4)
+        if time.monotonic() - self.left_mark < every:
             return
         self.left_mark = time.monotonic()
         renew(self.cluster, self.job.run_id)

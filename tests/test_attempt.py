@@ -31,18 +31,8 @@ class Signs:
 @pytest.mark.parametrize(
     "orphan_seconds",
     [
-        pytest.param(
-            3.0,
-            marks=pytest.mark.xfail(
-                strict=True, reason="FOLLOWED_EVERY_SECONDS does not depend on orphan_seconds"
-            ),
-        ),
-        pytest.param(
-            15.0,
-            marks=pytest.mark.xfail(
-                strict=True, reason="FOLLOWED_EVERY_SECONDS does not depend on orphan_seconds"
-            ),
-        ),
+        3.0,
+        15.0,
         1800.0,
     ],
 )

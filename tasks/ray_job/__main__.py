@@ -1,6 +1,7 @@
 """The driver: a job file in, a result out, exit code 0 where it succeeded."""
 
 import json
+import re
 import sys
 import traceback
 from typing import Any
@@ -10,6 +11,9 @@ from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job, load_job
 from tasks.ray_job.stage_error import stage_error
 from tasks.spec import InlineCluster
+
+RAYS_ADVICE = re.compile(r"\s*Failed to apply UDF transform after .*", re.DOTALL)
+"""Ray ends the message of what user code raised with its own view of retries."""
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +63,7 @@ def explain(error: BaseException) -> dict[str, Any]:
     known = stage_error(found)
     return {
         "class": type(known).__name__,
-        "message": known.message,
+        "message": RAYS_ADVICE.sub("", known.message).strip(),
         "type": type(found).__name__,
         "stage": known.stage,
         "source": known.source,

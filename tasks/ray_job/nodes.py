@@ -17,7 +17,7 @@ from tasks.ray_job.stage_functions import importable
 from tasks.spec import BatchInferenceSpec, RemoteCluster
 
 LOOK_EVERY_SECONDS = 2.0
-PROBE_SECONDS = 120.0
+PROBE_SECONDS, PIP_SECONDS = 120.0, 900.0
 
 
 def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
@@ -69,17 +69,28 @@ def check_nodes(job: Job) -> None:
         Unreachable: a node does not reach a storage.
     """
     digest = own_digest()
+    patience = PIP_SECONDS if job.spec.environment.pip else PROBE_SECONDS
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in alive}
     probes = {
-        node["NodeID"]: probe.options(
+        node_id: probe.options(
             num_cpus=0,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-        ).remote(job, digest, node["NodeManagerAddress"])
-        for node in ray.nodes()
-        if node["Alive"]
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        ).remote(job, digest, address)
+        for node_id, address in addresses.items()
     }
     for node_id, found in probes.items():
         try:
-            problem = ray.get(found, timeout=PROBE_SECONDS)
+            problem = ray.get(found, timeout=patience)
+        except ray.exceptions.GetTimeoutError as error:
+            raise InvalidSpec(
+                f"node {addresses[node_id]}: did not answer within {patience:.0f} s: it may not be "
+                "able to set up environment.pip; see its runtime_env_agent.log"
+            ) from error
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            raise InvalidSpec(
+                f"node {addresses[node_id]}: cannot set up environment.pip or working_dir: {error}"
+            ) from error
         except ray.exceptions.RayError:
             if any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes()):
                 raise

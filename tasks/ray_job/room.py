@@ -31,7 +31,8 @@ class Request:
         wanted = {name: amount for name, amount in self.resources.items() if amount > 0}
         if not wanted:
             return self.workers
-        return int(min(node.get(name, 0.0) // amount for name, amount in wanted.items()))
+        # In decimals ten tenths are a whole; in binary they are a little less.
+        return int(min(node.get(name, 0.0) / amount + 1e-6 for name, amount in wanted.items()))
 
 
 def requests_of(spec: BatchInferenceSpec) -> list[Request]:

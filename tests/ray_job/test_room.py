@@ -98,6 +98,5 @@ def test_nothing_fits_where_there_is_no_node() -> None:
         refuse_unmet(spec_of(), [], "the cluster")
 
 
-@pytest.mark.xfail(strict=True, reason="1.0 // 0.1 is 9: room.Request.fit_on counts one too few")
 def test_tenths_of_a_core_add_up() -> None:
     refuse_unmet(spec_of(num_cpus=0.1, min_replicas=10), [{"CPU": 1.0}], "this machine")

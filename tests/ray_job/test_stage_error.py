@@ -53,3 +53,8 @@ def test_an_error_of_ours_keeps_class_and_place() -> None:
         "/in/a.csv",
         4,
     )
+
+
+def test_rays_advice_on_retries_is_left_out() -> None:
+    advice = "Failed to apply UDF transform after 1/1 attempts.\nTo change retry attempts, ..."
+    assert explain(StageFailed(f"OSError: disk full\n{advice}"))["message"] == "OSError: disk full"
