@@ -24,6 +24,8 @@ from tests.chaos.matrix.scene import Scene
 from tests.chaos.processes import GONE, marked
 from tests.chaos.session import LOG, Place, Session
 
+AWAY = 1.4
+"""A stage is struck before half of it is done."""
 LEFT_SECONDS = 20.0
 """How long processes may take to end after a run."""
 RAYS_OWN = ("ray::_StatsActor", "ray::_Autoscaling", "ray::ActorLocationTracker")
@@ -133,8 +135,8 @@ def strike(shared: Stand, place: Place, result: Result) -> Result:
 def site(shared: Stand, place: Place, fault: Fault) -> Iterator[tuple[Link, str]]:
     """A cluster: the orchestrator's way to it, and the URL of its Jobs API."""
     if fault.own_addresses:
-        folder = place.folder / "ray"
-        folder.mkdir()
+        folder = shared.session.folder / "n"  # short, as sockets lie in there
+        folder.mkdir(exist_ok=True)
         with network() as made, cluster_in(made, folder, place.environment):
             place.environment = {**place.environment, **AUTH}
             yield made, made.address
@@ -152,7 +154,9 @@ def prepare(place: Place, fault: Fault, result: Result, address: str) -> Orchest
         "python": sys.executable,
         "wait_for_nodes_seconds": NODES_SECONDS,
     }
-    spec = write_job(place, result.stage, cluster, SECONDS + fault.lasts_seconds)
+    spec = write_job(
+        place, result.stage, cluster, SECONDS + AWAY * fault.away_seconds(result.stage)
+    )
     return ByWorker(place, spec) if fault.by_worker else ByCommand(place, spec)
 
 

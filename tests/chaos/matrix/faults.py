@@ -36,8 +36,8 @@ class Fault:
 
     strike: Callable[[Scene], Struck]
     goal_seconds: float
-    lasts_seconds: float = 0.0
-    """How much longer the slow stage must take, so that what comes back finds it at work."""
+    away_seconds: Callable[[str], float] = lambda stage: 0.0
+    """How long it takes until what is struck is back, by stage: it is to find the job at work."""
     jobs: int = 1
     """How many jobs may be submitted for the run, the first included."""
     spoils_cluster: bool = False
@@ -103,8 +103,10 @@ FAULTS: dict[str, Fault] = {
     "raylet": Fault(raylet, 30, spoils_cluster=True),
     "driver": Fault(driver, 60, jobs=2),
     "head": Fault(head, 60, jobs=2),
-    "flow": Fault(flow, 5, 15),
-    "network": Fault(network, 5, 1.5 * LONG_CUT_SECONDS),
-    "namespaces": Fault(network, 5, 1.5 * LONG_CUT_SECONDS, own_addresses=True, stages=("infer",)),
-    "prefect-worker": Fault(flow, 5, 45, by_worker=True),
+    "flow": Fault(flow, 5, lambda stage: 15),
+    "network": Fault(network, 5, lambda stage: CUTS[stage][1]),
+    "namespaces": Fault(
+        network, 5, lambda stage: CUTS[stage][1], own_addresses=True, stages=("infer",)
+    ),
+    "prefect-worker": Fault(flow, 5, lambda stage: 25, by_worker=True),
 }

@@ -94,7 +94,7 @@ class Scene:
         at = self.found(followed, "nobody follows")
         api = PrefectApi(self.place.environment["PREFECT_API_URL"])
         planned = self.found(lambda: api.planned_after(moment), "no plan is done")
-        return max(0.0, at - planned)
+        return at - planned
 
     def found(self, look: Callable[[], T | None], otherwise: str) -> T:
         """Look until there is something.
