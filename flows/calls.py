@@ -107,20 +107,23 @@ def check_spec_file(spec_file: Path, overrides: list[str] | None) -> None:
         BatchInferenceError: the first thing that is wrong.
     """
     spec = load_spec(spec_file, overrides)
-    table = Table(box=None, show_header=False)
     wrong: list[BatchInferenceError] = []
     for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
         if wrong and check.name in ("inputs", "nodes"):
-            table.add_row(check.name, "[dim]-", "[dim]not looked at")
+            print_check(check.name, "dim", "-", "not looked at")
             continue
         try:
-            table.add_row(check.name, "[green]ok", escape(check.run(spec)))
+            print_check(check.name, "green", "ok", check.run(spec))
         except BatchInferenceError as error:
             wrong.append(error)
-            table.add_row(check.name, "[red]wrong", escape(str(error)))
-    console.print(table)
+            print_check(check.name, "red", "wrong", str(error))
     if wrong:
         raise wrong[0]
+
+
+def print_check(name: str, style: str, mark: str, found: str) -> None:
+    """A line of the table; a long one is neither cut nor broken, so that it can be searched."""
+    console.print(f"{name:9}[{style}]{mark:7}[/]{escape(found)}", soft_wrap=True, highlight=False)
 
 
 def inputs_to_do(spec: BatchInferenceSpec) -> str:

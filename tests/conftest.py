@@ -47,3 +47,12 @@ def s3() -> Iterator[S3]:
         storage.filesystem.mkdir(bucket)
         yield started
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield

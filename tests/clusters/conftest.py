@@ -8,9 +8,6 @@ import pytest
 
 from tasks.clusters import kuberay
 from tests.clusters.kubernetes_api import NAMESPACE, Kubernetes, kubernetes
-from tests.flows.conftest import prefect_server
-
-__all__ = ["prefect_server"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A Prefect server and a Ray cluster for the whole session, and a small job to run on them."""
+"""A Ray cluster for the whole session, and a small job to run on it."""
 
 import os
 import subprocess
@@ -22,15 +22,6 @@ print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
 CODE = Path(__file__).parent / "user_code"
-
-
-@pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An ephemeral Prefect server with a database of its own."""
-    from prefect.testing.utilities import prefect_test_harness
-
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
 
 
 @pytest.fixture(scope="session")
