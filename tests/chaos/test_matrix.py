@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.
 
 @pytest.fixture(scope="module")
 def shared(chaos_session: Session) -> Iterator[Stand]:
-    with stand(chaos_session) as started:
+    with stand(chaos_session, seconds=6.0) as started:
         yield started
 
 

@@ -41,14 +41,16 @@ class Stand:
     session: Session
     clusters: Clusters
     expected: Rows
+    seconds: float
+    """How long a job's slow stage takes, where nothing more is asked for."""
 
 
 @contextmanager
-def stand(shared: Session) -> Iterator[Stand]:
+def stand(shared: Session, seconds: float = SECONDS) -> Iterator[Stand]:
     """Clusters, and the undisturbed run."""
     clusters = Clusters(shared.folder, shared.environment)
     try:
-        yield Stand(shared, clusters, undisturbed(shared))
+        yield Stand(shared, clusters, undisturbed(shared), seconds)
     finally:
         clusters.kill()
 
@@ -97,7 +99,7 @@ def strike(shared: Stand, place: Place, result: Result) -> Result:
     """Run the job, strike it, wait for its end, and look."""
     fault = FAULTS[result.fault]
     with site(shared, place, fault) as (link, address), JobsWatch(address) as watch:
-        orchestrator = prepare(place, fault, result, link.address)
+        orchestrator = prepare(place, fault, result, link.address, shared.seconds)
         orchestrator.start()
         dice = random.Random(f"{result.seed} {result.fault} {result.stage}")
         scene = Scene(shared.clusters, place, result.stage, dice, orchestrator, watch, link)
@@ -146,17 +148,18 @@ def site(shared: Stand, place: Place, fault: Fault) -> Iterator[tuple[Link, str]
             yield proxy, shared.clusters.address
 
 
-def prepare(place: Place, fault: Fault, result: Result, address: str) -> Orchestrator:
-    """Write the job and say who runs it."""
+def prepare(
+    place: Place, fault: Fault, result: Result, address: str, seconds: float
+) -> Orchestrator:
+    """Write the job and say who runs it; its slow stage takes `seconds` where nobody is away."""
     cluster = {
         "kind": "ray_jobs",
         "address": address,
         "python": sys.executable,
         "wait_for_nodes_seconds": NODES_SECONDS,
     }
-    spec = write_job(
-        place, result.stage, cluster, SECONDS + AWAY * fault.away_seconds(result.stage)
-    )
+    seconds += AWAY * fault.away_seconds(result.stage)
+    spec = write_job(place, result.stage, cluster, seconds)
     return ByWorker(place, spec) if fault.by_worker else ByCommand(place, spec)
 
 

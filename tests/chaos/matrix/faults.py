@@ -103,7 +103,7 @@ FAULTS: dict[str, Fault] = {
     "raylet": Fault(raylet, 30, spoils_cluster=True),
     "driver": Fault(driver, 60, jobs=2),
     "head": Fault(head, 60, jobs=2),
-    "flow": Fault(flow, 5, lambda stage: 15),
+    "flow": Fault(flow, 5, lambda stage: 12),
     "network": Fault(network, 5, lambda stage: CUTS[stage][1]),
     "namespaces": Fault(
         network, 5, lambda stage: CUTS[stage][1], own_addresses=True, stages=("infer",)
