@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.clusters.local import QUIET_RAY
-from tasks.clusters.ray_api import LIVE, RayApi
+from tasks.clusters.ray_api import LIVE, NotFoundError, RayApi
 from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
 
@@ -62,7 +62,7 @@ class RayJob:
         """What driver and workers have said."""
         try:
             return self.api.log(self.id)
-        except Unreachable:
+        except (NotFoundError, Unreachable):  # a cluster in its place does not know the job
             return ""
 
     def stop(self) -> None:

@@ -4,24 +4,25 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import ray
 from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.ray_job.backpressure import bound_unrecorded
-from tasks.ray_job.counts import STAGES, Report
+from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes
 from tasks.ray_job.pipeline import run_pipeline
-from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.progress import Progress, Snapshot, Standing
 from tasks.ray_job.room import GIB
 from tasks.spec import LocalCluster
 
@@ -29,6 +30,7 @@ MAX_READ_TASKS = 10_000
 BYTES_PER_READ_TASK = 64 << 20
 READ_TASKS_PER_CPU = 4
 NOBODY_LOOKS_SECONDS = 60.0
+SNAPSHOT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,34 @@ def run_on_ray(job: Job) -> None:
             check_nodes(job)
         if job.only_check:
             return
-        actor = ray.remote(CountingActor).options(num_cpus=0, max_restarts=3)
-        counts = actor.remote(job.run_id, job.spec.name)
+        counts = counting_actor(job)
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
-        progress = Progress(job, lambda: ray.get(counts.snapshot.remote()), len(shares))
+        progress = Progress(job, LastSnapshot(counts), len(shares))
         Watch.progress, Watch.followed = progress, followed
         run_pipeline(job, shares, gpus_of(job, resources), ActorReporter(counts))
         progress.finish()
+
+
+def counting_actor(job: Job) -> Any:
+    """The actor that counts, on the driver's own node: it is lost with the driver, if at all."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor = ray.remote(CountingActor).options(num_cpus=0, max_restarts=3, scheduling_strategy=here)
+    return actor.remote(job.run_id, job.spec.name)
+
+
+@dataclass
+class LastSnapshot:
+    """What the counting actor last said; no job ends for want of counts."""
+
+    counts: Any
+    last: Snapshot = field(default_factory=lambda: Counts().snapshot())
+
+    def __call__(self) -> Snapshot:
+        """Ask; where the actor does not answer, what it said before."""
+        with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+            self.last = ray.get(self.counts.snapshot.remote(), timeout=SNAPSHOT_SECONDS)
+        return self.last
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tasks.ray_job.stage_functions import importable
 from tasks.spec import BatchInferenceSpec, RemoteCluster
 
 LOOK_EVERY_SECONDS = 2.0
+NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS, PIP_SECONDS = 120.0, 900.0
 
 
@@ -32,6 +33,8 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
     """
     cluster = job.spec.cluster
     patience = cluster.wait_for_nodes_seconds if isinstance(cluster, RemoteCluster) else 0.0
+    if job.attempt > 1:  # a cluster that was just replaced answers before all its nodes are there
+        patience = max(patience, NODES_BACK_SECONDS)
     until = time.monotonic() + patience
     while True:
         try:

@@ -55,7 +55,8 @@ def run_pipeline(
             max_tasks_in_flight_per_actor=2,
         ),
         max_restarts=3,
-        max_task_retries=3,
+        # Bounded by restarts: until Ray knows that a node is gone, calls fail many times a second.
+        max_task_retries=-1,
     )
     rows.write_datasink(
         RecordDatasink(job, report),

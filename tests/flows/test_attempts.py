@@ -49,3 +49,14 @@ def test_a_changed_input_is_predicted_again_alone(numbers: Path) -> None:
     assert (report["version"], report["inputs_skipped"], report["rows"]["written"]) == (2, 9, 100)
     ids = [row["id"] for row in published(spec)]
     assert ids == sorted([*range(300), *range(400, 500), *range(400, 1000)])
+
+
+@pytest.mark.ray
+def test_a_row_that_kills_its_process_does_not_do_so_for_ever(
+    numbers: Path, ray_address: str
+) -> None:
+    model = {"kind": "python", "class": "predictors:KillsItsProcess"}
+    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
+    with pytest.raises(StageFailed, match=r"(?i)actor.*died"):
+        batch_inference(spec)
+    assert not Path(spec.sink.path).exists(), "nothing is published"

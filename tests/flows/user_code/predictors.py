@@ -1,5 +1,6 @@
 """What users bring: classes and functions of their own."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,15 @@ class Double:
             raise ValueError(f"cannot double {self.bad}")
         if self.dies in batch["x"]:
             raise OSError(5, "the device is gone")
+        return {"doubled": batch["x"] * 2}
+
+
+class KillsItsProcess:
+    """Doubles x; one row takes the whole process with it, as a crash in native code does."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        if 500.0 in batch["x"]:
+            os._exit(1)
         return {"doubled": batch["x"] * 2}
 
 
