@@ -46,6 +46,7 @@ class LocalJob:
         for each in [*alive, *tree]:
             if each.is_running():
                 each.kill()
+        self.is_alive()  # collects the exit code, where the process is a child of ours
 
 
 class Local:
