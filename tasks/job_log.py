@@ -11,7 +11,9 @@ EVERY_SECONDS = 5.0
 MAX_CHARACTERS = 500_000
 NOISE = re.compile(
     # Progress bars, which end in a carriage return, and Ray's own of each operator.
-    r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s|^Running(: \d| Dataset)|✔️|^\s*$"
+    r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s\]|^Running(: \d| Dataset)|✔️|^\s*$"
+    # What Ray says of settings that are ours, in every job.
+    r"|Progress bars disabled|has constructor arguments in the object store"
     # What Ray's workers tell its log monitor.
     r"|^:(actor_name|task_name|job_id):"
 )

@@ -85,6 +85,7 @@ NOISE = [
     ":actor_name:MapWorker(MapBatches(Infer))",
     ":task_name:Write",
     ":job_id:0a000000",
+    "2026-11-21 13:29:14,153 WARNING __init__.py:28 -- Progress bars disabled. To enable, set ...",
     "",
     "   ",
 ]
@@ -101,7 +102,14 @@ def test_noise_is_left_out(line: str) -> None:
     assert len(heard.batches) == 1, "of noise alone nothing is told"
 
 
-SAID = ["Running the model on node 3", "loss 0.5", "block 7 of 9 is done", "a: b: c", "10 it"]
+SAID = [
+    "Running the model on node 3",
+    "loss 0.5",
+    "block 7 of 9 is done",
+    "a: b: c",
+    "10 it",
+    "embedded at 250 rows/s",
+]
 
 
 @pytest.mark.usefixtures("impatient")
