@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from tasks.at_work import live_jobs, stop_jobs
 from tasks.errors import BatchInferenceError, InvalidSpec
@@ -75,7 +74,6 @@ def print_report(report: dict[str, Any]) -> None:
         console.print(f"nothing to do: all {skipped} inputs are published at {report['output']}")
         return
     accuracy = report["accuracy"]
-    table = Table(show_header=False, box=None)
     for name, value in {
         "rows read": f"{rows['read']:,}",
         "written": f"{rows['written']:,}",
@@ -90,8 +88,8 @@ def print_report(report: dict[str, Any]) -> None:
         "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
         "`prefect server start` show it",
     }.items():
-        table.add_row(name, value)
-    console.print(table)
+        # A path that is cut or broken cannot be followed.
+        console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
 
 
 def rows_per_second(report: dict[str, Any]) -> str:
