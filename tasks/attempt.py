@@ -58,7 +58,7 @@ class Attempt:
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked, self.left_mark = Look(), 0.0, 0.0
-        self.heard = time.monotonic()
+        self.heard = self.answered = time.monotonic()
 
     def ensure_started(self) -> RunningJob:
         """Attach to the job or start it; whichever stage task comes first does so."""
@@ -69,7 +69,7 @@ class Attempt:
                     self.job.storage.delete(self.job.stopped)
                     self.running = self.cluster.attach(self.job) or self.cluster.start(self.job)
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
-                    self.heard = self.stall.since = time.monotonic()
+                    self.heard = self.answered = self.stall.since = time.monotonic()
             except BaseException:
                 self.stopped.set()
                 raise
@@ -123,9 +123,10 @@ class Attempt:
             if look.result is not None:
                 self.log.forward(running, self.tell, now=True)
         except OSError as error:
-            if time.monotonic() - self.looked > self.unreachable_seconds:
+            if time.monotonic() - self.answered > self.unreachable_seconds:
                 raise Unreachable(f"sink.path: the storage does not answer: {error}") from error
             return self.last
+        self.answered = time.monotonic()
         return look
 
     def read(self) -> Look:

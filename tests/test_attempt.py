@@ -1,4 +1,4 @@
-"""Whoever follows an attempt leaves signs in time: a job without signs stops itself."""
+"""Following an attempt: signs are left in time, and silence is borne for a time."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -8,6 +8,9 @@ import pytest
 
 from tasks import attempt
 from tasks.attempt import POLL_SECONDS, Attempt
+from tasks.clusters.ray_api import NotFoundError
+from tasks.clusters.ray_jobs import RayJob
+from tasks.errors import Unreachable
 from tests.flows.conftest import spec_of
 
 
@@ -30,11 +33,7 @@ class Signs:
 
 @pytest.mark.parametrize(
     "orphan_seconds",
-    [
-        3.0,
-        15.0,
-        1800.0,
-    ],
+    [3.0, 15.0, 1800.0],
 )
 def test_signs_come_twice_as_often_as_they_are_missed(
     orphan_seconds: float, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
@@ -49,3 +48,58 @@ def test_signs_come_twice_as_often_as_they_are_missed(
         signs.now += POLL_SECONDS
     gaps = [later - sooner for sooner, later in zip(signs.left, signs.left[1:], strict=False)]
     assert max(gaps) <= orphan_seconds / 2
+
+
+class Silent(Signs):
+    """A storage that does not answer, for as long as it is told."""
+
+    is_silent = True
+
+    def read(self, path: str) -> bytes:
+        if self.is_silent:
+            raise ConnectionError("no route")
+        raise FileNotFoundError(path)
+
+
+def follow(silent: Silent, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+    """An attempt that is followed over that storage; its job lives."""
+    monkeypatch.setattr(attempt, "time", silent)
+    spec = spec_of(tmp_path, timeouts={"unreachable_seconds": 60})
+    names = {"result": "result.json", "progress": "progress.json", "followed": "followed.json"}
+    job: Any = SimpleNamespace(spec=spec, run_id="run", storage=silent, **names)
+    running: Any = SimpleNamespace(is_alive=lambda: True, log=lambda: "")
+    return Attempt(job, cluster=SimpleNamespace(), running=running)
+
+
+def test_a_storage_that_answers_again_in_time_costs_nothing(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Silent()
+    following = follow(silent, tmp_path, monkeypatch)
+    for _ in range(3):
+        for seconds, silent.is_silent in ((30.0, True), (20.0, True), (1.0, False)):
+            silent.now += seconds
+            assert following.look().result is None
+
+
+def test_a_storage_that_never_answers_ends_the_following(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Silent()
+    following = follow(silent, tmp_path, monkeypatch)
+    for _ in range(60):
+        silent.now += 1.0
+        following.look()
+    silent.now += 1.0
+    with pytest.raises(Unreachable, match=r"sink\.path: the storage does not answer: no route"):
+        following.look()
+
+
+@pytest.mark.parametrize("error", [NotFoundError(), Unreachable("gone")])
+def test_a_job_that_a_new_cluster_does_not_know_has_no_log(error: Exception) -> None:
+    def fail(submission_id: str) -> str:
+        raise error
+
+    job: Any = SimpleNamespace(run_id="run", attempt=1)
+    api: Any = SimpleNamespace(log=fail)
+    assert RayJob(api, job).log() == ""
