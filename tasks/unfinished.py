@@ -40,12 +40,14 @@ def run_headers(
     """Runs that build on the output as it is and are not published."""
     headers = []
     stats = storage.list(output.runs)
+    published = {entry["run_id"] for entry in seen.entries.values()}
     given_up = {stat.path for stat in stats if stat.path.endswith("/abandoned")}
     for stat in stats:
-        if not stat.path.endswith("/run.json"):
+        folder, _, name = stat.path.rpartition("/")
+        if name != "run.json" or folder.rpartition("/")[2] in published:
             continue
         header = json.loads(storage.read(stat.path))
-        if header["ledger_version"] == seen.version and not seen.version_of(header["run_key"]):
+        if header["ledger_version"] == seen.version:
             run = output.run(header["run_id"])
             headers.append({**header, "abandoned": f"{run.path}/abandoned" in given_up})
     return headers

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -14,6 +15,7 @@ from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
 
 APP = "prefect-ray-data"
+MERGED = 64
 
 
 class DeltaLedger:
@@ -44,11 +46,18 @@ class DeltaLedger:
             custom_metadata={"run_key": entry.run_key, "run_id": entry.run_id},
             max_commit_retries=0,
         )
+        after = version - merge_span(version)
+        earlier = seen.lines.filter(pc.greater(seen.lines["version"], after))
         try:
-            self.create()
+            if seen.version == 0:
+                self.create()
             table = DeltaTable(self.url, version=seen.version, storage_options=self.options)
             write_deltalake(
-                table, entry.lines(version), mode="append", commit_properties=properties
+                table,
+                pa.concat_tables([earlier, entry.lines(version)]),
+                mode="overwrite",
+                predicate=f"version > {after}",
+                commit_properties=properties,
             )
         except DeltaError as error:
             raise StaleLedger(
@@ -68,6 +77,19 @@ class DeltaLedger:
                 storage_options=self.options,
                 commit_properties=once,
             )
+
+
+def merge_span(version: int) -> int:
+    """How many versions, this one the last, a commit puts into one file.
+
+    As in a number that counts on: each 64th version gathers 64, each 4,096th gathers 4,096. So a
+    ledger of any length is read from some dozens of files, and a line is written two or three
+    times in all. The commit that adds an entry gathers, so that there is no other kind of commit.
+    """
+    span = 1
+    while version % (span * MERGED) == 0:
+        span *= MERGED
+    return span
 
 
 def delta_url(url: str) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import StaleLedger
-from tasks.protocol.delta_ledger import DeltaLedger, delta_options
+from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import LINE_SCHEMA, Entry, Ledger, LedgerFile
 from tests.simulation.storage import Calm, SimLedger
@@ -123,3 +123,34 @@ def test_options_of_fsspec_are_translated() -> None:
         "AWS_ACCESS_KEY_ID": "k",
         "AWS_SECRET_ACCESS_KEY": "s",
     }
+
+
+def test_a_long_ledger_keeps_every_line(open_ledger: Open) -> None:
+    """Past the 64th version, which gathers those before it, and for who is late with it."""
+    ledger = open_ledger()
+    late = None
+    for number in range(1, 70):
+        seen = ledger.look()
+        late = seen if number == 64 else late
+        made = entry(f"k{number}", (f"in-{number}", "v1", 0), files=(file(f"part-{number}"),))
+        assert ledger.commit(made, seen) == number
+    assert late is not None
+    with pytest.raises(StaleLedger):
+        ledger.commit(entry("late"), late)
+    seen = open_ledger().look()
+    assert [e["run_key"] for e in seen.entries.values()] == [f"k{n}" for n in range(1, 70)]
+    assert sorted(seen.inputs["path"].to_pylist()) == sorted(f"in-{n}" for n in range(1, 70))
+    assert list(seen.files) == [f"part-{n}" for n in range(1, 70)]
+
+
+def test_a_long_delta_table_has_few_files(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    ledger = DeltaLedger(str(tmp_path / "ledger"))
+    for number in range(1, 67):
+        ledger.commit(entry(f"k{number}"), ledger.look())
+    assert len(DeltaTable(str(tmp_path / "ledger")).file_uris()) == 3
+    assert len(DeltaTable(str(tmp_path / "ledger"), version=63).file_uris()) == 63
+    assert [merge_span(n) for n in (1, 63, 64, 128, 4096, 8192, 64**3)] == [
+        *(1, 1, 64, 64, 4096, 4096, 64**3)
+    ]
