@@ -154,7 +154,7 @@ class KubeRayCluster(SpecModel):
         3600,
         ge=60,
         description="A cluster that no run has followed for so long is deleted by the reaper in "
-        "deployments/cluster; more than timeouts.orphan_seconds.",
+        "deployments/cluster; must be more than timeouts.orphan_seconds.",
     )
 
     @field_validator("address")
@@ -235,6 +235,17 @@ class BatchInferenceSpec(SpecModel):
     errors: ErrorBudget = ErrorBudget()
     retries: Retries = Retries()
     timeouts: Timeouts = Timeouts()
+
+    @model_validator(mode="after")
+    def _orphan_before_its_cluster(self) -> Self:
+        orphan, cluster = self.timeouts.orphan_seconds, self.cluster
+        if isinstance(cluster, KubeRayCluster) and orphan >= cluster.ttl_seconds:
+            raise ValueError(
+                f"timeouts.orphan_seconds: {orphan:g} must be less than cluster.ttl_seconds "
+                f"{cluster.ttl_seconds:g}: a job that nobody follows is to stop itself before its "
+                "cluster is deleted"
+            )
+        return self
 
     @property
     def batch_size(self) -> int | None:

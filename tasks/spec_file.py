@@ -48,6 +48,8 @@ def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:
 def explain(error: Any) -> str:
     """One of pydantic's errors as field, what was given, and what is allowed."""
     parts = [str(part) for part in error["loc"]]
+    if not parts and error["type"] == "value_error":
+        return str(error["ctx"]["error"])  # a rule that binds several fields names them itself
     # pydantic puts the variant's tag into the path: ("source", "parquet", "path").
     tag_at = 2 if parts[:1] == ["steps"] else 1
     if len(parts) > tag_at and parts[0] in ("source", "steps", "model", "sink", "cluster"):

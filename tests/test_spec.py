@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 
@@ -61,3 +63,24 @@ def test_json_round_trip(raw: dict[str, Any]) -> None:
     back = BatchInferenceSpec.model_validate(json.loads(text))
     assert back == spec
     assert back.model_dump() == spec.model_dump()
+
+
+RAW: dict[str, Any] = {
+    "source": {"kind": "parquet", "path": "/in"},
+    "model": {"kind": "python", "class": "a:B"},
+    "sink": {"kind": "parquet", "path": "/out"},
+}
+
+
+@pytest.mark.parametrize(("orphan", "ttl"), [(3600, 3600), (None, 1800), (7200, None)])
+def test_a_job_ends_itself_before_its_cluster_is_deleted(
+    orphan: int | None, ttl: int | None
+) -> None:
+    timeouts = {"orphan_seconds": orphan} if orphan else {}
+    cluster = {"kind": "kuberay", **({"ttl_seconds": ttl} if ttl else {})}
+    with pytest.raises(
+        InvalidSpec,
+        match=r"^timeouts\.orphan_seconds: \d+ must be less than cluster\.ttl_seconds \d+: a job",
+    ):
+        parse_spec({**RAW, "cluster": cluster, "timeouts": timeouts})
+    parse_spec({**RAW, "timeouts": timeouts})
