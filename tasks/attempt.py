@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.clusters.running import Cluster, RunningJob, renew
-from tasks.errors import Unreachable
+from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
-from tasks.patience import Deadline, Stall
+from tasks.patience import Deadline, Stall, until_reachable
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.spec import RemoteCluster
@@ -67,13 +67,32 @@ class Attempt:
                 if self.running is None:
                     # That somebody stopped it once is over: it is wanted again.
                     self.job.storage.delete(self.job.stopped)
-                    self.running = self.cluster.attach(self.job) or self.cluster.start(self.job)
+                    self.running = until_reachable(
+                        self.attach_or_start, self.unreachable_seconds, self.stopped.wait
+                    )
+                    if self.stopped.is_set():  # nobody waits for it any more
+                        self.running.stop()
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
                     self.heard = self.answered = self.stall.since = time.monotonic()
             except BaseException:
                 self.stopped.set()
                 raise
             return self.running
+
+    def attach_or_start(self) -> RunningJob:
+        """Ask for the job once; of a submission whose reply is lost, the next question tells.
+
+        Raises:
+            RunStopped: the run was stopped meanwhile.
+            Unreachable: its cluster does not answer.
+        """
+        if self.stopped.is_set():
+            raise RunStopped("the run was stopped before its job began")
+        try:
+            return self.cluster.attach(self.job) or self.cluster.start(self.job)
+        except Unreachable as error:
+            self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
+            raise
 
     def await_stage(self, stage: str, deadline: Deadline) -> None:
         """Wait until a stage has something to show: rows, its end, or that of the attempt.

@@ -23,8 +23,15 @@ def backoff_seconds(attempt: int) -> float:
     return random.uniform(longest / 2, longest)
 
 
-def until_reachable(ask: Callable[[], T], seconds: float) -> T:
+def until_reachable(
+    ask: Callable[[], T], seconds: float, pause: Callable[[float], object] | None = None
+) -> T:
     """Ask until there is an answer.
+
+    Args:
+        ask: asks once.
+        seconds: how long nobody may answer.
+        pause: sleeps between two questions, for those who may be woken.
 
     Raises:
         Unreachable: there was none for so long.
@@ -39,7 +46,7 @@ def until_reachable(ask: Callable[[], T], seconds: float) -> T:
             left = until - time.monotonic()
             if left <= 0:
                 raise
-            time.sleep(min(left, backoff_seconds(tried)))
+            (pause or time.sleep)(min(left, backoff_seconds(tried)))
 
 
 @dataclass(frozen=True)

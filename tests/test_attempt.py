@@ -1,5 +1,6 @@
 """Following an attempt: signs are left in time, and silence is borne for a time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from tasks import attempt
 from tasks.attempt import POLL_SECONDS, Attempt
 from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
-from tasks.errors import Unreachable
+from tasks.errors import RunStopped, Unreachable
 from tests.flows.conftest import spec_of
 
 
@@ -93,6 +94,48 @@ def test_a_storage_that_never_answers_ends_the_following(
     silent.now += 1.0
     with pytest.raises(Unreachable, match=r"sink\.path: the storage does not answer: no route"):
         following.look()
+
+
+def starting(tmp_path: Any, start: Callable[[Any], Any]) -> Attempt:
+    """An attempt whose job is not there yet; `start` starts it."""
+    job: Any = SimpleNamespace(
+        spec=spec_of(tmp_path),
+        run_id="run",
+        attempt=1,
+        stopped="stopped",
+        storage=SimpleNamespace(delete=lambda path: None),
+    )
+    cluster: Any = SimpleNamespace(attach=lambda job: None, start=start)
+    return Attempt(job, cluster, tell=lambda line: None)
+
+
+def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
+    tmp_path: Any,
+) -> None:
+    tried: list[int] = []
+
+    def start(_: Any) -> Any:
+        tried.append(1)
+        following.stop()
+        raise Unreachable("no reply")
+
+    following = starting(tmp_path, start)
+    with pytest.raises(RunStopped):
+        following.ensure_started()
+    assert tried == [1]
+
+
+def test_a_job_that_starts_when_nobody_waits_any_more_is_stopped(tmp_path: Any) -> None:
+    stopped: list[int] = []
+    running = SimpleNamespace(where="there", stop=lambda: stopped.append(1))
+
+    def start(_: Any) -> Any:
+        following.stop()
+        return running
+
+    following = starting(tmp_path, start)
+    following.ensure_started()
+    assert stopped == [1]
 
 
 @pytest.mark.parametrize("error", [NotFoundError(), Unreachable("gone")])

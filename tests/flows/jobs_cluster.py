@@ -49,14 +49,16 @@ class JobsCluster:
         """The cluster in a spec; the token is in a block on the Prefect server."""
         return {"kind": "ray_jobs", "block": BLOCK, "python": sys.executable}
 
-    def save_block(self) -> None:
-        """Leave the block on the Prefect server."""
+    def save_block(self, name: str = BLOCK, address: str | None = None, **fields: Any) -> str:
+        """Leave a block on the Prefect server; its name."""
         from pydantic import SecretStr
 
         from tasks.clusters.ray_cluster import RayCluster as Block
 
-        block = Block(address=self.ray.dashboard, token=SecretStr(self.token))
-        block.save(BLOCK, overwrite=True)
+        token = SecretStr(self.token)
+        block = Block(address=address or self.ray.dashboard, token=token, **fields)
+        block.save(name, overwrite=True)
+        return name
 
     def jobs(self, run_id: str = "") -> dict[str, str]:
         """Jobs by submission id with their status, of one run or of all."""
