@@ -2,9 +2,11 @@
 
 import logging
 import re
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tasks.errors import InvalidSpec, Unreachable
@@ -23,13 +25,17 @@ class RayApi:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     verify: bool | str = True
     """Whether to check the server's certificate, or the authorities' file to check it against."""
+    certificate: str | None = None
+    """File of our own certificate, for a server that asks for one."""
+    key: str | None = None
+    """File of its key; None: in the certificate's."""
 
     @cached_property
     def client(self) -> Any:
         """Ray's own client, which also packs and uploads code.
 
         Raises:
-            InvalidSpec: the authorities' file cannot be used.
+            InvalidSpec: a file of certificates cannot be used.
             Unreachable: the cluster does not answer, or does not let us in.
         """
         from ray.job_submission import JobSubmissionClient
@@ -37,11 +43,12 @@ class RayApi:
         for chatty in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 
-        class Client(JobSubmissionClient):
-            """Waits for no answer for ever, as Ray's does where a network swallows packets."""
+        # Waits for no answer for ever, as Ray's does where a network swallows packets.
+        ours = {"timeout": SECONDS, "cert": self.own_certificate()}
 
+        class Client(JobSubmissionClient):
             def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
-                return super()._do_request(method, endpoint, timeout=SECONDS, **options)
+                return super()._do_request(method, endpoint, **ours, **options)
 
         try:
             return self.asked(
@@ -50,6 +57,18 @@ class RayApi:
         except OSError as error:
             problem = f"cannot be used to check the cluster's certificate: {error}"
             raise InvalidSpec.at("cluster.block.ca_file", self.verify, problem) from None
+
+    def own_certificate(self) -> str | tuple[str, str] | None:
+        """What to show to a server that asks who we are, as `requests` wants it.
+
+        Raises:
+            InvalidSpec: its file is not there.
+        """
+        files = {"client_certificate_file": self.certificate, "client_key_file": self.key}
+        for name, file in files.items():
+            if file is not None and not Path(file).is_file():
+                raise InvalidSpec.at(f"cluster.block.{name}", file, "is no file")
+        return (self.certificate, self.key) if self.certificate and self.key else self.certificate
 
     def version(self) -> dict[str, Any]:
         """Versions of the cluster: `ray_version`, `session_name`."""
@@ -141,6 +160,12 @@ class RayApi:
                 "dashboard's own URL, and the headers that a proxy before it asks for"
             ) from None
         except (RequestException, ConnectionError) as error:
+            if (distrust := certificate_problem(error)) is not None:
+                raise Unreachable(
+                    f"cluster.address: {self.address} and we do not trust each other ({distrust}): "
+                    "give ca_file, or the client_certificate_file that it asks for, in a "
+                    "RayCluster block"
+                ) from None
             raise Unreachable(
                 f"cluster.address: {self.address} does not answer ({type(error).__name__}): see "
                 "that the cluster runs, that its dashboard listens there, and the network between"
@@ -155,6 +180,16 @@ class NotFoundError(Exception):
 
 class AlreadyThereError(Exception):
     """A job of that id was submitted before."""
+
+
+def certificate_problem(error: BaseException) -> str | None:
+    """What TLS has to say against a certificate, theirs or ours; None where it is not that."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, ssl.SSLError):
+            return getattr(chain, "verify_message", None) or chain.reason or str(chain)
+        chain = chain.__context__
+    return None
 
 
 def translated(address: str, message: str) -> Exception:

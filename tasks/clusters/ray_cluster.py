@@ -28,13 +28,25 @@ class RayCluster(Block):
     ca_file: str | None = Field(
         default=None, description="File of the authorities to check it against."
     )
+    client_certificate_file: str | None = Field(
+        default=None,
+        description="File of the certificate to show to a server that asks for one, with its key "
+        "unless that has a file of its own.",
+    )
+    client_key_file: str | None = Field(default=None, description="File of its key.")
 
     def api(self) -> RayApi:
         """A client of the cluster."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
-        return RayApi(self.address.rstrip("/"), headers, self.ca_file or self.verify)
+        return RayApi(
+            self.address.rstrip("/"),
+            headers,
+            verify=self.ca_file or self.verify,
+            certificate=self.client_certificate_file,
+            key=self.client_key_file,
+        )
 
 
 def load_ray_cluster(name: str) -> RayCluster:
