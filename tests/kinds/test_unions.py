@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.kinds import sinks, sources, steps
+from tasks.kinds import gates, sinks, sources, steps
 
+NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, {"source", "listing"}, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
+    pytest.param(gates, gates.AnyGate, NO_GATES, id="gates"),
     pytest.param(sinks, sinks.AnySink, {"sink"}, id="sinks"),
 ]
 

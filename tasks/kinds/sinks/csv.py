@@ -1,5 +1,6 @@
 """Rows as CSV files with a header."""
 
+import json
 from typing import Literal
 
 import numpy as np
@@ -51,6 +52,23 @@ class CsvSink(Sink):
             ),
         )
 
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of a CSV file: numbers, booleans, lists as they were, the rest as text."""
+        rows = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            pyarrow.csv.ReadOptions(block_size=len(data) + 1),
+            pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            pyarrow.csv.ConvertOptions(
+                null_values=[""],
+                strings_can_be_null=True,
+                # A lone column's null is written as empty text.
+                quoted_strings_can_be_null=len(schema) == 1,
+                include_columns=names,
+                column_types={name: text_type(schema.field(name).type) for name in names},
+            ),
+        )
+        return unflat(rows, schema)
+
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """A file without some of its rows; the others stay as they are, byte for byte."""
         header, *records = records_of(data)
@@ -74,6 +92,22 @@ def flat(rows: pa.Table) -> pa.Table:
             values = rows[each.name].to_pylist()
             text = [None if value is None else json_text(value) for value in values]
             rows = rows.set_column(at, each.name, pa.array(text, pa.string()))
+    return rows
+
+
+def text_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a value's text is read as."""
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    return kind if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else pa.string()
+
+
+def unflat(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with JSON text as the nested values it was made of."""
+    for at, name in enumerate(rows.column_names):
+        if pa.types.is_nested(schema.field(name).type):
+            values = [text and json.loads(text) for text in rows[name].to_pylist()]
+            rows = rows.set_column(at, name, pa.array(values))
     return rows
 
 

@@ -44,6 +44,11 @@ class JsonlSink(Sink):
         """Rows of lines; numbers and lists as they were, times as text."""
         return pa.Table.from_pylist([json.loads(line) for line in data.split(b"\n")[:-1]])
 
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of lines."""
+        rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
+        return pa.table({name: [row[name] for row in rows] for name in names})
+
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """Lines without some of them; the others stay as they are, byte for byte."""
         lines = data.split(b"\n")[:-1]

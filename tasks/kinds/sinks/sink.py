@@ -14,6 +14,7 @@ from tasks.protocol.records import Part
 
 Mask = npt.NDArray[np.bool_]
 MAX_PARTITIONS_PER_WRITE = 1_000
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Sink(Kind):
@@ -65,6 +66,10 @@ class Sink(Kind):
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a file that `encode` made."""
         raise NotImplementedError
+
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of a file that `encode` made of rows with this schema."""
+        return self.decode(data).select(names)
 
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """A file's content without some of its rows."""
@@ -124,5 +129,16 @@ def hive_value(value: object) -> str:
     """A value as a folder's name; what could leave the folder is percent-encoded."""
     from urllib.parse import quote
 
-    text = "__HIVE_DEFAULT_PARTITION__" if value is None else str(value)
+    text = NULL_FOLDER if value is None else str(value)
     return quote(text, safe=" +@:,") if text not in (".", "..") else text.replace(".", "%2E")
+
+
+def folder_values(partition: str) -> dict[str, str | None]:
+    """Columns and values in a file's folders, as text: what `hive_folder` made."""
+    from urllib.parse import unquote
+
+    values: dict[str, str | None] = {}
+    for folder in filter(None, partition.split("/")):
+        name, _, value = folder.rpartition("=")
+        values[name.replace("%2F", "/")] = None if value == NULL_FOLDER else unquote(value)
+    return values

@@ -1,0 +1,107 @@
+"""How many values lie where none should."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, model_validator
+
+from tasks.kinds.gates.gate import Gate, Judgement, LastRun
+from tasks.kinds.gates.values import is_list, numbers, refuse_no_number
+
+
+class BoundsGate(Gate):
+    """Bounds the values of a column of numbers."""
+
+    model_config = ConfigDict(title="Bounds")
+    kind: Literal["bounds"] = "bounds"
+    column: str = Field(
+        description="Column of numbers; of lists every value counts. What is missing does not: "
+        "that is the nulls gate's."
+    )
+    minimum: float | None = Field(None, description="The smallest value allowed.")
+    maximum: float | None = Field(None, description="The largest value allowed.")
+    max_fraction_outside: float = Field(
+        0, ge=0, le=1, description="Share of values that may lie outside."
+    )
+
+    @model_validator(mode="after")
+    def _some_bound(self) -> Self:
+        if self.minimum is None and self.maximum is None:
+            raise ValueError("give minimum, maximum or both")
+        if self.low > self.high:
+            raise ValueError("minimum is above maximum: no value fits")
+        return self
+
+    @property
+    def low(self) -> float:
+        """The smallest value allowed."""
+        return -math.inf if self.minimum is None else self.minimum
+
+    @property
+    def high(self) -> float:
+        """The largest value allowed."""
+        return math.inf if self.maximum is None else self.maximum
+
+    @property
+    def subject(self) -> str:
+        """What is measured."""
+        if self.minimum is None:
+            return f"share of {self.column} above {self.maximum:g}"
+        if self.maximum is None:
+            return f"share of {self.column} below {self.minimum:g}"
+        return f"share of {self.column} outside {self.minimum:g} to {self.maximum:g}"
+
+    @property
+    def limit(self) -> str:
+        """What is allowed."""
+        return f"at most {self.max_fraction_outside:g}"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column."""
+        return {"column": self.column}
+
+    def refuse_type(self, kind: pa.DataType) -> str | None:
+        """Only numbers have bounds."""
+        return refuse_no_number(kind)
+
+    def meter(self, schema: pa.Schema, last: LastRun) -> "BoundsMeter":
+        """Counts values outside."""
+        return BoundsMeter(self)
+
+
+@dataclass
+class BoundsMeter:
+    """Counts values outside, and remembers how far they go."""
+
+    gate: BoundsGate
+    outside: int = 0
+    total: int = 0
+    smallest: float = math.inf
+    largest: float = -math.inf
+
+    def add(self, rows: pa.Table) -> None:
+        """Count some rows."""
+        for chunk in rows[self.gate.column].chunks:
+            values = chunk
+            while is_list(values.type):
+                values = pc.list_flatten(values)
+            found = numbers(values)
+            found = found[found == found]  # NaN does not equal itself
+            if not len(found):
+                continue
+            self.total += len(found)
+            self.outside += int(((found < self.gate.low) | (found > self.gate.high)).sum())
+            self.smallest = min(self.smallest, float(found.min()))
+            self.largest = max(self.largest, float(found.max()))
+
+    def judge(self) -> Judgement:
+        """The share outside."""
+        if not self.total:
+            return self.gate.judgement(None, False, note=f"{self.gate.column} has no values")
+        value = self.outside / self.total
+        note = f"values from {self.smallest:g} to {self.largest:g}"
+        return self.gate.judgement(value, value <= self.gate.max_fraction_outside, note=note)

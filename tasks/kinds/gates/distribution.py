@@ -1,0 +1,193 @@
+"""A column's distribution in few numbers: what a run leaves in the ledger for the next one.
+
+Missing values (null, NaN) are a bin of their own: that there are more of them is drift too.
+"""
+
+from collections import Counter
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.kinds.gates.values import first_values, is_number, numbers
+
+Numbers = npt.NDArray[np.float64]
+
+SAMPLE_SIZE = 100_000
+TRACKED_VALUES = 10_000
+KEPT_VALUES = 50
+SHOWN_CHARACTERS = 100
+"""Of a text; the ledger keeps no documents."""
+DECILES = np.linspace(0, 1, 11)
+MISSING, OTHER = "(missing)", "(other)"
+
+
+class Tally(Protocol):
+    """Counts a column's values in bounded memory."""
+
+    kind: str
+    """`numbers` or `values`."""
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Count some rows."""
+
+    def as_before(self) -> dict[str, Any]:
+        """The distribution over the earlier one's bins."""
+
+    def to_keep(self) -> dict[str, Any]:
+        """The distribution to compare the next run with, where this one is like the last."""
+
+    def anew(self) -> dict[str, Any]:
+        """The same, over bins of its own."""
+
+    def bins(self) -> list[str]:
+        """Names of the earlier one's bins."""
+
+
+def tally_for(kind: pa.DataType, earlier: dict[str, Any] | None) -> Tally:
+    """A tally for a column of some type.
+
+    Args:
+        kind: the column's type.
+        earlier: the distribution to compare with.
+    """
+    return NumberTally(earlier) if is_number(kind) else ValueTally(earlier)
+
+
+def shares(distribution: dict[str, Any]) -> list[float]:
+    """A distribution as shares of all rows, bin by bin, what is missing last."""
+    counts = [*distribution["counts"], distribution["missing"]]
+    return [count / sum(counts) for count in counts]
+
+
+class NumberTally:
+    """Counts numbers between edges, and keeps a sample to find edges in.
+
+    The bins are: below the first edge, at it, up to each next edge, above the last.
+    """
+
+    kind = "numbers"
+
+    def __init__(self, earlier: dict[str, Any] | None) -> None:
+        self.edges = np.array(earlier["edges"]) if earlier and "edges" in earlier else np.array([])
+        self.counts = np.zeros(len(self.edges) + 2, dtype=np.int64)
+        self.missing = 0
+        self.sample = Sample()
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Count some rows."""
+        values = numbers(first_values(column))
+        found = values[~np.isnan(values)]
+        self.missing += len(values) - len(found)
+        self.counts += counts_between(self.edges, found)
+        self.sample.add(found)
+
+    def as_before(self) -> dict[str, Any]:
+        """Counts between the earlier edges."""
+        return self.with_counts(self.edges, self.counts)
+
+    def to_keep(self) -> dict[str, Any]:
+        """The same: the first run's edges are kept."""
+        return self.as_before()
+
+    def anew(self) -> dict[str, Any]:
+        """Counts between this run's own deciles; of very many rows from a sample."""
+        values = self.sample.values
+        finite = values[np.isfinite(values)]
+        edges = np.unique(np.quantile(finite, DECILES)) if len(finite) else np.array([])
+        counts = counts_between(edges, values) * (self.counts.sum() / max(1, len(values)))
+        return self.with_counts(edges, np.round(counts).astype(np.int64))
+
+    def with_counts(self, edges: Numbers, counts: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """A distribution."""
+        return {
+            "kind": self.kind,
+            "edges": edges.tolist(),
+            "counts": counts.tolist(),
+            "missing": self.missing,
+        }
+
+    def bins(self) -> list[str]:
+        """What lies between the edges, in words."""
+        edges = [f"{edge:.4g}" for edge in self.edges]
+        if not edges:
+            return ["", "any number", MISSING]
+        between = [f"to {edge}" for edge in edges[1:]]
+        return [f"below {edges[0]}", edges[0], *between, f"above {edges[-1]}", MISSING]
+
+
+def counts_between(edges: Numbers, values: Numbers) -> npt.NDArray[np.int64]:
+    """How many values lie below the first edge, at it, up to each next one, above the last."""
+    at = np.searchsorted(edges, values, side="left") + 1
+    if len(edges):
+        at[values < edges[0]] = 0
+    return np.bincount(at, minlength=len(edges) + 2)
+
+
+class Sample:
+    """Some of very many numbers, each with the same chance; the same ones every time."""
+
+    def __init__(self) -> None:
+        self.values, self.draws = np.array([]), np.array([])
+        self.random = np.random.default_rng(0)
+
+    def add(self, values: Numbers) -> None:
+        """Take some numbers: each draws a lot, and the smallest lots stay."""
+        self.values = np.concatenate([self.values, values])
+        self.draws = np.concatenate([self.draws, self.random.random(len(values))])
+        if len(self.values) > SAMPLE_SIZE:
+            kept = np.argpartition(self.draws, SAMPLE_SIZE)[:SAMPLE_SIZE]
+            self.values, self.draws = self.values[kept], self.draws[kept]
+
+
+class ValueTally:
+    """Counts values one by one; those that come after very many others together."""
+
+    kind = "values"
+
+    def __init__(self, earlier: dict[str, Any] | None) -> None:
+        self.earlier: list[str] = earlier.get("values", []) if earlier else []
+        self.tracked: Counter[str] = Counter(dict.fromkeys(self.earlier, 0))
+        self.other = 0
+        self.missing = 0
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Count some rows."""
+        for pair in pc.value_counts(first_values(column)).to_pylist():
+            value, count = str(pair["values"])[:SHOWN_CHARACTERS], pair["counts"]
+            if pair["values"] is None:
+                self.missing += count
+            elif value in self.tracked or len(self.tracked) < TRACKED_VALUES:
+                self.tracked[value] += count
+            else:
+                self.other += count
+
+    def as_before(self) -> dict[str, Any]:
+        """Counts of the values that the earlier run kept."""
+        return self.over(self.earlier)
+
+    def to_keep(self) -> dict[str, Any]:
+        """Counts of this run's most frequent values."""
+        return self.anew()
+
+    def anew(self) -> dict[str, Any]:
+        """The same."""
+        frequent = sorted(self.tracked.items(), key=lambda item: (-item[1], item[0]))
+        return self.over([value for value, count in frequent[:KEPT_VALUES] if count])
+
+    def over(self, values: list[str]) -> dict[str, Any]:
+        """Counts of some values, and of all others together."""
+        counts = [self.tracked[value] for value in values]
+        other = self.tracked.total() + self.other - sum(counts)
+        return {
+            "kind": self.kind,
+            "values": values,
+            "counts": [*counts, other],
+            "missing": self.missing,
+        }
+
+    def bins(self) -> list[str]:
+        """The values."""
+        return [*self.earlier, OTHER, MISSING]

@@ -1,0 +1,102 @@
+"""How far a column's distribution has moved since the last published run."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, model_validator
+
+from tasks.kinds.gates.distances import DISTANCES
+from tasks.kinds.gates.distribution import Tally, shares, tally_for
+from tasks.kinds.gates.gate import Chart, Gate, Judgement, LastRun
+from tasks.kinds.gates.values import refuse_nested
+
+
+class DriftGate(Gate):
+    """Compares a column's distribution with the last published run's."""
+
+    model_config = ConfigDict(title="Drift")
+    kind: Literal["drift"] = "drift"
+    column: str = Field(
+        description="Column to look at, as in predicted_label or score; of a list the first value "
+        "counts. Numbers are compared by the first run's deciles, all else by value."
+    )
+    metric: Literal["psi", "jensen_shannon"] = Field(
+        "psi",
+        description="psi: population stability index, where 0.1 is little and 0.25 a lot; shares "
+        "below 0.0001 count as 0.0001. jensen_shannon: distance from 0 (same) to 1 (nothing in "
+        "common).",
+    )
+    maximum: float = Field(
+        ge=0, description="The distance at most. The first run has nothing to compare with."
+    )
+
+    @model_validator(mode="after")
+    def _can_fail(self) -> Self:
+        if self.metric == "jensen_shannon" and self.maximum >= 1:
+            raise ValueError("maximum is 1 or more, which no Jensen-Shannon distance exceeds")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """What is measured."""
+        name = "PSI" if self.metric == "psi" else "Jensen-Shannon distance"
+        return f"drift of {self.column} ({name})"
+
+    @property
+    def limit(self) -> str:
+        """What is allowed."""
+        return f"at most {self.maximum:g}"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column."""
+        return {"column": self.column}
+
+    def refuse_type(self, kind: pa.DataType) -> str | None:
+        """Text, numbers, booleans and the like have distributions."""
+        return refuse_nested(kind)
+
+    def meter(self, schema: pa.Schema, last: LastRun) -> "DriftMeter":
+        """Counts values in the last run's bins."""
+        return DriftMeter(self, schema.field(self.column).type, last)
+
+
+@dataclass
+class DriftMeter:
+    """Counts values."""
+
+    gate: DriftGate
+    kind: pa.DataType
+    last: LastRun
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.earlier = self.last.distributions.get(self.gate.column)
+        self.tally = tally_for(self.kind, self.earlier)
+
+    def add(self, rows: pa.Table) -> None:
+        """Count some rows."""
+        self.tally.add(rows[self.gate.column])
+
+    def judge(self) -> Judgement:
+        """The distance from the last run."""
+        tally, earlier = self.tally, self.earlier
+        if earlier is None:
+            note = "nothing to compare with yet"
+            return self.gate.judgement(None, True, note=note, distribution=tally.anew())
+        version = f"version {self.last.versions[self.gate.column]}"
+        if earlier["kind"] != tally.kind:
+            note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
+            return self.gate.judgement(None, False, note=note, distribution=tally.anew())
+        expected, seen = shares(earlier), shares(tally.as_before())
+        value = DISTANCES[self.gate.metric](expected, seen)
+        passed = value <= self.gate.maximum
+        return self.gate.judgement(
+            value,
+            passed,
+            note=f"against {version}",
+            chart=Chart(tally.bins(), expected, seen, version, "this run"),
+            # Who publishes a drift on their word makes it the new measure.
+            distribution=tally.to_keep() if passed else tally.anew(),
+        )

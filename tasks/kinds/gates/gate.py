@@ -1,0 +1,111 @@
+"""What every gate does: measure a run's rows in one pass, and say whether they may be published."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.kind import Kind
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Two distributions side by side, as shares of the rows."""
+
+    bins: list[str]
+    expected: list[float]
+    seen: list[float]
+    expected_name: str
+    seen_name: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a gate measured, and what it says to it."""
+
+    gate: str
+    limit: str
+    value: float | None
+    """None where there was nothing to measure."""
+    passed: bool
+    note: str = ""
+    chart: Chart | None = None
+    distribution: dict[str, Any] | None = None
+    """What the next run is compared with."""
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """What earlier runs left to compare with."""
+
+    distributions: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """The latest one of each column."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """The version that published it, by column."""
+
+
+class Meter(Protocol):
+    """Takes a measure, table by table; holds counts, never rows."""
+
+    def add(self, rows: pa.Table) -> None:
+        """Take some rows."""
+
+    def judge(self) -> Judgement:
+        """Say what was found, after the last row."""
+
+
+class Gate(Kind):
+    """A condition on a run's rows, judged before they are published."""
+
+    @property
+    def subject(self) -> str:
+        """What is measured, in words."""
+        raise NotImplementedError
+
+    @property
+    def limit(self) -> str:
+        """What is allowed, in words."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Columns that are looked at, by the field that names them."""
+        return {}
+
+    def refuse_type(self, kind: pa.DataType) -> str | None:
+        """What is wrong with a column of this type; None where nothing is."""
+        return None
+
+    def meter(self, schema: pa.Schema, last: LastRun) -> Meter:
+        """A meter for one run.
+
+        Args:
+            schema: of the run's output.
+            last: what to compare with.
+        """
+        raise NotImplementedError
+
+    def judgement(self, value: float | None, passed: bool, **more: Any) -> Judgement:
+        """A judgement of this gate."""
+        shown = None if value is None else round(value, 6)
+        return Judgement(self.subject, self.limit, shown, passed, **more)
+
+
+def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:
+    """See that the columns the gates look at are there, and of types that fit.
+
+    Raises:
+        InvalidSpec: names the field, the column, and the columns there are.
+    """
+    for at, gate in enumerate(gates):
+        for name, column in gate.columns.items():
+            place = f"gates.{at}.{name}"
+            if column not in schema.names:
+                raise InvalidSpec.at(
+                    place, column, f"is no column of the output, which has {schema.names}"
+                )
+            problem = gate.refuse_type(schema.field(column).type)
+            if problem:
+                raise InvalidSpec.at(place, column, f"{problem}: name another column")

@@ -1,0 +1,62 @@
+"""How many values are missing."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field
+
+from tasks.kinds.gates.gate import Gate, Judgement, LastRun
+
+
+class NullsGate(Gate):
+    """Bounds the share of rows that lack a value."""
+
+    model_config = ConfigDict(title="Missing values")
+    kind: Literal["nulls"] = "nulls"
+    column: str = Field(description="Column to look at; null and NaN are missing.")
+    max_fraction: float = Field(ge=0, le=1, description="Share of rows without a value at most.")
+
+    @property
+    def subject(self) -> str:
+        """What is measured."""
+        return f"share of rows without {self.column}"
+
+    @property
+    def limit(self) -> str:
+        """What is allowed."""
+        return f"at most {self.max_fraction:g}"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column."""
+        return {"column": self.column}
+
+    def meter(self, schema: pa.Schema, last: LastRun) -> "NullsMeter":
+        """Counts missing values."""
+        return NullsMeter(self)
+
+
+@dataclass
+class NullsMeter:
+    """Counts missing values."""
+
+    gate: NullsGate
+    missing: int = 0
+    total: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Count some rows."""
+        column = rows[self.gate.column]
+        self.total += len(column)
+        self.missing += column.null_count
+        if pa.types.is_floating(column.type):
+            self.missing += int(np.sum(pc.is_nan(column.drop_null()).to_numpy()))
+
+    def judge(self) -> Judgement:
+        """The share that is missing."""
+        value = self.missing / self.total
+        note = f"{self.missing:,} of {self.total:,} rows"
+        return self.gate.judgement(value, value <= self.gate.max_fraction, note=note)

@@ -1,0 +1,108 @@
+"""Nulls, bounds and rows, against NumPy."""
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.gates.gate import check_columns
+from tests.kinds.gates.measuring import gate_of, judge
+
+VALUES = st.lists(
+    st.none() | st.floats(-9, 9, allow_subnormal=False) | st.just(math.nan), min_size=1, max_size=40
+)
+
+
+@given(values=VALUES, cut=st.integers(1, 20))
+def test_nulls(values: list[float | None], cut: int) -> None:
+    expected = np.isnan(np.array(values, dtype=float)).mean()
+    found = judge(
+        gate_of(kind="nulls", column="x", max_fraction=0.25), pa.table({"x": values}), cut
+    )
+    assert found.value == pytest.approx(expected, abs=1e-6)
+    assert found.passed == (expected <= 0.25)
+
+
+@given(values=VALUES, cut=st.integers(1, 20), low=st.floats(-9, 0), high=st.floats(0, 9))
+def test_bounds(values: list[float | None], cut: int, low: float, high: float) -> None:
+    numbers = np.array(values, dtype=float)
+    numbers = numbers[~np.isnan(numbers)]
+    rows = pa.table({"x": pa.array(values, pa.float64())})
+    gate = gate_of(kind="bounds", column="x", minimum=low, maximum=high, max_fraction_outside=0.5)
+    found = judge(gate, rows, cut)
+    if not len(numbers):
+        assert (found.value, found.passed, found.note) == (None, False, "x has no values")
+        return
+    expected = np.mean((numbers < low) | (numbers > high))
+    assert found.value == pytest.approx(expected, abs=1e-6)
+    assert found.passed == (expected <= 0.5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 5, None],
+        [[1.0, 5.0], [], None],
+        pa.array([[1, 5], None], pa.list_(pa.int8(), 2)),
+        [Decimal("1.0"), Decimal("5.00")],
+        pa.array([1, 5], pa.float16()),
+        pa.array([[[1.0]], [[5.0]]]),
+    ],
+    ids=["integers", "lists", "fixed lists", "decimals", "halves", "lists of lists"],
+)
+def test_bounds_take_numbers_of_every_kind(values: Any) -> None:
+    rows = pa.table({"x": values})
+    gate = gate_of(kind="bounds", column="x", maximum=4)
+    check_columns([gate], rows.schema)
+    found = judge(gate, rows, cut=1)
+    assert (found.value, found.passed, found.note) == (0.5, False, "values from 1 to 5")
+    assert judge(gate_of(kind="bounds", column="x", minimum=1, maximum=5), rows).passed
+
+
+@pytest.mark.parametrize(
+    ("limits", "passed"),
+    [({"minimum": 9}, True), ({"minimum": 10}, False), ({"minimum": 1, "maximum": 8}, False)],
+)
+def test_rows(limits: dict[str, int], passed: bool) -> None:
+    found = judge(gate_of(kind="rows", **limits), pa.table({"x": range(9)}))
+    assert (found.value, found.passed) == (9, passed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "rows"}, "give minimum, maximum or both"),
+        ({"kind": "rows", "minimum": 5, "maximum": 4}, "no number fits"),
+        ({"kind": "bounds", "column": "x"}, "give minimum, maximum or both"),
+        ({"kind": "bounds", "column": "x", "minimum": 5, "maximum": 4}, "no value fits"),
+        ({"kind": "accuracy", "minimum": 90}, "less than or equal to 1"),
+        ({"kind": "nulls", "column": "x", "max_fraction": -1}, "greater than or equal to 0"),
+        ({"kind": "drift", "column": "x", "metric": "jensen_shannon", "maximum": 1}, "no Jensen"),
+    ],
+)
+def test_gates_that_say_nothing_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        gate_of(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "accuracy", "minimum": 1}, r"gates\.1\.label: 'label' is no column.*\['x', 's'"),
+        ({"kind": "nulls", "column": "y", "max_fraction": 0}, r"gates\.1\.column: 'y' is no"),
+        ({"kind": "bounds", "column": "s", "minimum": 0}, r"'s' is string, not numbers"),
+        ({"kind": "drift", "column": "b", "maximum": 0}, r"'b' is binary, neither text nor"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(fields: dict[str, Any], message: str) -> None:
+    schema = pa.schema({"x": pa.int64(), "s": pa.string(), "b": pa.binary()})
+    gates = [gate_of(kind="rows", minimum=1), gate_of(**fields)]
+    with pytest.raises(InvalidSpec, match=message):
+        check_columns(gates, schema)

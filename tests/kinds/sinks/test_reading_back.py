@@ -1,0 +1,105 @@
+"""Columns come back as they were written, from files and from the names of folders."""
+
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
+from tasks.kinds.sinks.sink import folder_values, hive_folder
+from tasks.output_rows import READERS, OutputFile, OutputReader
+from tasks.protocol.ids import as_ids
+from tasks.protocol.storage import FsspecStorage, open_storage
+
+SINKS: list[Sink] = [ParquetSink(path="/o"), JsonlSink(path="/o"), CsvSink(path="/o")]
+ROWS = pa.table(
+    {
+        "text": ["007", "", None],
+        "count": [1, None, 3],
+        "score": pa.array([0.1, 2.0, None], pa.float32()),
+        "is.odd": [True, None, False],
+        "top": [["a", "b"], [], None],
+        "is": pa.array([{"odd": 1}, None, {"odd": 2}]),
+    }
+)
+
+
+@pytest.mark.parametrize("names", [["text"], ["is.odd", "count"], ["top", "score", "is"]])
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_some_columns(sink: Sink, names: list[str]) -> None:
+    found = sink.select(sink.encode(ROWS), names, ROWS.schema)
+    assert found.column_names == names
+    wanted = ROWS.select(names).to_pydict()
+    for name, values in found.to_pydict().items():
+        assert values == pytest.approx(wanted[name]) if name == "score" else values == wanted[name]
+
+
+@pytest.mark.parametrize("values", [[1, None], [True, None], [0.5, None], ["x", None]])
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_a_lone_column(sink: Sink, values: list[Any]) -> None:
+    rows = pa.table({"x": values})
+    assert sink.select(sink.encode(rows), ["x"], rows.schema).to_pydict() == {"x": values}
+
+
+@given(values=st.dictionaries(st.text(min_size=1), st.none() | st.text(), max_size=3))
+def test_folders_say_what_was_in_the_columns(values: dict[str, str | None]) -> None:
+    values = {name.replace("%2F", ""): value for name, value in values.items()}
+    values = {name: None if value == "__HIVE_DEFAULT_PARTITION__" else value
+              for name, value in values.items() if name}  # fmt: skip
+    assert folder_values("".join(map(hive_folder, values, values.values()))) == values
+
+
+@pytest.fixture
+def storage() -> FsspecStorage:
+    return open_storage("memory://")[0]
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+@pytest.mark.parametrize("by", [[], ["day"], ["n", "flag"], ["day", "n", "flag", "x"]], ids=str)
+def test_rows_come_back_with_the_columns_that_became_folders(
+    sink: Sink, by: list[str], storage: FsspecStorage
+) -> None:
+    sink = sink.model_copy(update={"partition_by": by})
+    rows = pa.table(
+        {
+            "day": [date(2026, 1, 1), date(2026, 1, 2), None] * 8,
+            "n": [1, 2] * 12,
+            "flag": [True, False, None] * 8,
+            "x": [float(number % 6) for number in range(24)],
+            "left out": ["z"] * 24,
+        }
+    )
+    files = []
+    for number, part in enumerate(sink.parts(rows, as_ids(range(24)))):
+        storage.write(f"/o/{number}", part.data)
+        files.append(OutputFile(f"/o/{number}", len(part.ids), part.partition))
+    names = ["day", "n", "flag", "x"]
+    reader = OutputReader(storage, sink, rows.schema, names)
+    found = [row for table in reader.stream(files) for row in table.to_pylist()]
+    assert sorted(map(comparable, found)) == sorted(map(comparable, rows.select(names).to_pylist()))
+
+
+def comparable(row: dict[str, Any]) -> str:
+    """A row as text: dates are text in CSV and JSON."""
+    return str(sorted((name, str(value)) for name, value in row.items()))
+
+
+def test_few_files_are_in_memory_at_a_time(storage: FsspecStorage) -> None:
+    fetched: list[str] = []
+
+    class Watched(FsspecStorage):
+        def read(self, path: str) -> bytes:
+            fetched.append(path)
+            return super().read(path)
+
+    sink, rows = SINKS[0], ROWS.select(["text"])
+    for number in range(40):
+        storage.write(f"/few/{number}", sink.encode(rows))
+    files = [OutputFile(f"/few/{number}", 3) for number in range(40)]
+    reader = OutputReader(Watched(storage.filesystem), sink, rows.schema, ["text"])
+    for taken, _ in enumerate(reader.stream(files), 1):
+        assert len(fetched) < taken + READERS
+    assert sorted(fetched) == sorted(file.path for file in files), "each file once"
