@@ -35,6 +35,7 @@ def batch_inference(
     restart: bool = False,
     replace_output: bool = False,
     limit: int | None = None,
+    accept: bool = False,
 ) -> dict[str, Any]:
     """Run inference over a source and publish every row exactly once.
 
@@ -43,6 +44,7 @@ def batch_inference(
         restart: Give up another spec's unfinished run on this output.
         replace_output: Predict every input again and replace what is published.
         limit: Only the first so many rows; the sink must be an output of its own.
+        accept: Publish what a gate holds back, on your word, which is recorded.
 
     Returns:
         The run report as JSON.
@@ -51,7 +53,7 @@ def batch_inference(
         BatchInferenceError: nothing was published; the class says whether running again helps.
     """
     started = time.time()
-    planned = plan_run(spec, RunOptions(restart, replace_output, limit))
+    planned = plan_run(spec, RunOptions(restart, replace_output, limit, accept))
     if planned.nothing_to_do:
         return told(report_run(planned, started))
     try:

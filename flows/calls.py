@@ -83,6 +83,7 @@ def print_report(report: dict[str, Any]) -> None:
         "rows/s": rows_per_second(report),
         "bottleneck": report["bottleneck"] or "-",
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
+        **gates_line(report),
         "output": f"{report['output']} (version {report['version']})",
         "report": report["report"] or "-",
         "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
@@ -90,6 +91,17 @@ def print_report(report: dict[str, Any]) -> None:
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def gates_line(report: dict[str, Any]) -> dict[str, str]:
+    """What the gates said, where there are any."""
+    gates, accepted = report["gates"], report["accepted"]
+    if not gates:
+        return {}
+    if not accepted:
+        return {"gates": f"{len(gates)} passed"}
+    failed = f"{len(accepted['failed'])} of {len(gates)} failed"
+    return {"gates": f"{failed}, published on the word of {accepted['by']}"}
 
 
 def rows_per_second(report: dict[str, Any]) -> str:

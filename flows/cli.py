@@ -35,13 +35,15 @@ def run(
     address: Annotated[str | None, typer.Option(help="Address of a running Ray.")] = None,
     replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
+    accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
     from flows.calls import call_flow, spec_for_run
 
     spec = spec_for_run(spec_file, set_, limit, output, address)
-    call_flow(spec, as_json, restart=restart, replace_output=replace_output, limit=limit)
+    options = {"restart": restart, "replace_output": replace_output, "limit": limit}
+    call_flow(spec, as_json, **options, accept=accept)
 
 
 @app.command()

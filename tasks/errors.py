@@ -9,7 +9,8 @@ BatchInferenceError
 │   ├── SchemaMismatch         rows do not fit the run's output schema
 │   ├── UserCodeBroke          a step or model broke a rule of the house
 │   ├── HeldBack               nothing was published, on purpose         exit 3
-│   │   └── ErrorBudgetExceeded
+│   │   ├── ErrorBudgetExceeded
+│   │   └── GateFailed         what was predicted is kept; --accept publishes it
 │   ├── RunStopped             somebody stopped the job
 │   ├── RunTimedOut            the run took longer than timeouts.run_seconds
 │   └── OutputHeld             another run holds the output              exit 4
@@ -114,6 +115,10 @@ class HeldBack(Final):
 
 class ErrorBudgetExceeded(HeldBack):
     """More rows were set aside than `errors.max_rejected_fraction` allows."""
+
+
+class GateFailed(HeldBack):
+    """A gate of the spec does not let the run's rows pass."""
 
 
 class RunStopped(Final):

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from tasks.errors import InvalidSpec
+from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.models import Model
 from tasks.kinds.sources.listing import list_inputs
 from tasks.preflight import check_spec
@@ -20,7 +23,7 @@ from tasks.protocol.plan_file import Plan, load_plan, save_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.storage import FsspecStorage, Stat
 from tasks.ray_job.job import output_of
-from tasks.ray_job.writing import of_pinned_schema
+from tasks.ray_job.writing import of_pinned_schema, pinned
 from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import abandoned_runs, refuse_other_run
@@ -36,6 +39,8 @@ class RunOptions:
     """Make this run a complete new version."""
     limit: int | None = None
     """Only the first so many rows; the output must be one of its own."""
+    accept: bool = False
+    """Publish what the gates hold back, on the word of whoever calls."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,8 @@ def make_plan(
     run = output.run(run_id_of(run_key))
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
     plan = resume_plan(load_plan(storage, run), spec, pins, inputs_storage, left)
+    if left:
+        check_gates(spec, storage, run, published_schema(seen, replaces))
     if left and save:
         plan = save_and_reload(storage, run, plan)
         save_header(storage, run, run_key, call, spec, seen.version)
@@ -238,8 +245,29 @@ def save_header(
 
 def pin_schema(storage: FsspecStorage, run: RunFolder, seen: Snapshot, replaces: bool) -> None:
     """Give the run the schema of what is published, so that versions fit each other."""
-    if replaces or not seen.entries or storage.list(run.schemas):
-        return
+    schema = published_schema(seen, replaces)
+    if schema and not storage.list(run.schemas):
+        storage.write(f"{run.schemas}/{0:020d}-published.arrow", schema)
+
+
+def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:
+    """The schema of what is published; None where nothing is that the run must fit."""
+    if replaces or not seen.entries:
+        return None
     schema = seen.entries[max(seen.entries)].get("schema")
-    if schema:
-        storage.write(f"{run.schemas}/{0:020d}-published.arrow", bytes.fromhex(schema))
+    return bytes.fromhex(schema) if schema else None
+
+
+def check_gates(
+    spec: BatchInferenceSpec, storage: FsspecStorage, run: RunFolder, published: bytes | None
+) -> None:
+    """See that the gates fit the output, where its schema is known already.
+
+    Raises:
+        InvalidSpec: a gate looks at a column that the output does not have.
+    """
+    schema = pinned(storage, run) if spec.gates else None
+    if schema is None and spec.gates and published:
+        schema = pa.ipc.read_schema(pa.py_buffer(published))
+    if schema is not None:
+        check_columns(spec.gates, schema)

@@ -1,4 +1,4 @@
-"""Audit, then commit: all rows or none."""
+"""Audit, judge, then commit: all rows or none."""
 
 import io
 import json
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.errors import ErrorBudgetExceeded
+from tasks.judging import pass_gates
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.publishing import Publication, publish
@@ -23,10 +24,12 @@ def publish_planned(planned: PlannedRun) -> int:
 
     Raises:
         ErrorBudgetExceeded: too many rows were set aside; says which errors and which rows.
+        GateFailed: a gate does not let the rows pass; says what each gate found.
         OutputHeld: another run has published the same inputs meanwhile.
     """
     accepted = planned.accepted()
     check_budget(planned, accepted)
+    judged = pass_gates(planned, accepted)
     sink = planned.spec.sink
     return publish(
         planned.storage,
@@ -48,6 +51,7 @@ def publish_planned(planned: PlannedRun) -> int:
                 "model": planned.plan.pins["fingerprints"]["model"],
                 "rows": count_rows(accepted),
                 "schema": schema_hex(planned),
+                **judged,
             },
         ),
     )

@@ -48,6 +48,10 @@ class RunReport:
     bottleneck: str | None = None
     accuracy: float | None = None
     """Where rows have `label` and `predicted_label`."""
+    gates: list[dict[str, Any]] = field(default_factory=list)
+    """What each gate measured, its limit, and whether the rows passed."""
+    accepted: dict[str, Any] | None = None
+    """Which gates failed where the run was published on somebody's word: whose, and when."""
     report: str | None = None
     """Where the Markdown report lies."""
     manifest: str | None = None
@@ -96,9 +100,11 @@ def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
     """
     planned = evidence.planned
     try:
+        entry = evidence.ledger.entries[report.version]
         compared = compare_labels(evidence)
         accuracy = round(compared.accuracy, 6) if compared else None
         report = replace(report, accuracy=accuracy, report=page_path(planned))
+        report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
         report = replace(report, manifest=save_manifest(evidence, report.as_json()))
         leave_page(planned, success_page(evidence, report.as_json(), compared))
         return report

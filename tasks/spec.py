@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tasks.kinds.gates import AnyGate
 from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
 from tasks.kinds.models.model import DType
@@ -195,6 +196,17 @@ class ErrorBudget(SpecModel):
     )
 
 
+class Cost(SpecModel):
+    """What the machines cost, in any currency; the report then says what the run did."""
+
+    per_gpu_hour: float | None = Field(
+        None, ge=0, description="Price of a GPU for an hour; only GPUs that the job held count."
+    )
+    per_cpu_hour: float | None = Field(
+        None, ge=0, description="Price of a CPU core for an hour; only cores that the job held."
+    )
+
+
 class Retries(SpecModel):
     """How often to try."""
 
@@ -233,6 +245,13 @@ class BatchInferenceSpec(SpecModel):
     cluster: AnyCluster = Field(LocalCluster(), title="Cluster", description="Where it runs.")
     environment: Environment = Environment()
     errors: ErrorBudget = ErrorBudget()
+    gates: list[AnyGate] = Field(
+        [],
+        title="Gates",
+        description="What the run's rows must be like to be published. Where a gate fails, nothing "
+        "is, and what was predicted is kept; a run with accept publishes it.",
+    )
+    cost: Cost = Cost()
     retries: Retries = Retries()
     timeouts: Timeouts = Timeouts()
 

@@ -51,8 +51,9 @@ def explain(error: Any) -> str:
     if not parts and error["type"] == "value_error":
         return str(error["ctx"]["error"])  # a rule that binds several fields names them itself
     # pydantic puts the variant's tag into the path: ("source", "parquet", "path").
-    tag_at = 2 if parts[:1] == ["steps"] else 1
-    if len(parts) > tag_at and parts[0] in ("source", "steps", "model", "sink", "cluster"):
+    tag_at = 2 if parts[:1] in (["steps"], ["gates"]) else 1
+    kinds = ("source", "steps", "model", "sink", "cluster", "gates")
+    if len(parts) > tag_at and parts[0] in kinds:
         del parts[tag_at]
     field = ".".join(parts)
     match error["type"]:

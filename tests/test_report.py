@@ -56,12 +56,16 @@ def test_accuracy_counts_every_published_row(folder: Path) -> None:
     assert "<td><b>cat</b></td><td>19</td><td>80</td>" in page
 
 
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_accuracy_counts_labels_that_became_folders(folder: Path, kind: str) -> None:
+    sink = {"kind": kind, "path": str(folder / "out"), "partition_by": ["label"]}
+    _, report = run_spec(classify_spec(folder, sink=sink))
+    assert report.accuracy == pytest.approx(180 / 200, abs=1e-6)
+
+
 def test_no_accuracy_without_labels(folder: Path) -> None:
-    spec = classify_spec(folder, source={"kind": "parquet", "path": str(folder / "in")})
-    without = spec.model_copy(
-        update={"sink": spec.sink.model_copy(update={"partition_by": ["label"]})}
-    )
-    _, report = run_spec(without)
+    model = {"kind": "python", "class": "report_models:Parity"}
+    _, report = run_spec(classify_spec(folder, model=model))
     assert report.accuracy is None
 
 

@@ -86,6 +86,11 @@ class RunFolder:
         return f"{self.path}/schemas"
 
     @property
+    def gates(self) -> str:
+        """What the gates last said of the run's rows."""
+        return f"{self.path}/gates.json"
+
+    @property
     def lease(self) -> str:
         """Who works on the run; a courtesy, nothing's safety rests on it."""
         return f"{self.path}/lease.json"

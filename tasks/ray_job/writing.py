@@ -9,6 +9,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, SchemaMismatch
+from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
@@ -46,6 +47,7 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
 
     Raises:
         SchemaMismatch: the rows do not fit the run's output schema.
+        InvalidSpec: a gate looks at a column that the rows do not have.
         StageFailed: storage failed; names the first row of the batch.
     """
     batch = merge(batches)
@@ -92,6 +94,7 @@ def pinned_schema(job: Job, own: pa.Schema) -> pa.Schema:
     if known is not None:
         return known
     fields = [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in own]
+    check_columns(job.spec.gates, pa.schema(fields))  # before hours are spent on rows
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.arrow"
     job.storage.write(f"{job.run.schemas}/{name}", pa.schema(fields).serialize().to_pybytes())
     first = read_pinned(job)
@@ -106,10 +109,10 @@ def read_pinned(job: Job) -> pa.Schema | None:
     """The first schema pinned; remembered, since it never changes once it is read."""
     folder = job.run.schemas
     if folder not in PINNED:
-        found = job.storage.list(folder)
-        if not found:
+        found = pinned(job.storage, job.run)
+        if found is None:
             return None
-        PINNED[folder] = read_schema(job.storage, found[0].path)
+        PINNED[folder] = found
     return PINNED[folder]
 
 
@@ -119,9 +122,15 @@ def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) ->
     The first record will not do as the measure: where it lost the race to pin, every later one
     would be skipped, and the run would never end.
     """
+    schema = pinned(storage, run)
+    own = digest(schema) if schema else ""
+    return [record for record in records if not record.files or record.schema == own]
+
+
+def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:
+    """The schema that was pinned first; None where there is none yet."""
     found = storage.list(run.schemas)
-    pinned = digest(read_schema(storage, found[0].path)) if found else ""
-    return [record for record in records if not record.files or record.schema == pinned]
+    return read_schema(storage, found[0].path) if found else None
 
 
 def read_schema(storage: Storage, path: str) -> pa.Schema:

@@ -16,6 +16,7 @@ from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.publish import load_rejections
+from tasks.ray_job.writing import pinned
 from tasks.run import attempts_of
 
 SHOWN_OF_REJECTIONS = ["source", "row", "stage", "error_type", "error_message"]
@@ -88,10 +89,7 @@ class Evidence:
     @cached_property
     def schema(self) -> pa.Schema | None:
         """The run's output schema; None where no row was written."""
-        found = self.planned.storage.list(self.planned.run.schemas)
-        if not found:
-            return None
-        return pa.ipc.read_schema(pa.py_buffer(self.planned.storage.read(found[0].path)))
+        return pinned(self.planned.storage, self.planned.run)
 
     def published(self, line: str = "file") -> list[LedgerFile]:
         """The run's published files, of data or of rows set aside."""

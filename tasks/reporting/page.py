@@ -7,9 +7,12 @@ from typing import Any
 
 import yaml
 
+from tasks.errors import GateFailed
+from tasks.kinds.gates.comparison import Comparison
 from tasks.publish import error_lines
-from tasks.reporting.accuracy import Comparison, confusion_table
+from tasks.reporting.accuracy import confusion_table
 from tasks.reporting.evidence import Evidence
+from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
 from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
 from tasks.reporting.samples import sample_table
@@ -27,6 +30,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Rows", counts_table(report)),
         section("Time", timeline_image(evidence.attempts), time_table(evidence, report)),
         section("Stages", stages_table(report)),
+        section("Gates", gates_part(evidence, report["accepted"])),
         section("Accuracy", accuracy_part(compared)),
         section("Sample predictions", sample_table(planned, evidence.accepted)),
         section("Rows set aside", rejections_part(evidence)),
@@ -50,6 +54,7 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         f"# {planned.spec.name}: failed, {published_so_far(evidence)}",
         pairs({name: value for name, value in where.items() if value is not None}),
         block(scrub(str(error), planned.spec)),
+        section("Gates", gates_part(evidence) if isinstance(error, GateFailed) else ""),
         section("What the next run resumes", resume_part(evidence)),
         section("Time", timeline_image(evidence.attempts)),
         section("Rows set aside", rejections_part(evidence) if len(accepted.rejected) else ""),

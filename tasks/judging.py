@@ -1,0 +1,146 @@
+"""Gates: staged rows are judged before they are published, and held back where one fails."""
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+from tasks.errors import GateFailed
+from tasks.kinds.gates.gate import Judgement, LastRun, check_columns
+from tasks.output_rows import OutputFile, OutputReader
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.ledger import Snapshot
+from tasks.ray_job.writing import pinned
+
+RECORDED = ("gate", "value", "limit", "passed", "note")
+
+
+def pass_gates(planned: PlannedRun, accepted: Accepted) -> dict[str, Any]:
+    """Judge a run's rows; return what its ledger entry is to record of it.
+
+    Raises:
+        GateFailed: a gate failed, and the call did not say to publish nevertheless.
+        InvalidSpec: a gate looks at a column that is not there.
+    """
+    seen = planned.ledger.look()
+    if not planned.spec.gates or seen.version_of(planned.run_key):
+        return {}
+    try:
+        judged = judge(planned, accepted, last_run(seen))
+    except FileNotFoundError:
+        # Somebody else may have published the run while we looked at its staged files.
+        if planned.ledger.look().version_of(planned.run_key):
+            return {}
+        raise
+    failed = [each for each in judged if not each.passed]
+    planned.storage.write(planned.run.gates, json.dumps([asdict(each) for each in judged]).encode())
+    if failed and not planned.options.accept:
+        raise GateFailed(explain(planned, judged))
+    columns = [gate.columns.get("column", "") for gate in planned.spec.gates]
+    return {
+        "gates": as_recorded(judged),
+        "distributions": {
+            column: each.distribution
+            for column, each in zip(columns, judged, strict=True)
+            if each.distribution
+        },
+        **({"accepted": {"failed": as_recorded(failed), **word()}} if failed else {}),
+    }
+
+
+def judge(planned: PlannedRun, accepted: Accepted, last: LastRun) -> list[Judgement]:
+    """Run the accepted rows past all gates at once."""
+    gates = planned.spec.gates
+    schema = pinned(planned.storage, planned.run)
+    files = staged_files(planned, accepted)
+    if schema is None or not files:
+        empty = pa.schema([])
+        return [
+            gate.judgement(None, True, note="no rows to judge")
+            if gate.columns
+            else gate.meter(empty, last).judge()
+            for gate in gates
+        ]
+    check_columns(gates, schema)
+    meters = [gate.meter(schema, last) for gate in gates]
+    names = sorted({name for gate in gates for name in gate.columns.values()})
+    reader = OutputReader(planned.storage, planned.spec.sink, schema, names)
+    for rows in reader.stream(files):
+        for meter in meters:
+            meter.add(rows)
+    return [meter.judge() for meter in meters]
+
+
+def staged_files(planned: PlannedRun, accepted: Accepted) -> list[OutputFile]:
+    """The files that would be published."""
+    return [
+        OutputFile(f"{planned.run.staging}/{file.name}", file.rows, file.partition)
+        for record in accepted.records
+        for file in record.files
+    ]
+
+
+def last_run(seen: Snapshot) -> LastRun:
+    """The latest distribution of each column that some published run has left."""
+    distributions: dict[str, dict[str, Any]] = {}
+    versions: dict[str, int] = {}
+    for version, entry in seen.entries.items():
+        for column, distribution in entry.get("distributions", {}).items():
+            distributions[column], versions[column] = distribution, version
+    return LastRun(distributions, versions)
+
+
+def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
+    """Every gate with what it found, and the way out."""
+    failed = sum(not each.passed for each in judged)
+    lines = [line_of(each) for each in judged]
+    return "\n".join(
+        [
+            f"{failed} of {len(judged)} gates failed; nothing was published",
+            *lines,
+            f"What is done is kept: look at {planned.run.path}/report.md and at the rows in "
+            f"{planned.run.staging}. Run again with --accept to publish them on your word, or mend "
+            "input, model or gates and run again, with --restart where the model changed",
+        ]
+    )
+
+
+def line_of(judged: Judgement) -> str:
+    """A gate in one line."""
+    value = "nothing measured" if judged.value is None else f"{judged.value:,.6g}"
+    note = f" ({judged.note})" if judged.note else ""
+    state = "passed" if judged.passed else "FAILED"
+    return f"  {state}  {judged.gate}: {value}, {judged.limit} is asked for{note}"
+
+
+def as_recorded(judged: Iterable[Judgement]) -> list[dict[str, Any]]:
+    """Judgements as the ledger and the report keep them."""
+    return [{name: getattr(each, name) for name in RECORDED} for each in judged]
+
+
+def word() -> dict[str, Any]:
+    """Who publishes on their word, and when: this process's user, and the run's maker, if known."""
+    by = f"{psutil.Process().username()}@{socket.gethostname()}"
+    run = flow_run()
+    if run is None:
+        return {"by": by, "at": time.time()}
+    maker = run.created_by and run.created_by.display_value
+    return {"by": maker or by, "at": time.time(), "flow_run_id": str(run.id)}
+
+
+def flow_run() -> Any:
+    """Prefect's flow run; None outside of one."""
+    # Where nobody has imported Prefect there is no flow run, and importing it takes seconds.
+    if "prefect" not in sys.modules:
+        return None
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return context and context.flow_run

@@ -1,0 +1,89 @@
+"""What the gates said, with a chart of what was expected beside what was seen."""
+
+import base64
+import json
+import time
+from typing import Any
+
+from tasks.kinds.gates.gate import Chart
+from tasks.reporting.evidence import Evidence
+from tasks.reporting.redaction import cell, scrub, table
+from tasks.reporting.timeline import text
+
+WIDTH, LEFT, RIGHT, ROW, TOP = 640, 170, 70, 30, 34
+EXPECTED, SEEN = "#9ecae9", "#f58518"
+SHOWN_CHARACTERS = 22
+
+
+def load_judged(evidence: Evidence) -> list[dict[str, Any]]:
+    """What the gates last said of the run's rows; empty where there are no gates."""
+    planned = evidence.planned
+    if not planned.spec.gates:
+        return []
+    judged: list[dict[str, Any]] = json.loads(planned.storage.read(planned.run.gates))
+    return judged
+
+
+def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> str:
+    """Every gate in a table, then the charts of those that have one."""
+    judged = load_judged(evidence)
+    if not judged:
+        return ""
+    lines = [
+        [
+            "passed" if each["passed"] else "<b>failed</b>",
+            cell(each["gate"]),
+            "-" if each["value"] is None else f"{each['value']:,.6g}",
+            cell(each["limit"]),
+            cell(each["note"]),
+        ]
+        for each in judged
+    ]
+    parts = [table(["", "gate", "value", "limit", ""], lines)]
+    if accepted:
+        at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(accepted["at"]))
+        parts.insert(0, f"<p>Published on the word of {cell(accepted['by'])}, {at}.</p>")
+    parts += [chart_image(each["gate"], Chart(**each["chart"])) for each in judged if each["chart"]]
+    return scrub("\n\n".join(parts), evidence.planned.spec)
+
+
+def chart_image(title: str, chart: Chart) -> str:
+    """A chart as an HTML image."""
+    data = base64.b64encode(chart_svg(title, chart).encode()).decode()
+    return f'<p><img alt="{cell(title)}" src="data:image/svg+xml;base64,{data}"></p>'
+
+
+def chart_svg(title: str, chart: Chart) -> str:
+    """Two bars a bin: the share that was expected above the one that was seen."""
+    largest = max(*chart.expected, *chart.seen, 1e-9)
+    bottom = TOP + ROW * len(chart.bins)
+    parts = [text(10, 20, title, weight="bold")]
+    for at, name in enumerate(chart.bins):
+        top = TOP + ROW * at
+        short = name if len(name) <= SHOWN_CHARACTERS else name[: SHOWN_CHARACTERS - 1] + "…"
+        parts.append(text(LEFT - 8, top + 17, short, anchor="end"))
+        parts += bar(chart.expected[at], largest, top + 2, EXPECTED)
+        parts += bar(chart.seen[at], largest, top + 14, SEEN)
+    parts += legend(LEFT, bottom + 8, EXPECTED, chart.expected_name)
+    parts += legend(LEFT + 200, bottom + 8, SEEN, chart.seen_name)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 30}" '
+        f'viewBox="0 0 {WIDTH} {bottom + 30}" font-family="sans-serif" font-size="12">'
+        # A background of its own: the page behind it may be dark.
+        '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>' + "".join(parts) + "</svg>"
+    )
+
+
+def bar(share: float, largest: float, top: int, colour: str) -> list[str]:
+    """A share as a bar with its percentage behind it."""
+    width = (WIDTH - LEFT - RIGHT) * share / largest
+    return [
+        f'<rect x="{LEFT}" y="{top}" width="{width:.1f}" height="11" fill="{colour}"/>',
+        text(LEFT + width + 5, top + 10, f"{share * 100:.1f} %", fill="#555555"),
+    ]
+
+
+def legend(x: int, top: int, colour: str, words: str) -> list[str]:
+    """What a colour stands for."""
+    square = f'<rect x="{x}" y="{top}" width="11" height="11" fill="{colour}"/>'
+    return [square, text(x + 17, top + 10, words)]
