@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test check chaos simulate bench
+.PHONY: install demo up down test check chaos simulate bench
 
 install: .venv/installed
 
@@ -13,6 +13,12 @@ install: .venv/installed
 
 demo: install
 	$(BIN)/batch-inference demo
+
+up: install
+	$(BIN)/python -m deployments.stack up
+
+down:
+	$(BIN)/python -m deployments.stack down
 
 test: install
 	$(BIN)/pytest

@@ -118,4 +118,7 @@ def absolute(path: Any, folder: Path) -> Any:
         return [absolute(each, folder) for each in path]
     if not isinstance(path, str) or "://" in path or not path:
         return path
-    return os.path.join(folder, os.path.expanduser(path))
+    path = os.path.expanduser(path)
+    while path.startswith("../"):  # the folder holds no links: up is where its name says
+        path, folder = path[3:], folder.parent
+    return os.path.join(folder, path)

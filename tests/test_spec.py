@@ -1,6 +1,7 @@
 """The spec is the same after a trip through JSON, whatever is in it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_file import parse_spec
+from tasks.spec_file import load_spec, parse_spec
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
 PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))
@@ -84,3 +85,16 @@ def test_a_job_ends_itself_before_its_cluster_is_deleted(
     ):
         parse_spec({**RAW, "cluster": cluster, "timeouts": timeouts})
     parse_spec({**RAW, "timeouts": timeouts})
+
+
+def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_path: Path) -> None:
+    folder = tmp_path / "specs/mine"
+    folder.mkdir(parents=True)
+    file = folder / "spec.yaml"
+    sink = {"kind": "parquet", "path": "out"}
+    source = {"kind": "parquet", "path": ["../../rows", "/rows", "s3://bucket/../rows"]}
+    model = {"kind": "python", "class": "models:Mine"}
+    file.write_text(json.dumps({"source": source, "model": model, "sink": sink}))
+    spec = load_spec(file)
+    assert spec.source.paths == [str(tmp_path / "rows"), "/rows", "s3://bucket/../rows"]
+    assert spec.sink.path == str(folder / "out")

@@ -1,0 +1,30 @@
+"""Makes a deployment's parameters of a spec file; a build step of prefect.yaml."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tasks.spec_file import load_spec
+
+ROOT = Path(__file__).resolve().parents[1]
+STACK_FOLDER = ROOT / ".stack"
+"""Where the shipped specs find their data, and `make up` puts it."""
+
+
+def full_spec(file: str, stack_folder: str = "") -> dict[str, Any]:
+    """A spec with every field written out, which is how the run form finds the right variants.
+
+    Args:
+        file: a spec of deployments/specs, relative to the project.
+        stack_folder: of a stack that is not in the project's own folder.
+
+    Returns:
+        The step's output: `spec`.
+
+    Raises:
+        InvalidSpec: the spec is wrong; nothing is deployed then.
+    """
+    spec = load_spec(ROOT / file).model_dump_json(by_alias=True)
+    if stack_folder:
+        spec = spec.replace(f"{STACK_FOLDER}/", f"{stack_folder.rstrip('/')}/")
+    return {"spec": json.loads(spec)}

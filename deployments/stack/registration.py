@@ -1,0 +1,97 @@
+"""What Prefect has to know before it can run anything here: work pool, block, deployments."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deployments.prefect_file import PREFECT_FILE, load_prefect_file
+from deployments.stack.state import POOL, ROOT, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prefect.client.orchestration import SyncPrefectClient
+
+BLOCK = "ray"
+"""The block RayCluster that the specs of deployments/specs name."""
+
+
+class DeployFailedError(RuntimeError):
+    """`prefect deploy` failed; the message is what it said."""
+
+
+@contextmanager
+def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
+    """A client of the stack's own server, whatever server the surroundings are set to."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_API_KEY,
+        PREFECT_API_URL,
+        temporary_settings,
+    )
+
+    auth = os.environ.get("PREFECT_API_AUTH_STRING")
+    ours = {PREFECT_API_URL: state.api_url, PREFECT_API_AUTH_STRING: auth}
+    with (
+        temporary_settings(ours, restore_defaults={PREFECT_API_KEY}),
+        get_client(sync_client=True) as client,
+    ):
+        yield client
+
+
+def register(state: State) -> None:
+    """Make the work pool, and the block by which runs reach Ray; what is there is brought up."""
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+    from pydantic import SecretStr
+
+    from tasks.clusters.ray_cluster import RayCluster
+
+    with prefect_client(state) as client:
+        try:
+            client.read_work_pool(POOL)
+        except ObjectNotFound:
+            template = ProcessWorker.get_default_base_job_template()
+            pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
+            client.create_work_pool(pool)
+        ray = RayCluster(address=state.ray_url, token=SecretStr(state.ray_token))
+        ray.save(BLOCK, overwrite=True)
+
+
+def is_online(state: State) -> bool:
+    """Whether the stack's worker has reported to the server, and lately."""
+    from prefect.client.schemas.objects import WorkerStatus
+
+    with prefect_client(state) as client:
+        workers = client.read_workers_for_work_pool(POOL)
+    return any(
+        worker.name == state.worker_name and worker.status == WorkerStatus.ONLINE
+        for worker in workers
+    )
+
+
+def deploy(environment: dict[str, str], prefect_file: Path = PREFECT_FILE) -> None:
+    """Bring every deployment of a prefect.yaml to the server that an environment names.
+
+    Raises:
+        InvalidSpec: the file has a key that Prefect would drop without a word.
+        DeployFailedError: Prefect refuses it.
+    """
+    load_prefect_file(prefect_file)
+    command = ["-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file"]
+    said = subprocess.run(
+        [sys.executable, *command, str(prefect_file)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if said.returncode:
+        raise DeployFailedError(said.stdout)

@@ -1,0 +1,174 @@
+"""A whole stack on this machine: Prefect's server, a worker, a Ray head, the deployments."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deployments.stack.demo_data import prepare_data
+from deployments.stack.ports import free_port_from, is_free
+from deployments.stack.processes import ServiceFailedError, await_ready, end, end_marked, start
+from deployments.stack.registration import deploy, register
+from deployments.stack.services import (
+    Service,
+    environment_of,
+    prefect_server,
+    prefect_worker,
+    ray_head,
+)
+from deployments.stack.state import State, load_state, save_state, state_file
+from tasks.lease import Holder
+
+PREFECT_PORT = 4200
+RAY_PORT = 8265
+SERVICES = {"worker": 20.0, "ray": 5.0, "server": 5.0}
+"""In the order they are ended, as a worker tells the server what becomes of its runs; and the
+seconds that each has to end of itself."""
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Stack:
+    """A stack that is being brought up, or is up."""
+
+    folder: Path
+    state: State
+    tell: Tell
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """Services that this very process has started."""
+
+    @property
+    def ui_url(self) -> str:
+        """Prefect's UI."""
+        return self.state.ui_url
+
+    @property
+    def api_url(self) -> str:
+        """Prefect's API."""
+        return self.state.api_url
+
+    @property
+    def ray_url(self) -> str:
+        """Ray's dashboard and Jobs API."""
+        return self.state.ray_url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a process that is to belong to the stack."""
+        return environment_of(self.folder, self.state)
+
+    def launch(self, service: Service) -> None:
+        """Start a service, unless it runs."""
+        if self.state.is_alive(service.name):
+            return
+        self.tell(f"starting {service.name}")
+        process = start(service, self.log(service.name))
+        self.children.append(process)
+        self.state.processes[service.name] = Holder.of(process.pid)
+        save_state(self.folder, self.state)
+
+    def await_ready(self, service: Service) -> None:
+        """Wait until a service does its work."""
+        await_ready(service, self.state.processes[service.name], self.log(service.name))
+
+    def log(self, service: str) -> Path:
+        """What a service says."""
+        return self.folder / "logs" / f"{service}.log"
+
+
+def up(folder: Path, tell: Tell = print) -> Stack:
+    """Start what does not run of a stack, and bring the deployments to it as they are now.
+
+    Args:
+        folder: the stack's own, with its database, data and logs; made if need be.
+        tell: is told what is going on.
+
+    Raises:
+        ServiceFailedError: a service did not start; what was started by this call is ended.
+        DeployFailedError: a deployment is not what Prefect takes.
+        InvalidSpec: a spec or prefect.yaml is wrong.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    stack = Stack(folder, known_or_new(folder), tell)
+    before = dict(stack.state.processes)
+    try:
+        bring_up(stack)
+    except BaseException:
+        started = {name: it for name, it in stack.state.processes.items() if before.get(name) != it}
+        for holder in started.values():
+            end(holder)
+        reap(stack)
+        raise
+    return stack
+
+
+def known_or_new(folder: Path) -> State:
+    """The state of the stack that is up, or was; its ports stay what they were.
+
+    Raises:
+        ServiceFailedError: somebody else has taken the port of a service that is gone.
+    """
+    state = load_state(folder)
+    if state is None:
+        return State(prefect_port=free_port_from(PREFECT_PORT), ray_port=free_port_from(RAY_PORT))
+    for service, port in (("server", state.prefect_port), ("ray", state.ray_port)):
+        if not state.is_alive(service) and not is_free(port):
+            taken = f"{service}: another process listens on its port {port} now"
+            raise ServiceFailedError(f"{taken}: make down, then make up, to get another port")
+    return state
+
+
+def bring_up(stack: Stack) -> None:
+    """The services, the data, and what Prefect has to know; side by side where they can be."""
+    server, ray = prefect_server(stack.folder, stack.state), ray_head(stack.folder, stack.state)
+    worker = prefect_worker(stack.folder, stack.state)
+    stack.launch(server)
+    stack.launch(ray)
+    prepare_data(stack.folder, stack.tell)
+    stack.await_ready(server)
+    register(stack.state)
+    stack.launch(worker)
+    stack.tell("deploying")
+    deploy(stack.environment)
+    stack.await_ready(worker)
+    stack.await_ready(ray)
+
+
+def down(folder: Path, tell: Tell = print) -> bool:
+    """End a stack's processes and no others; its database, data and logs stay.
+
+    Returns:
+        Whether there was one.
+    """
+    folder = folder.resolve()
+    state = load_state(folder)
+    if state is None:
+        return False
+    for service, seconds in SERVICES.items():
+        if state.is_alive(service):
+            tell(f"ending {service}")
+            end(state.processes[service], seconds)
+    end_marked(state.mark)
+    shutil.rmtree(state.ray_folder, ignore_errors=True)
+    state_file(folder).unlink()
+    return True
+
+
+def reap(stack: Stack) -> None:
+    """Collect the exit codes of children that were ended."""
+    for process in stack.children:
+        process.wait()
+
+
+@contextmanager
+def running_stack(folder: Path, tell: Tell = print) -> Iterator[Stack]:
+    """A stack for as long as the block lasts, on ports that are free."""
+    stack = up(folder, tell)
+    try:
+        yield stack
+    finally:
+        down(folder, tell)
+        reap(stack)

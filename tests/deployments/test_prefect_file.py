@@ -1,0 +1,91 @@
+"""The deployments' file is read strictly: Prefect drops what it does not know."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deployments.parameters import full_spec
+from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
+from tasks.errors import InvalidSpec
+from tasks.spec import BatchInferenceSpec
+
+FILE: dict[str, Any] = yaml.safe_load(PREFECT_FILE.read_text())
+SPECS = sorted(
+    str(file.relative_to(PREFECT_FILE.parents[1]))
+    for file in (PREFECT_FILE.parent / "specs").glob("*.yaml")
+)
+
+
+def changed(tmp_path: Path, *where: str | int, to: Any) -> Path:
+    """The shipped file with one thing changed or added."""
+    raw = yaml.safe_load(PREFECT_FILE.read_text())
+    at = raw
+    for part in where[:-1]:
+        at = at[part]
+    at[where[-1]] = to
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    return file
+
+
+def test_the_shipped_file_is_read() -> None:
+    found = load_prefect_file()
+    names = [deployment.name for deployment in found.deployments]
+    assert len(names) == len(set(names)) == len(FILE["deployments"])
+    slugs = [schedule.slug for each in found.deployments for schedule in each.schedules]
+    assert slugs
+    assert None not in slugs, "a schedule without a slug is made anew by each deployment"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        ("deploymens",),
+        ("deployments", 0, "schedule"),
+        ("deployments", 0, "schedules", 0, "time_zone"),
+        ("deployments", 0, "work_pool", "job_variabels"),
+        ("deployments", 0, "concurrency_limit", "colision_strategy"),
+    ],
+)
+def test_an_unknown_key_is_an_error_at_every_level(
+    tmp_path: Path, where: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(InvalidSpec, match=f"{where[-1]}: Extra inputs are not permitted"):
+        load_prefect_file(changed(tmp_path, *where, to="1"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("cron", "61 2 * * *"), ("timezone", "Europe/Atlantis"), ("cron", None)]
+)
+def test_a_schedule_that_never_comes_is_an_error(tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"deployments\.0\.schedules\.0"):
+        load_prefect_file(changed(tmp_path, "deployments", 0, "schedules", 0, key, to=value))
+
+
+def test_the_readmes_example_fits() -> None:
+    text = (PREFECT_FILE.parent / "README.md").read_text()
+    example = text.split("```yaml\n")[1].split("```")[0]
+    pool = f"pool: &work_pool {json.dumps(FILE['definitions']['work_pool'])}\n"
+    raw = yaml.safe_load(pool + example)
+    del raw["pool"]
+    found = PrefectFile.model_validate({"name": FILE["name"], **raw})
+    assert found.deployments[0].work_pool.name == "batch-inference"
+
+
+@pytest.mark.parametrize("file", SPECS)
+def test_a_spec_is_deployed_with_every_field_written_out(file: str) -> None:
+    spec = full_spec(file)["spec"]
+    assert BatchInferenceSpec.model_validate(spec).model_dump(mode="json", by_alias=True) == spec
+    assert set(spec) == set(BatchInferenceSpec.model_fields), "fields left out are guessed"
+    assert spec["source"]["kind"]
+    assert spec["cluster"]["kind"]
+
+
+def test_a_stack_elsewhere_has_its_data_there() -> None:
+    here, there = full_spec(SPECS[0])["spec"], full_spec(SPECS[0], "/elsewhere/stack")["spec"]
+    assert here["source"]["path"].startswith(str(PREFECT_FILE.parents[1] / ".stack/data/"))
+    assert there["source"]["path"].startswith("/elsewhere/stack/data/")
+    assert there["sink"]["path"].startswith("/elsewhere/stack/predictions/")

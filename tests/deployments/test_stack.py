@@ -1,0 +1,145 @@
+"""A whole stack, as `make up` starts it: deployments run, schedules fire, nothing stays behind."""
+
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+import requests
+
+from deployments.prefect_file import load_prefect_file
+from deployments.stack.registration import BLOCK, prefect_client
+from deployments.stack.stack import Stack, up
+from tests.deployments.conftest import AUTH
+
+pytestmark = [pytest.mark.ray, pytest.mark.prefect]
+
+DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
+CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
+SCHEDULED_SECONDS = 60.0
+RUN_SECONDS = 180.0
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+@pytest.fixture(scope="module")
+def deployed(stack: Stack) -> dict[str, Any]:
+    """Deployments by name, as the server has them."""
+    with prefect_client(stack.state) as client:
+        return {each.name: each for each in client.read_deployments()}
+
+
+@pytest.fixture(scope="module")
+def scheduled(stack: Stack, deployed: dict[str, Any]) -> dict[str, int]:
+    """Runs that the server has scheduled by deployment; after that schedules rest.
+
+    A scheduled run that comes in the middle of a test would take the only place.
+    """
+    counts = dict.fromkeys(CRON, 0)
+    until = time.monotonic() + SCHEDULED_SECONDS
+    with prefect_client(stack.state) as client:
+        while not all(counts.values()) and time.monotonic() < until:
+            time.sleep(0.5)
+            for name in CRON:
+                ids = [deployed[name].id]
+                counts[name] = len(client.get_scheduled_flow_runs_for_deployments(ids))
+        for name in CRON:
+            client.pause_deployment(deployed[name].id)
+            client.resume_deployment(deployed[name].id)
+            for schedule in client.read_deployment_schedules(deployed[name].id):
+                client.update_deployment_schedule(deployed[name].id, schedule.id, active=False)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def finished(
+    stack: Stack, deployed: dict[str, Any], scheduled: dict[str, int]
+) -> dict[str, tuple[str, UUID]]:
+    """A run of each deployment, all at once and on the worker: how it ended."""
+    with prefect_client(stack.state) as client:
+        runs = {
+            name: client.create_flow_run_from_deployment(deployed[name].id).id
+            for name in DEPLOYMENTS
+        }
+        states: dict[str, str] = {}
+        until = time.monotonic() + RUN_SECONDS
+        while not set(states.values()) <= FINAL or not states:
+            assert time.monotonic() < until, states
+            time.sleep(0.5)
+            for name, run in runs.items():
+                state = client.read_flow_run(run).state
+                states[name] = state.type.value if state else ""
+    return {name: (states[name], run) for name, run in runs.items()}
+
+
+def test_every_deployment_is_on_the_server(deployed: dict[str, Any]) -> None:
+    assert set(deployed) == set(DEPLOYMENTS)
+    for name, wanted in DEPLOYMENTS.items():
+        found = deployed[name]
+        assert found.description == wanted.description
+        assert found.tags == wanted.tags
+        assert found.parameters["spec"]["model"]["kind"], "a full dump, not a placeholder"
+        assert found.job_variables == wanted.work_pool.job_variables
+        if limit := wanted.concurrency_limit:
+            assert found.global_concurrency_limit.limit == limit.limit
+            strategy = found.concurrency_options.collision_strategy.value
+            assert strategy == limit.collision_strategy
+        for schedule, given in zip(found.schedules, wanted.schedules, strict=True):
+            assert (schedule.schedule.cron, schedule.schedule.timezone) == (
+                given.cron,
+                given.timezone,
+            )
+
+
+@pytest.mark.parametrize("name", CRON)
+def test_the_schedule_fires(scheduled: dict[str, int], name: str) -> None:
+    assert scheduled[name] >= 3
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_run_on_the_worker_completes(
+    stack: Stack, finished: dict[str, tuple[str, UUID]], name: str
+) -> None:
+    state, _ = finished[name]
+    assert state == "COMPLETED", stack.log("worker").read_text()[-5000:]
+
+
+def test_the_server_lets_nobody_in_without_the_password(stack: Stack) -> None:
+    blocks = f"{stack.api_url}/block_documents/filter"
+    body = {"include_secrets": True}
+    assert requests.post(blocks, json=body, timeout=10).status_code == 401
+    login, password = AUTH.split(":")
+    with requests.post(blocks, json=body, timeout=10, auth=(login, password)) as answer:
+        named = {block["name"]: block["data"] for block in answer.json()}
+    assert named[BLOCK]["token"] == stack.state.ray_token, "who is let in sees secrets in plain"
+
+
+def test_ray_lets_nobody_in_without_the_token(stack: Stack) -> None:
+    jobs = f"{stack.ray_url}/api/jobs/"
+    assert requests.get(jobs, timeout=10).status_code == 401
+    headers = {"Authorization": f"Bearer {stack.state.ray_token}"}
+    assert requests.get(jobs, timeout=10, headers=headers).status_code == 200
+
+
+def test_other_pages_in_the_browser_cannot_speak_to_the_api(stack: Stack) -> None:
+    def allowed(origin: str) -> str | None:
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        answer = requests.options(f"{stack.api_url}/flows/", headers=asked, timeout=10)
+        return answer.headers.get("access-control-allow-origin")
+
+    assert allowed(stack.ui_url) == stack.ui_url
+    assert allowed("http://elsewhere.example") is None
+
+
+def test_up_again_starts_only_what_has_died(stack: Stack, finished: Any) -> None:
+    before = dict(stack.state.processes)
+    (worker,) = [child for child in stack.children if child.pid == before["worker"].pid]
+    worker.kill()
+    worker.wait()
+    said: list[str] = []
+    again = up(stack.folder, said.append)
+    stack.children += again.children
+    stack.state = again.state
+    assert [line for line in said if line.startswith("starting")] == ["starting worker"]
+    assert again.state.processes["server"] == before["server"]
+    assert again.state.processes["ray"] == before["ray"]
+    assert again.ui_url == stack.ui_url

@@ -1,0 +1,96 @@
+"""The stack ends its own processes and no others."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from socket import socket
+
+import psutil
+import pytest
+
+from deployments.stack.ports import free_port_from
+from deployments.stack.processes import ServiceFailedError, await_ready, start
+from deployments.stack.services import Service
+from deployments.stack.stack import down, known_or_new
+from deployments.stack.state import State, load_state, save_state, state_file
+from tasks.lease import Holder
+
+
+@contextmanager
+def sleeping(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is no service's."""
+    command = [sys.executable, "-c", "print(flush=True); import time; time.sleep(60)"]
+    child = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE)
+    assert child.stdout
+    child.stdout.readline()
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def saved(folder: Path, **processes: Holder) -> State:
+    state = State(prefect_port=1, ray_port=2, processes=processes)
+    save_state(folder, state)
+    return state
+
+
+def test_down_ends_services_and_what_they_left_behind(tmp_path: Path) -> None:
+    state = saved(tmp_path)
+    with sleeping() as service, sleeping(STACK_MARK=state.mark) as orphan, sleeping() as stranger:
+        state.processes["worker"] = Holder.of(service.pid)
+        save_state(tmp_path, state)
+        assert down(tmp_path, print)
+        assert not psutil.pid_exists(service.pid)
+        assert not psutil.pid_exists(orphan.pid)
+        assert stranger.poll() is None
+    assert not down(tmp_path, print), "there is no stack any more"
+
+
+def test_a_pid_that_has_passed_to_another_process_is_left_alone(tmp_path: Path) -> None:
+    with sleeping() as stranger:
+        recycled = replace(Holder.of(stranger.pid), started=Holder.of(stranger.pid).started - 100)
+        saved(tmp_path, server=recycled)
+        assert down(tmp_path, print)
+        assert stranger.poll() is None
+
+
+def test_a_service_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    service = Service("server", ["prefect", "server", "strat"], dict(os.environ), lambda: False)
+    log = tmp_path / "logs/server.log"
+    process = start(service, log)
+    with pytest.raises(ServiceFailedError, match="server ended") as told:
+        await_ready(service, Holder.of(process.pid), log)
+    process.wait()
+    assert str(log) in str(told.value)
+    assert "strat" in str(told.value)
+
+
+def test_a_port_that_is_taken_is_passed_over() -> None:
+    with socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        taken = listener.getsockname()[1]
+        assert free_port_from(taken) > taken
+
+
+def test_a_service_whose_port_somebody_else_has_taken_is_not_started(tmp_path: Path) -> None:
+    with socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        save_state(tmp_path, State(prefect_port=listener.getsockname()[1], ray_port=2))
+        with pytest.raises(ServiceFailedError, match="make down, then make up"):
+            known_or_new(tmp_path)
+
+
+def test_nobody_else_can_read_the_state(tmp_path: Path) -> None:
+    state = saved(tmp_path)
+    assert load_state(tmp_path) == state
+    assert state_file(tmp_path).stat().st_mode & 0o077 == 0
+    assert load_state(tmp_path / "elsewhere") is None
