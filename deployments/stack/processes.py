@@ -14,7 +14,7 @@ from tasks.lease import Holder
 READY_SECONDS = 180.0
 """A cold machine reads a lot of files before a Prefect server says its first word."""
 LOOK_EVERY_SECONDS = 0.3
-END_SECONDS = 5.0
+KILLED_SECONDS = 10.0
 LAST_LINES = 15
 
 
@@ -64,20 +64,19 @@ def last_words(log: Path) -> str:
     return "\n".join([str(log), *lines])
 
 
-def end(holder: Holder, seconds: float = END_SECONDS) -> None:
-    """End a service and all that it has started: first asked, then made to.
+def end(holders: list[Holder], seconds: float) -> None:
+    """End services and all that they have started: first asked, then made to.
 
     Args:
-        holder: its process.
-        seconds: to end of itself.
+        holders: their processes.
+        seconds: to end of themselves.
     """
-    if not holder.is_alive():
-        return
-    process = psutil.Process(holder.pid)
-    tree = process.children(recursive=True)
-    process.terminate()
-    psutil.wait_procs([process], timeout=seconds)
-    kill([process, *tree])
+    services = [psutil.Process(holder.pid) for holder in holders if holder.is_alive()]
+    started = [child for each in services for child in each.children(recursive=True)]
+    for service in services:
+        service.terminate()
+    psutil.wait_procs(services, timeout=seconds)
+    kill([*services, *started])
 
 
 def end_marked(mark: str) -> None:
@@ -104,4 +103,4 @@ def kill(processes: list[psutil.Process]) -> None:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(running, timeout=END_SECONDS)
+    psutil.wait_procs(running, timeout=KILLED_SECONDS)

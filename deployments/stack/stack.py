@@ -23,9 +23,10 @@ from tasks.lease import Holder
 
 PREFECT_PORT = 4200
 RAY_PORT = 8265
-SERVICES = {"worker": 20.0, "ray": 5.0, "server": 5.0}
-"""In the order they are ended, as a worker tells the server what becomes of its runs; and the
-seconds that each has to end of itself."""
+SERVICES = ("worker", "ray", "server")
+RUNS_END_SECONDS = 20.0
+"""For the worker to stop its runs and tell the server what became of them."""
+END_SECONDS = 5.0
 Tell = Callable[[str], None]
 
 
@@ -98,8 +99,7 @@ def up(folder: Path, tell: Tell = print) -> Stack:
         bring_up(stack)
     except BaseException:
         started = {name: it for name, it in stack.state.processes.items() if before.get(name) != it}
-        for holder in started.values():
-            end(holder)
+        end(list(started.values()), END_SECONDS)
         reap(stack)
         raise
     return stack
@@ -147,10 +147,11 @@ def down(folder: Path, tell: Tell = print) -> bool:
     state = load_state(folder)
     if state is None:
         return False
-    for service, seconds in SERVICES.items():
-        if state.is_alive(service):
-            tell(f"ending {service}")
-            end(state.processes[service], seconds)
+    tell("ending the worker and its runs")
+    worker = [state.processes["worker"]] if "worker" in state.processes else []
+    end(worker, RUNS_END_SECONDS)
+    tell("ending Ray and Prefect's server")
+    end(list(state.processes.values()), END_SECONDS)
     end_marked(state.mark)
     shutil.rmtree(state.ray_folder, ignore_errors=True)
     state_file(folder).unlink()
