@@ -62,14 +62,14 @@ def test_a_pid_that_has_passed_to_another_process_is_left_alone(tmp_path: Path) 
 
 
 def test_a_service_that_ends_at_once_says_why(tmp_path: Path) -> None:
-    service = Service("server", ["prefect", "server", "strat"], dict(os.environ), lambda: False)
+    service = Service("server", ["prefect", "server", "nonsense"], dict(os.environ), lambda: False)
     log = tmp_path / "logs/server.log"
     process = start(service, log)
     with pytest.raises(ServiceFailedError, match="server ended") as told:
         await_ready(service, Holder.of(process.pid), log)
     process.wait()
     assert str(log) in str(told.value)
-    assert "strat" in str(told.value)
+    assert "nonsense" in str(told.value)
 
 
 def test_a_port_that_is_taken_is_passed_over() -> None:
