@@ -102,7 +102,10 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if cluster.wait_for_nodes_seconds == 0:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
     gpus = sum(node.get("GPU", 0.0) for node in nodes)
-    return f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+    found = f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+    if spec.resources.num_gpus == "auto" and not gpus and cluster.wait_for_nodes_seconds:
+        found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
+    return found
 
 
 CHECKS = (

@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks import errors
 from tasks.attempt import FOLLOWED, Attempt
-from tasks.clusters.choose import cluster_of
+from tasks.clusters.choose import cluster_of, resources_on
 from tasks.errors import BatchInferenceError, JobLost
 from tasks.lease import hold
 from tasks.patience import until_reachable
@@ -72,8 +72,10 @@ def stop_if_alive(planned: PlannedRun, job: Job) -> None:
 def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
     """A job on the gap, stored for its driver."""
     todo = gap.todo(planned.plan)
+    given = planned.spec
+    resolved = {"model": planned.pinned_model, "resources": resources_on(given)}
     job = Job(
-        spec=planned.spec.model_copy(update={"model": planned.pinned_model}),
+        spec=given.model_copy(update=resolved),
         run_id=planned.run.run_id,
         attempt=attempt,
         plan=planned.plan.digest,

@@ -25,7 +25,12 @@ class SpecModel(BaseModel):
 class Resources(SpecModel):
     """What one replica of the model gets, and how many there may be."""
 
-    num_gpus: float | Auto = Field("auto", description="GPUs of one replica; auto: one if any.")
+    num_gpus: float | Auto = Field(
+        "auto",
+        description="GPUs of one replica; auto: one where a node has any when the job starts, or "
+        "KubeRay's manifest declares any. Of any other cluster that adds its GPU nodes only when "
+        "they are asked for, ask for a number.",
+    )
     num_cpus: float = Field(1, gt=0, description="CPU cores of one replica.")
     memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
     accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")

@@ -20,6 +20,8 @@ from typing import Any
 
 import psutil
 
+from tests.autoscaling import ENVIRONMENT, autoscaling_head
+
 STORE_BYTES = 200 << 20
 READY_SECONDS = 90.0
 
@@ -50,6 +52,7 @@ def ray_cluster(
     token: str | None = None,
     dashboard_port: int | None = None,
     environment: dict[str, str] | None = None,
+    scales_to: dict[str, float] | None = None,
     **node: Any,
 ) -> Iterator[RayCluster]:
     """Start a cluster, and end it with all that it started.
@@ -60,18 +63,21 @@ def ray_cluster(
         token: what clients must show; None: nothing.
         dashboard_port: None: any that is free.
         environment: of the cluster's processes; the test's own by default.
+        scales_to: what the one node has that an autoscaler may add; None: there is no autoscaler.
         node: resources of each node, such as num_cpus, num_gpus.
     """
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     auth = auth or {"RAY_AUTH_MODE": "disabled"}
     options = {"nodes": nodes, "dashboard_port": dashboard_port or free_port(), "node": node}
+    head = autoscaling_head(folder, free_port(), scales_to) if scales_to else {}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     quiet = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
+    scaling = ENVIRONMENT if scales_to else {}
+    own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth, **scaling}
     with (folder / "cluster.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ray_cluster", json.dumps(options)],
+            [sys.executable, "-m", "tests.ray_cluster", json.dumps({**options, "head": head})],
             stdout=subprocess.PIPE,
             stderr=log,
             env={**(environment or os.environ), **own},
@@ -134,15 +140,16 @@ def main(options: dict[str, Any]) -> None:
 
     port = options["dashboard_port"]
     dashboard = {"include_dashboard": True, "dashboard_host": "0.0.0.0", "dashboard_port": port}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **dashboard, **ports()})
+    head = {"num_cpus": 1, **options["head"], **dashboard, **ports()}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     node = {"num_cpus": 2, **options["node"]}
     nodes = [cluster.add_node(**node, **ports()) for _ in range(options["nodes"])]
     cluster.wait_for_nodes()
     started = cluster.head_node.all_processes
-    head = {name: processes[0].process.pid for name, processes in started.items()}
+    pids = {name: processes[0].process.pid for name, processes in started.items()}
     raylets = [each.all_processes["raylet"][0].process.pid for each in nodes]
     found = {"address": cluster.address, "dashboard": f"http://127.0.0.1:{port}"}
-    print(json.dumps({**found, "head": head, "raylets": raylets}), flush=True)
+    print(json.dumps({**found, "head": pids, "raylets": raylets}), flush=True)
     signal.pause()
 
 

@@ -2,12 +2,21 @@
 
 from tasks.clusters.inline import Inline
 from tasks.clusters.kuberay import KubeRay
+from tasks.clusters.kuberay_manifest import has_gpus, load_manifest
 from tasks.clusters.local import Local
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.clusters.running import Cluster
 from tasks.errors import BatchInferenceError
-from tasks.spec import AnyCluster, InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
+from tasks.spec import (
+    AnyCluster,
+    BatchInferenceSpec,
+    InlineCluster,
+    KubeRayCluster,
+    LocalCluster,
+    RayJobsCluster,
+    Resources,
+)
 
 
 def cluster_of(cluster: AnyCluster) -> Cluster:
@@ -36,6 +45,17 @@ def release(cluster: AnyCluster, run_id: str) -> str | None:
     except BatchInferenceError as error:
         return f"the cluster of run {run_id} could not be deleted: {error}"
     return None
+
+
+def resources_on(spec: BatchInferenceSpec) -> Resources:
+    """What a replica gets: of a cluster that is made for the run, what it will have is known.
+
+    Its nodes with GPUs come when they are asked for, so none is there for `auto` to find.
+    """
+    cluster, resources = spec.cluster, spec.resources
+    if resources.num_gpus != "auto" or not isinstance(cluster, KubeRayCluster):
+        return resources
+    return resources.model_copy(update={"num_gpus": float(has_gpus(load_manifest(cluster)))})
 
 
 def api_of(cluster: RayJobsCluster) -> RayApi:

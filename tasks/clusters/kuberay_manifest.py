@@ -85,6 +85,12 @@ def ray_containers(manifest: Manifest) -> list[dict[str, Any]]:
     return [group["template"]["spec"]["containers"][0] for group in groups]
 
 
+def has_gpus(manifest: Manifest) -> bool:
+    """Whether any of its nodes, there or yet to come, has a GPU: `nvidia.com/gpu` and the like."""
+    options = [container.get("resources") or {} for container in ray_containers(manifest)]
+    return any(name.endswith("/gpu") for each in options for name in each.get("limits") or {})
+
+
 def is_ours(found: Manifest) -> bool:
     """Whether a cluster was made for a run."""
     labels = found["metadata"].get("labels") or {}

@@ -36,7 +36,7 @@ def small_spec(folder: Path, cluster: dict[str, Any], **model: Any) -> BatchInfe
             "read": {"rows_per_batch": 50, "num_cpus": 0.2, "max_workers": 1},
             "preprocess": {"num_cpus": 0.2, "max_workers": 1},
         },
-        resources={"num_cpus": 0.2, "max_replicas": 1, "batch_size": 50},
+        resources={"num_gpus": 0, "num_cpus": 0.2, "max_replicas": 1, "batch_size": 50},
         errors={"max_rejected_fraction": 0.5},
     )
 

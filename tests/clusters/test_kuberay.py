@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from tasks.clusters import kuberay_api
-from tasks.clusters.choose import cluster_of, release
+from tasks.clusters.choose import cluster_of, release, resources_on
 from tasks.clusters.kuberay import KubeRay
-from tasks.clusters.kuberay_manifest import EXPIRES, name_of
+from tasks.clusters.kuberay_manifest import EXPIRES, load_manifest, name_of, ray_containers
 from tasks.clusters.running import renew
 from tasks.errors import InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.ray_job.job import Job
-from tasks.spec import BatchInferenceSpec, KubeRayCluster
+from tasks.spec import BatchInferenceSpec, KubeRayCluster, Resources
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
 from tests.clusters.small_job import small_spec
 
@@ -54,6 +54,23 @@ def test_a_run_has_a_cluster_of_its_own(kube: Kubernetes, fields: Fields) -> Non
     cluster.release(RUN)
     time.sleep(0.05)
     assert cluster.api.find(NAME) is None
+
+
+@pytest.mark.parametrize(("limit", "gpus"), [("nvidia.com/gpu", 1.0), (None, 0.0)])
+def test_auto_is_a_gpu_where_the_manifest_declares_any(
+    limit: str | None, gpus: float, tmp_path: Path
+) -> None:
+    """They come when they are asked for: when the job starts no node has one."""
+    cluster = KubeRayCluster()
+    manifest = load_manifest(cluster)
+    for container in ray_containers(manifest):
+        container["resources"] = {"limits": {limit: "1"}} if limit else {}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    spec = small_spec(tmp_path, {"kind": "kuberay", "manifest": str(file)})
+    for asked, got in (("auto", gpus), (0.5, 0.5)):
+        changed = spec.model_copy(update={"resources": Resources(num_gpus=asked)})
+        assert resources_on(changed).num_gpus == got
 
 
 def test_of_two_who_make_it_at_once_both_get_it(kube: Kubernetes, fields: Fields) -> None:
