@@ -1,0 +1,181 @@
+"""Automations on a real server, each tested by causing what it is for."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
+from uuid import UUID
+
+import pytest
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
+from prefect.client.schemas.objects import State, StateType
+from prefect.events import emit_event
+from prefect.states import Completed, Crashed, Failed, Running
+
+from deployments.automations import (
+    alert_on_failure,
+    alert_when_overdue,
+    deploy_automations,
+    end_silent_runs,
+    retry_crashed_runs,
+    run_after,
+    run_on_arrival,
+)
+from flows.batch_inference import batch_inference
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+SILENT_SECONDS = 10.0
+"""The least that Prefect takes."""
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def deploy() -> Iterator[Callable[..., list[UUID]]]:
+    """Deploys automations, which end with the test: others are not to be retried by them."""
+    made: list[UUID] = []
+
+    def deploy_for_now(*automations: Any) -> list[UUID]:
+        ids = deploy_automations(automations)
+        made.extend(ids)
+        return ids
+
+    yield deploy_for_now
+    with get_client(sync_client=True) as client:
+        for each in set(made):
+            client.delete_automation(each)
+
+
+@pytest.fixture(scope="module")
+def deployments(prefect_server: None) -> dict[str, UUID]:
+    """Deployments by name, on a pool without a worker: what is scheduled stays so."""
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="automated", type="process"), overwrite=True)
+        flow = client.create_flow(batch_inference)
+        return {
+            name: client.create_deployment(flow, name=name, work_pool_name="automated")
+            for name in ("first", "then")
+        }
+
+
+def flow_run(deployment: UUID, *states: State) -> UUID:
+    """A flow run that goes through states, as its process would say."""
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(deployment)
+        for state in states:
+            client.set_flow_run_state(run.id, state, force=True)
+    return UUID(str(run.id))
+
+
+def states_of(run: UUID) -> list[str]:
+    """Names of the states that a flow run has gone through."""
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_run_states(run)
+    return [str(state.name) for state in sorted(found, key=lambda state: state.timestamp)]
+
+
+def runs_of(deployment: UUID) -> int:
+    """How many flow runs a deployment has."""
+    mine = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment]))
+    with get_client(sync_client=True) as client:
+        return len(client.read_flow_runs(flow_run_filter=mine))
+
+
+def await_that(holds: Callable[[], bool], otherwise: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < until, otherwise()
+        time.sleep(0.2)
+
+
+def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[str, UUID]) -> None:
+    deploy(end_silent_runs(SILENT_SECONDS), retry_crashed_runs(max_runs=2))
+    silent = flow_run(deployments["first"], Running())
+    done = flow_run(deployments["first"], Running(), Completed())
+    await_that(lambda: states_of(silent)[-1] == "AwaitingRetry", lambda: states_of(silent))
+    assert states_of(silent) == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
+    with get_client(sync_client=True) as client:
+        again = client.read_flow_run(silent)
+        assert again.next_scheduled_start_time is not None, "a worker would take it now"
+        # Its second start is its last.
+        client.set_flow_run_state(silent, Running(), force=True)
+        client.set_flow_run_state(silent, Crashed(message="again"), force=True)
+    beyond = flow_run(deployments["first"], Running(), Crashed(message="by its worker's word"))
+    await_that(lambda: states_of(beyond)[-1] == "AwaitingRetry", lambda: states_of(beyond))
+    assert states_of(silent)[-1] == "Crashed"
+    assert states_of(done)[-1] == "Completed"
+
+
+def test_data_that_arrives_and_a_run_that_completes_start_runs(
+    deploy: Any, deployments: dict[str, UUID]
+) -> None:
+    first, then = "batch-inference/first", "batch-inference/then"
+    deploy(run_on_arrival(first, "data.arrived", "s3://pets/*"), run_after(first, then))
+    before = {name: runs_of(each) for name, each in deployments.items()}
+    for where in ("s3://plants/new.parquet", "s3://pets/new.parquet"):
+        emit_event("data.arrived", {"prefect.resource.id": where})
+    await_that(lambda: runs_of(deployments["first"]) > before["first"], lambda: before)
+    assert runs_of(deployments["then"]) == before["then"]
+    flow_run(deployments["first"], Running(), Completed())
+    await_that(lambda: runs_of(deployments["then"]) > before["then"], lambda: before)
+    assert runs_of(deployments["first"]) == before["first"] + 2
+
+
+class Inbox(BaseHTTPRequestHandler):
+    """Where alerts go."""
+
+    letters: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.letters.append(json.loads(self.rfile.read(length)))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def block(prefect_server: None) -> Iterator[UUID]:
+    """A notification block that posts to the inbox."""
+    server = HTTPServer(("127.0.0.1", 0), Inbox)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    said = {"subject": "{{subject}}", "body": "{{body}}"}
+    url = f"http://127.0.0.1:{server.server_port}"
+    hook = CustomWebhookNotificationBlock(name="inbox", url=url, json_data=said)
+    yield UUID(str(hook.save("inbox", overwrite=True)))
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
+    deploy: Any, deployments: dict[str, UUID], block: UUID
+) -> None:
+    deploy(alert_on_failure(block), alert_when_overdue(block, "batch-inference/then", 10 / 3600))
+    flow_run(deployments["first"], Running(), Completed())
+    flow_run(deployments["first"], Running(), Failed(message="too many rows were set aside"))
+    subjects = {"A batch inference run failed", "batch-inference/then is overdue"}
+    await_that(
+        lambda: subjects <= {letter["subject"] for letter in Inbox.letters}, lambda: Inbox.letters
+    )
+    (failed,) = [letter for letter in Inbox.letters if "failed" in letter["subject"]]
+    assert "too many rows were set aside" in failed["body"]
+
+
+def test_an_automation_is_made_once(deploy: Any) -> None:
+    (once,) = deploy(retry_crashed_runs())
+    assert deploy(retry_crashed_runs(max_runs=7)) == [once]
+    with get_client(sync_client=True) as client:
+        found = client.read_automation(once)
+    assert found
+    assert "7 times" in found.description
+    assert StateType.SCHEDULED in [getattr(each, "state", None) for each in found.actions]
