@@ -12,7 +12,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.models import Model
-from tasks.kinds.sources.listing import list_inputs
+from tasks.new_inputs import NewInputs
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -21,10 +21,10 @@ from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan, save_plan
 from tasks.protocol.records import Record, load_records
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import of_pinned_schema, pinned
-from tasks.sharding import resume_plan
+from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import abandoned_runs, refuse_other_run
 
@@ -41,6 +41,18 @@ class RunOptions:
     """Only the first so many rows; the output must be one of its own."""
     accept: bool = False
     """Publish what the gates hold back, on the word of whoever calls."""
+    redrive: bool = False
+    """Do again what published runs have set aside, instead of new inputs."""
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """What of it makes another run."""
+        names = ("replace_output", "limit", "redrive")
+        return {name: getattr(self, name) for name in names}
+
+    def makes_new_version(self, spec: BatchInferenceSpec) -> bool:
+        """Whether all that is published is replaced."""
+        return not self.redrive and (self.replace_output or spec.sink.mode == "replace")
 
 
 @dataclass(frozen=True)
@@ -123,40 +135,43 @@ def make_plan(
     fingerprints = check_spec(spec)
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
-    replaces = options.replace_output or spec.sink.mode == "replace"
+    replaces = options.makes_new_version(spec)
     config = config_digest(spec, fingerprints, options.limit)
-    if not replaces:
+    if not (replaces or options.redrive):
         refuse_other_config(seen, config)
-    inputs_storage, inputs = list_inputs(spec.source)
-    left = inputs if replaces else unpublished(inputs, seen)
-    if options.limit is not None and seen.entries and not replaces:
-        left = []  # its first rows are published; those after them are not asked for
+    work = work_of(spec, options, seen)
     given_up = abandoned_runs(storage, output, seen, restart=options.restart)
-    source = spec.source.model_dump(mode="json")
-    run_key = digest([config, source, seen.version, replaces, given_up])
-    call = {"replace_output": replaces, "limit": options.limit}
-    refuse_other_run(storage, output, seen, run_key, call, spec)
+    run_key = digest([config, work.key, seen.version, replaces, given_up])
+    refuse_other_run(storage, output, seen, run_key, options.call, spec)
     run = output.run(run_id_of(run_key))
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
-    plan = resume_plan(load_plan(storage, run), spec, pins, inputs_storage, left)
-    if left:
+    plan = work.plan(load_plan(storage, run), pins)
+    if len(plan.shards):
         check_gates(spec, storage, run, published_schema(seen, replaces))
-    if left and save:
+    if len(plan.shards) and save:
         plan = save_and_reload(storage, run, plan)
-        save_header(storage, run, run_key, call, spec, seen.version)
+        save_header(storage, run, run_key, options.call, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
-    before = accept(records_of(storage, run), plan) if left else None
+    before = accept(records_of(storage, run), plan) if len(plan.shards) else None
     return PlannedRun(
         spec=spec,
         run_key=run_key,
         config=config,
         plan=plan,
-        inputs_skipped=len(inputs) - len(left),
+        inputs_skipped=work.skipped,
         # To give up unfinished runs twice would give up this one.
         options=replace(options, restart=False),
         replaces=replaces,
         rows_before=len(before.settled) if before else 0,
     )
+
+
+def work_of(spec: BatchInferenceSpec, options: RunOptions, seen: Snapshot) -> NewInputs | SetAside:
+    """What the run is to do."""
+    if options.redrive:
+        return SetAside.find(spec, seen)
+    replaces = options.makes_new_version(spec)
+    return NewInputs.find(spec, seen, replaces=replaces, limit=options.limit)
 
 
 def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
@@ -213,13 +228,6 @@ def refuse_other_config(seen: Snapshot, config: str) -> None:
                 f"(run {entry['run_id']}): use another sink.path, or --replace-output to predict "
                 "every input again"
             )
-
-
-def unpublished(inputs: list[Stat], seen: Snapshot) -> list[Stat]:
-    """Inputs that are new or have changed since they were published."""
-    table = seen.inputs.select(["path", "identity"])
-    known = set(zip(table["path"].to_pylist(), table["identity"].to_pylist(), strict=True))
-    return [stat for stat in inputs if (stat.path, stat.identity) not in known]
 
 
 def save_header(

@@ -13,7 +13,8 @@ from tasks.errors import ErrorBudgetExceeded
 from tasks.judging import pass_gates
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.publishing import Publication, publish
+from tasks.protocol.publication import Publication
+from tasks.protocol.publishing import publish
 from tasks.ray_job.writing import QUARANTINE
 
 EXAMPLES = 3

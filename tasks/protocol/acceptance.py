@@ -108,6 +108,15 @@ def positions(plan: Plan, numbers: Ids) -> Ids:
     return np.where(own[at] == numbers, at, -1)
 
 
+def rows_to_do(plan: Plan, limits: Ids) -> Ids:
+    """Rows of each shard that the plan asks for, or UNKNOWN: all, but in a redrive."""
+    if not plan.wanted:
+        return limits
+    limits = limits.copy()
+    limits[positions(plan, as_ids(plan.wanted))] = [len(ids) for ids in plan.wanted.values()]
+    return limits
+
+
 def fits(record: Record, plan: Plan, limits: Ids, ends: dict[int, int]) -> bool:
     """Whether a record speaks of this plan's rows only, with the first record's schema left out."""
     if record.plan not in plan.lineage:
@@ -121,7 +130,15 @@ def fits(record: Record, plan: Plan, limits: Ids, ends: dict[int, int]) -> bool:
     if (at < 0).any():
         return False
     limit = limits[at]
-    return bool(((limit == UNKNOWN) | (row_of(ids) < limit)).all())
+    return bool(((limit == UNKNOWN) | (row_of(ids) < limit)).all()) and all_wanted(plan, ids)
+
+
+def all_wanted(plan: Plan, ids: Ids) -> bool:
+    """Whether a redrive's plan asks for all of these rows."""
+    if not plan.wanted:
+        return True
+    asked = np.isin(ids, np.concatenate(list(plan.wanted.values())))
+    return bool((asked | ~np.isin(shard_of(ids), as_ids(plan.wanted))).all())
 
 
 def without_overlap(records: list[Record]) -> list[Record]:
@@ -151,12 +168,12 @@ def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         accepted: what the records cover.
         retry_rejected: whether rows set aside so far count as left to do.
     """
-    limits = shard_limits(plan, accepted.ends)
+    limits = rows_to_do(plan, shard_limits(plan, accepted.ends))
     settled = accepted.settled
     if not retry_rejected:
         settled = np.sort(np.concatenate([settled, accepted.rejected]))
     counts = np.bincount(positions(plan, shard_of(settled)), minlength=len(limits))
-    # Ids are unique and below the limit, so a full count is exact cover of 0...n-1.
+    # Ids are unique and below the limit (in a redrive: wanted), so a full count is exact cover.
     left = np.flatnonzero((limits == UNKNOWN) | (counts < limits))
     numbers = plan.numbers[left]
     starts = np.searchsorted(settled, numbers << ROW_BITS)

@@ -5,6 +5,7 @@ that became three has its id three times), as runs of (first id, count, step): r
 step by 1, one-row shards (images) by 2**32, repeats by 0.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -64,6 +65,15 @@ class IdRuns:
         if at == len(steps) and len(ids):
             runs.append((int(ids[at]), 1, 1))
         return cls(tuple(runs))
+
+    @classmethod
+    def of_json(cls, text: str) -> "IdRuns":
+        """Read what `as_json` wrote."""
+        return cls(tuple((first, count, step) for first, count, step in json.loads(text)))
+
+    def as_json(self) -> str:
+        """As text."""
+        return json.dumps(self.runs, separators=(",", ":"))
 
     def ids(self) -> Ids:
         """Decode."""

@@ -20,11 +20,11 @@ from tasks.protocol.records import StagedFile
 LINE_SCHEMA = pa.schema(
     [
         ("version", pa.int64()),
-        ("line", pa.string()),  # entry | input | file | quarantine | removed
-        ("path", pa.string()),  # input: canonical path; file: where it is published
-        ("identity", pa.string()),  # input: content identity
+        ("line", pa.string()),  # entry | input | redriven | file | quarantine | removed
+        ("path", pa.string()),  # input, redriven: canonical path; file: where it is published
+        ("identity", pa.string()),  # input, redriven: content identity
         ("run_id", pa.string()),
-        ("shard", pa.int64()),  # input: the shard's number in its run
+        ("shard", pa.int64()),  # input, redriven: the shard's number in its run
         ("staged", pa.string()),  # file: where it was staged, below the runs' folder
         ("rows", pa.int64()),
         ("size", pa.int64()),
@@ -79,6 +79,8 @@ class Entry:
     run_id: str
     inputs: pa.Table
     """path, identity, shard of what this run published."""
+    redrives: bool = False
+    """Whether it brings rows of published inputs that were set aside, and no inputs of its own."""
     files: tuple[LedgerFile, ...] = ()
     removed: tuple[str, ...] = ()
     replaces: bool = False
@@ -93,7 +95,8 @@ class Entry:
         own += [file_line(file) for file in self.files]
         rows = [{"run_id": self.run_id, **line, "version": version} for line in own]
         few = pa.Table.from_pylist(rows, LINE_SCHEMA)
-        return pa.concat_tables([few, input_lines(self.inputs, self.run_id, version)])
+        line = "redriven" if self.redrives else "input"
+        return pa.concat_tables([few, input_lines(line, self.inputs, self.run_id, version)])
 
 
 def file_line(file: LedgerFile) -> dict[str, Any]:
@@ -105,15 +108,15 @@ def file_line(file: LedgerFile) -> dict[str, Any]:
         "staged": file.staged,
         "rows": file.rows,
         "size": file.size,
-        "ids": json.dumps(file.ids.runs),
+        "ids": file.ids.as_json(),
     }
 
 
-def input_lines(inputs: pa.Table, run_id: str, version: int) -> pa.Table:
+def input_lines(line: str, inputs: pa.Table, run_id: str, version: int) -> pa.Table:
     """Inputs as lines."""
     known: dict[str, Any] = {
         "version": version,
-        "line": "input",
+        "line": line,
         "run_id": run_id,
         **{name: inputs[name] for name in ("path", "identity", "shard")},
     }
@@ -146,12 +149,24 @@ class Snapshot:
     @cached_property
     def inputs(self) -> pa.Table:
         """Shards whose rows are published: path, identity, run_id, shard, version."""
-        names = ["path", "identity", "run_id", "shard", "version"]
-        lines = self.of("input").select(names)
-        lines = lines.filter(pc.greater_equal(lines["version"], self.base))
+        lines = self.input_lines("input")
         last = lines.group_by("path").aggregate([("version", "max")])
         latest = pa.table({"path": last["path"], "version": last["version_max"]})
         return lines.join(latest, keys=["path", "version"], join_type="inner")
+
+    @cached_property
+    def holders(self) -> pa.Table:
+        """The same, and the shards of redrives that brought in rows of these inputs since."""
+        published = pa.table({"path": self.inputs["path"], "since": self.inputs["version"]})
+        published = published.group_by(["path", "since"]).aggregate([])
+        redriven = self.input_lines("redriven").join(published, keys="path", join_type="inner")
+        redriven = redriven.filter(pc.greater(redriven["version"], redriven["since"]))
+        return pa.concat_tables([self.inputs, redriven.select(self.inputs.column_names)])
+
+    def input_lines(self, line: str) -> pa.Table:
+        """Lines that name inputs, since all was replaced for the last time."""
+        lines = self.of(line).select(["path", "identity", "run_id", "shard", "version"])
+        return lines.filter(pc.greater_equal(lines["version"], self.base))
 
     @cached_property
     def files(self) -> dict[str, LedgerFile]:
@@ -199,9 +214,9 @@ def run_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def file_of(row: dict[str, Any]) -> LedgerFile:
     """A line as a file."""
-    runs = IdRuns(tuple((first, count, step) for first, count, step in json.loads(row["ids"])))
+    ids = IdRuns.of_json(row["ids"])
     return LedgerFile(
-        row["path"], row["staged"], row["run_id"], row["size"], runs, row["line"], row["version"]
+        row["path"], row["staged"], row["run_id"], row["size"], ids, row["line"], row["version"]
     )
 
 

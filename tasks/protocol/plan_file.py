@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from tasks.protocol.ids import MAX_SHARDS
+from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, row_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import Storage
 
@@ -28,6 +29,14 @@ SHARD_SCHEMA = pa.schema(
         ("rows", pa.int64()),  # null where only reading tells
     ]
 )
+REDRIVE_SCHEMA = pa.schema(
+    [
+        ("origin_run", pa.string()),  # the run that set rows of the shard aside
+        ("aside", pa.string()),  # these rows, as JSON runs of that run's ids
+        ("whole", pa.bool_()),  # whether all of the shard is to be read anew, and not only they
+    ]
+)
+"""What a redrive's shards have beside: it does again what published runs have set aside."""
 ROWS_PER_GROUP = 1_000
 
 
@@ -75,6 +84,18 @@ class Plan:
         return self.shards["number"].to_numpy()
 
     @property
+    def redrives(self) -> bool:
+        """Whether it does again what published runs have set aside."""
+        return "aside" in self.shards.column_names
+
+    @cached_property
+    def wanted(self) -> dict[int, Ids]:
+        """Shards of which only some rows are to be done, and these rows' ids."""
+        lines = self.shards.to_pylist() if self.redrives else []
+        wanted = {line["number"]: wanted_of(line) for line in lines}
+        return {number: ids for number, ids in wanted.items() if ids is not None}
+
+    @property
     def known_rows(self) -> int | None:
         """Rows in all, or None where only reading tells."""
         rows = self.shards["rows"]
@@ -91,6 +112,13 @@ def shard_table(shards: list[Shard]) -> pa.Table:
 def shards_of(table: pa.Table) -> list[Shard]:
     """Rows of a shard table as shards; extra columns are left out."""
     return [Shard(**row) for row in table.select(SHARD_SCHEMA.names).to_pylist()]
+
+
+def wanted_of(line: dict[str, Any]) -> Ids | None:
+    """The rows to do of a shard, as ids; None for all, as in every run but a redrive."""
+    if line.get("aside") is None or line["whole"]:
+        return None
+    return line["number"] << ROW_BITS | row_of(IdRuns.of_json(line["aside"]).ids())
 
 
 def digest_of(plan: Plan) -> str:

@@ -1,37 +1,20 @@
 """Audit, then one conditional commit. The entry is the decision; applying it is idempotent."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
 
 import pyarrow.compute as pc
 
 from tasks.errors import OutputHeld, StaleLedger
-from tasks.protocol.acceptance import Accepted, find_gap
+from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date
-from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Ledger, LedgerFile, Snapshot
-from tasks.protocol.plan_file import Plan
-from tasks.protocol.rewriting import DropRows, final_rejections, without_inputs
+from tasks.protocol.publication import Publication, data_files, part_names
+from tasks.protocol.redriving import redrive_entry
+from tasks.protocol.rewriting import final_rejections, republished, without_inputs
 from tasks.protocol.storage import Storage
 
 COMMIT_ATTEMPTS = 20
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What a run is about to publish."""
-
-    run_key: str
-    run: RunFolder
-    plan: Plan
-    accepted: Accepted
-    suffix: str
-    drop_rows: DropRows
-    drop_rejections: DropRows
-    replaces: bool = False
-    details: dict[str, Any] = field(default_factory=dict)
 
 
 def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Publication) -> int:
@@ -43,6 +26,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     """
     if find_gap(what.plan, what.accepted, retry_rejected=False):
         raise AssertionError("the records do not cover the plan exactly: nothing is published")
+    make_entry = redrive_entry if what.plan.redrives else entry_for
     for _ in range(COMMIT_ATTEMPTS):
         # Each entry is applied before the next is made: else who is late with an old one would
         # move in files that a newer one has removed.
@@ -51,7 +35,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         if version is not None:
             return version
         try:
-            ledger.commit(entry_for(storage, output, seen, what), seen)
+            ledger.commit(make_entry(storage, output, seen, what), seen)
         except StaleLedger:
             continue  # looking again tells a lost reply from a lost race
         except FileNotFoundError:
@@ -70,21 +54,15 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
     if not what.replaces:
         rewritten, removed = changed_files(storage, output, seen, what, names)
         files += rewritten
-    shards = what.plan.shards.select(["path", "identity", "number"])
     return Entry(
         run_key=what.run_key,
         run_id=what.run.run_id,
-        inputs=shards.rename_columns(["path", "identity", "shard"]),
+        inputs=what.published_shards,
         files=tuple(files),
         removed=tuple(removed),
         replaces=what.replaces,
         details=what.details,
     )
-
-
-def part_names(version: int) -> Iterator[str]:
-    """Names of a version's files, without folder and suffix."""
-    return (f"part-{version:05d}-{number:05d}" for number in count())
 
 
 def refuse_published(seen: Snapshot, what: Publication) -> None:
@@ -105,14 +83,6 @@ def refuse_published(seen: Snapshot, what: Publication) -> None:
         )
 
 
-def data_files(what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
-    """The accepted records' files, with the names they will bear."""
-    for record in what.accepted.records:
-        for file in record.files:
-            path = f"{file.partition}{next(names)}{what.suffix}"
-            yield LedgerFile.staged_in(what.run, file, path)
-
-
 def rejected_files(
     storage: Storage, what: Publication, names: Iterator[str]
 ) -> Iterator[LedgerFile]:
@@ -130,8 +100,8 @@ def changed_files(
     names: Iterator[str],
 ) -> tuple[list[LedgerFile], list[str]]:
     """Published files that hold rows of inputs predicted again, rewritten without those rows."""
-    inputs = seen.inputs
-    again = inputs.filter(pc.is_in(inputs["path"], what.plan.shards["path"].combine_chunks()))
+    holders = seen.holders
+    again = holders.filter(pc.is_in(holders["path"], what.plan.shards["path"].combine_chunks()))
     gone: dict[str, list[int]] = {}
     for row in again.select(["run_id", "shard"]).to_pylist():
         gone.setdefault(row["run_id"], []).append(row["shard"])
@@ -145,8 +115,5 @@ def changed_files(
             continue
         removed.append(file.path)
         if kept.ids:
-            folder, _, name = file.path.rpartition("/")
-            path = f"{folder}/{next(names)}" if folder else next(names)
-            path += name[name.index(".") :]
-            added.append(LedgerFile.staged_in(what.run, kept, path, file.line, file.run_id))
+            added.append(republished(what.run, file, kept, next(names)))
     return added, removed

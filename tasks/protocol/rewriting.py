@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.ids import IdRuns, as_ids, shard_of
+from tasks.protocol.ids import IdRuns, Ids, as_ids, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import LedgerFile
 from tasks.protocol.records import StagedFile
@@ -16,6 +16,13 @@ from tasks.protocol.storage import Storage
 Mask = npt.NDArray[np.bool_]
 DropRows = Callable[[bytes, Mask], bytes]
 """A file's content and which rows to keep of it, to the content without the others."""
+AmendRows = Callable[[bytes, Ids], bytes]
+"""A file's content and its rows' ids, to the content with more about each row."""
+
+
+def as_they_are(content: bytes, ids: Ids) -> bytes:
+    """Add nothing."""
+    return content
 
 
 def final_rejections(
@@ -46,6 +53,18 @@ def without_inputs(
 ) -> StagedFile | None:
     """A published file without the rows of some shards; None where it has none of them."""
     keep = ~np.isin(shard_of(file.ids.ids()), as_ids(shards))
+    return only_kept(storage, output, run, file, keep, drop)
+
+
+def only_kept(
+    storage: Storage,
+    output: OutputFolder,
+    run: RunFolder,
+    file: LedgerFile,
+    keep: Mask,
+    drop: DropRows,
+) -> StagedFile | None:
+    """A published file with some of its rows; None where these are all, empty where none is."""
     if keep.all():
         return None
     if not keep.any():
@@ -53,6 +72,13 @@ def without_inputs(
     return stage_kept(
         storage, run, read_published(storage, output, file), file.ids, keep, drop, file.path
     )
+
+
+def republished(run: RunFolder, old: LedgerFile, kept: StagedFile, name: str) -> LedgerFile:
+    """What is kept of a published file: in its folder, under a new name, of the same run."""
+    folder, slash, last = old.path.rpartition("/")
+    path = f"{folder}{slash}{name}{last[last.index('.') :]}"
+    return LedgerFile.staged_in(run, kept, path, old.line, old.run_id)
 
 
 def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> bytes:

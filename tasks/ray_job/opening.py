@@ -4,15 +4,18 @@ import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.ids import IdRuns, Ids
-from tasks.protocol.plan_file import Shard
+from tasks.protocol.plan_file import Shard, shards_of, wanted_of
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_error import stage_error
@@ -22,14 +25,35 @@ FILES_AT_A_TIME = 64
 
 
 @dataclass(frozen=True)
-class OpenShard:
-    """A shard being read."""
+class Todo:
+    """What is left to do of a shard."""
 
     shard: Shard
     covered: Ids
     """Rows to leave out: an earlier attempt has settled them."""
+    wanted: Ids | None
+    """The only rows to take, where a redrive does not want all of them."""
+    reader: dict[str, Any]
+    """Settings to read it with."""
+
+    def takes(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which of the shard's rows are left to do."""
+        left = np.ones(len(ids), dtype=bool) if self.wanted is None else np.isin(ids, self.wanted)
+        return left & ~np.isin(ids, self.covered) if len(self.covered) else left
+
+
+@dataclass(frozen=True)
+class OpenShard:
+    """A shard being read."""
+
+    todo: Todo
     reads: Iterator[Read]
     storage: FsspecStorage
+
+    @property
+    def shard(self) -> Shard:
+        """What is read."""
+        return self.todo.shard
 
     def check_unchanged(self) -> None:
         """See that what was read so far is what was planned; before any of it is handed on.
@@ -55,15 +79,14 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
     source = job.spec.source
     storage, _ = open_storage(source.paths[0], source.storage_options)
     todo = load_todo(job, start, stop)
-    reader = job.pins["reader"]
     if not source.one_row_per_file:
-        for shard, covered in todo:
-            yield OpenShard(shard, covered, read_rows(source, storage, shard, reader), storage)
+        for item in todo:
+            yield OpenShard(item, read_rows(source, storage, item), storage)
         return
 
-    def fetch(item: tuple[Shard, Ids]) -> OpenShard:
-        reads = list(read_rows(source, storage, item[0], reader))
-        opened = OpenShard(*item, iter(reads), storage)
+    def fetch(item: Todo) -> OpenShard:
+        reads = list(read_rows(source, storage, item))
+        opened = OpenShard(item, iter(reads), storage)
         opened.check_unchanged()
         return opened
 
@@ -72,21 +95,21 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
             yield from pool.map(fetch, group)
 
 
-def groups(todo: list[tuple[Shard, Ids]]) -> Iterator[list[tuple[Shard, Ids]]]:
+def groups(todo: list[Todo]) -> Iterator[list[Todo]]:
     """Small files as they are read together: not too many, and not too much."""
-    group: list[tuple[Shard, Ids]] = []
+    group: list[Todo] = []
     size = 0
     for item in todo:
         group.append(item)
-        size += item[0].size
+        size += item.shard.size
         if len(group) == FILES_AT_A_TIME or size >= BYTES_PER_READ:
             yield group
             group, size = [], 0
     yield group
 
 
-def load_todo(job: Job, start: int, stop: int) -> list[tuple[Shard, Ids]]:
-    """A share of the todo: shards, and the ids to leave out of each.
+def load_todo(job: Job, start: int, stop: int) -> list[Todo]:
+    """A share of the todo.
 
     Raises:
         StageFailed: the output's storage failed.
@@ -96,17 +119,22 @@ def load_todo(job: Job, start: int, stop: int) -> list[tuple[Shard, Ids]]:
     except Exception as error:
         raise stage_error(error).locate("read", job.todo) from error
     at = 0
-    todo = []
+    todo: list[Todo] = []
     for group in range(file.num_row_groups):
         length = file.metadata.row_group(group).num_rows
         if at < stop and at + length > start:
             table = file.read_row_group(group).slice(max(0, start - at))
             table = table.slice(0, stop - max(start, at))
-            for line in table.to_pylist():
-                runs = IdRuns(tuple((run[0], run[1], run[2]) for run in line.pop("covered")))
-                todo.append((Shard(**line), runs.ids()))
+            todo += map(partial(todo_of, job.pins), shards_of(table), table.to_pylist())
         at += length
     return todo
+
+
+def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:
+    """A line of the todo; a redrive reads each shard as the run did that it is of."""
+    covered = IdRuns(tuple((first, count, step) for first, count, step in line["covered"]))
+    reader = pins["readers"][line["origin_run"]] if "origin_run" in line else pins["reader"]
+    return Todo(shard, covered.ids(), wanted_of(line), reader)
 
 
 def up_to(rows: int | None, reads: Iterator[Read]) -> Iterator[Read]:
@@ -121,13 +149,12 @@ def up_to(rows: int | None, reads: Iterator[Read]) -> Iterator[Read]:
             return
 
 
-def read_rows(
-    source: Source, storage: FsspecStorage, shard: Shard, reader: dict[str, Any]
-) -> Iterator[Read]:
+def read_rows(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Read]:
     """A shard's rows; errors say where they happened."""
+    shard = todo.shard
     row = shard.first_row
     try:
-        for read in up_to(shard.rows, source.read(storage, shard, reader)):
+        for read in up_to(shard.rows, source.read(storage, shard, todo.reader)):
             yield read
             row += 1 if isinstance(read, BadRow) else len(read)
     except FileNotFoundError as error:

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
-from tasks.protocol.ids import Ids, row_id
+from tasks.protocol.ids import row_id
 from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
-from tasks.ray_job.opening import open_shards
+from tasks.ray_job.opening import Todo, open_shards
 
 
 @dataclass
@@ -77,7 +77,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         pending.name(shard)
         row = 0
         for read in opened.reads:
-            row = add(pending, shard, read, row, opened.covered)
+            row = add(pending, opened.todo, read, row)
             while pending.is_full(limit):
                 opened.check_unchanged()
                 ready, pending = cut(pending, limit)
@@ -93,14 +93,15 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         yield pending.take(time.monotonic() - begun)
 
 
-def add(pending: Pending, shard: Shard, read: Read, row: int, covered: Ids) -> int:
-    """Add rows, less those covered; return the shard's next row number."""
+def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
+    """Add those rows that are left to do; return the shard's next row number."""
+    shard = todo.shard
     count = 1 if isinstance(read, BadRow) else len(read)
     if row + count == 0:
         return 0
     row_id(shard.number, row + count - 1)  # asserts that ids fit
     ids = row_id(shard.number, row) + np.arange(count, dtype=np.int64)
-    keep = ~np.isin(ids, covered) if len(covered) else np.ones(count, dtype=bool)
+    keep = todo.takes(ids)
     if isinstance(read, BadRow):
         if keep[0]:
             pending.rejected.append(unreadable(shard, int(ids[0]), row, read))

@@ -14,7 +14,7 @@ from tasks.protocol.ids import row_id
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.plan_file import Shard, first_plan, shards_of
-from tasks.protocol.publishing import Publication
+from tasks.protocol.publication import Publication
 from tasks.protocol.records import Encoded, Part, load_records, store
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage, Storage

@@ -11,7 +11,8 @@ from tasks.protocol import publishing
 from tasks.protocol.acceptance import accept
 from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
 from tasks.protocol.ledger import Entry, Snapshot
-from tasks.protocol.publishing import Publication, publish
+from tasks.protocol.publication import Publication
+from tasks.protocol.publishing import publish
 from tests.protocol.bench import Bench, Row, in_memory, on_disk
 from tests.simulation.storage import Calm, SimStorage
 

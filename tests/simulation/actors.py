@@ -18,7 +18,8 @@ from tasks.protocol.plan_file import (
     shards_of,
     supersede,
 )
-from tasks.protocol.publishing import Publication, publish
+from tasks.protocol.publication import Publication
+from tasks.protocol.publishing import publish
 from tasks.protocol.records import load_records
 from tests.simulation.inputs import Inputs
 from tests.simulation.world import Actor, Violation, World

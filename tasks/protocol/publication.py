@@ -1,0 +1,50 @@
+"""What a run is about to publish, and the names its files will bear."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.plan_file import Plan
+from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a run is about to publish."""
+
+    run_key: str
+    run: RunFolder
+    plan: Plan
+    accepted: Accepted
+    suffix: str
+    drop_rows: DropRows
+    drop_rejections: DropRows
+    replaces: bool = False
+    details: dict[str, Any] = field(default_factory=dict)
+    amend_rejections: AmendRows = as_they_are
+    """Adds to rows that a redrive sets aside again what was said of them before."""
+
+    @property
+    def published_shards(self) -> pa.Table:
+        """path, identity and shard of all that the plan is of."""
+        shards = self.plan.shards.select(["path", "identity", "number"])
+        return shards.rename_columns(["path", "identity", "shard"])
+
+
+def part_names(version: int) -> Iterator[str]:
+    """Names of a version's files, without folder and suffix."""
+    return (f"part-{version:05d}-{number:05d}" for number in count())
+
+
+def data_files(what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
+    """The accepted records' files, with the names they will bear."""
+    for record in what.accepted.records:
+        for file in record.files:
+            path = f"{file.partition}{next(names)}{what.suffix}"
+            yield LedgerFile.staged_in(what.run, file, path)

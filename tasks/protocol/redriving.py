@@ -1,0 +1,106 @@
+"""Rows set aside by published runs: where they are, and the entry that settles them.
+
+A redrive has a plan of its own. Its shards name the run that set their rows aside, so that what
+it settles leaves the quarantine in the same commit that brings it in.
+"""
+
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+
+from tasks.errors import OutputHeld
+from tasks.protocol.ids import IdRuns, Ids
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import Entry, LedgerFile, Snapshot
+from tasks.protocol.plan_file import Plan
+from tasks.protocol.publication import Publication, data_files, part_names
+from tasks.protocol.records import StagedFile
+from tasks.protocol.rewriting import final_rejections, only_kept, republished
+from tasks.protocol.storage import Storage
+
+RowsOfRuns = dict[str, Ids]
+"""Rows by the run whose plan their ids belong to; sorted."""
+
+
+def redrive_entry(
+    storage: Storage, output: OutputFolder, seen: Snapshot, what: Publication
+) -> Entry:
+    """The entry of a redrive: what works now comes in, and all that it did leaves the quarantine.
+
+    Rows that were set aside again go back there, with what was said of them before.
+
+    Raises:
+        OutputHeld: somebody else has settled some of the rows since this run was planned.
+    """
+    done = rows_of(what.plan)
+    refuse_settled(seen, done)
+    names = part_names(seen.version + 1)
+    files = [*data_files(what, names), *still_rejected(storage, what, names)]
+    removed = []
+    for file in seen.quarantine.values():
+        keep = ~np.isin(file.ids.ids(), done.get(file.run_id, ()))
+        kept = only_kept(storage, output, what.run, file, keep, what.drop_rejections)
+        if kept is None:
+            continue
+        removed.append(file.path)
+        if kept.ids:
+            files.append(republished(what.run, file, kept, next(names)))
+    return Entry(
+        run_key=what.run_key,
+        run_id=what.run.run_id,
+        inputs=what.published_shards,
+        redrives=True,
+        files=tuple(files),
+        removed=tuple(removed),
+        details=what.details,
+    )
+
+
+def rows_of(plan: Plan) -> RowsOfRuns:
+    """The rows that a redrive does again, by the run that set them aside."""
+    lines = plan.shards.select(["origin_run", "aside"]).to_pylist()
+    return by_run((line["origin_run"], IdRuns.of_json(line["aside"])) for line in lines)
+
+
+def rows_set_aside(seen: Snapshot) -> RowsOfRuns:
+    """All rows in the quarantine."""
+    return by_run((file.run_id, file.ids) for file in seen.quarantine.values())
+
+
+def by_run(pairs: Iterator[tuple[str, IdRuns]]) -> RowsOfRuns:
+    """Rows of the same run together."""
+    found: dict[str, list[Ids]] = {}
+    for run_id, ids in pairs:
+        found.setdefault(run_id, []).append(ids.ids())
+    return {run_id: np.unique(np.concatenate(ids)) for run_id, ids in found.items()}
+
+
+def refuse_settled(seen: Snapshot, done: RowsOfRuns) -> None:
+    """Refuse rows that are no longer set aside.
+
+    Raises:
+        OutputHeld: says how many, and of which run.
+    """
+    aside = rows_set_aside(seen)
+    for run_id, ids in done.items():
+        gone = ids[~np.isin(ids, aside.get(run_id, ()))]
+        if len(gone):
+            raise OutputHeld(
+                f"{len(gone)} rows that run {run_id} had set aside have been settled since this "
+                "run was planned, by another redrive or because their input was predicted again; "
+                "run it again to do what is left"
+            )
+
+
+def still_rejected(
+    storage: Storage, what: Publication, names: Iterator[str]
+) -> Iterator[LedgerFile]:
+    """Quarantine files of the rows that were set aside again, with what was said before."""
+    for file in final_rejections(storage, what.run, what.accepted, what.drop_rejections):
+        content = storage.read(f"{what.run.staging}/{file.name}")
+        content = what.amend_rejections(content, file.ids.ids())
+        amended = StagedFile(f"{uuid.uuid4().hex}.parquet", file.ids, len(content))
+        storage.write(f"{what.run.staging}/{amended.name}", content)
+        path = f"quarantine/{next(names)}.parquet"
+        yield LedgerFile.staged_in(what.run, amended, path, line="quarantine")
