@@ -52,8 +52,13 @@ def batch_inference(
     Raises:
         BatchInferenceError: nothing was published; the class says whether running again helps.
     """
+    return carry_out(spec, RunOptions(restart, replace_output, limit, accept))
+
+
+def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
+    """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
-    planned = plan_run(spec, RunOptions(restart, replace_output, limit, accept))
+    planned = plan_run(spec, options)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
     try:

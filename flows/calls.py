@@ -57,6 +57,32 @@ def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
         print(json.dumps(report))
 
 
+def call_redrive(
+    spec_file: Path, overrides: list[str] | None, restart: bool, as_json: bool
+) -> None:
+    """Run what was set aside again, and print the report."""
+    from flows.redrive import redrive
+    from flows.terminal import live_progress
+
+    spec = load_spec(spec_file, overrides)
+    with live_progress(console):
+        report = redrive(spec, restart)
+    if report["published"]:
+        print_report(report)
+    else:
+        console.print(
+            f"nothing to do: no row of {report['output']} can be run again{since(report)}"
+        )
+    if as_json:
+        print(json.dumps(report))
+
+
+def since(report: dict[str, Any]) -> str:
+    """What a redrive has left to the next run."""
+    changed = report["inputs_skipped"]
+    return f"; {changed} inputs have changed since, run them" if changed else ""
+
+
 def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     """Run the flow with live progress; return its report."""
     from flows.batch_inference import batch_inference

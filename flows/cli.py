@@ -47,6 +47,19 @@ def run(
 
 
 @app.command()
+def redrive(
+    spec_file: SpecFile,
+    set_: Set = None,
+    restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the rows again that were set aside; what works now moves into the output."""
+    from flows.calls import call_redrive
+
+    call_redrive(spec_file, set_, restart, as_json)
+
+
+@app.command()
 def check(spec_file: SpecFile, set_: Set = None) -> None:
     """Find what is wrong with a spec, and say what a run would do; start nothing."""
     from flows.calls import check_spec_file

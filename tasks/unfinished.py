@@ -10,6 +10,12 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
 
+OPTION_NAMES = {
+    "replace_output": "--replace-output",
+    "limit": "--limit",
+    "redrive": "one of them is a redrive",
+}
+
 
 def abandoned_runs(
     storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool
@@ -83,7 +89,7 @@ def difference(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenc
     old, new = header["spec"], spec.model_dump(mode="json", by_alias=True)
     names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
     options = [name for name, value in header["call"].items() if call[name] != value]
-    names += [f"--{name.replace('_', '-')}" for name in options]
+    names += [OPTION_NAMES[name] for name in options]
     if names:
         return f"what differs: {', '.join(names)}"
     return "what differs: the model's files, the code of steps or model, or resources.dtype"

@@ -85,3 +85,15 @@ class IdRuns:
 
     def __len__(self) -> int:
         return sum(count for _, count, _ in self.runs)
+
+
+RowsByRun = dict[str, Ids]
+"""Rows by the run whose plan their ids belong to; sorted."""
+
+
+def by_run(pairs: Iterable[tuple[str, IdRuns]]) -> RowsByRun:
+    """Rows of the same run together."""
+    found: dict[str, list[Ids]] = {}
+    for run_id, runs in pairs:
+        found.setdefault(run_id, []).append(runs.ids())
+    return {run_id: np.unique(np.concatenate(ids)) for run_id, ids in found.items()}

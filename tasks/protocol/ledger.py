@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.protocol.ids import IdRuns
+from tasks.protocol.ids import IdRuns, RowsByRun, by_run
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.records import StagedFile
 
@@ -177,6 +177,19 @@ class Snapshot:
     def quarantine(self) -> dict[str, LedgerFile]:
         """Quarantine files of published runs, by path."""
         return self.live("quarantine")
+
+    def entry_of(self, run_id: str) -> dict[str, Any]:
+        """Details of the entry that published a run.
+
+        Raises:
+            StopIteration: no run of that id is published.
+        """
+        return next(entry for entry in self.entries.values() if entry["run_id"] == run_id)
+
+    @property
+    def rows_aside(self) -> RowsByRun:
+        """Rows in the quarantine, by the run that set them aside."""
+        return by_run((file.run_id, file.ids) for file in self.quarantine.values())
 
     def of(self, line: str) -> pa.Table:
         """Lines of one type."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, row_of
+from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import Storage
 
@@ -34,6 +34,7 @@ REDRIVE_SCHEMA = pa.schema(
         ("origin_run", pa.string()),  # the run that set rows of the shard aside
         ("aside", pa.string()),  # these rows, as JSON runs of that run's ids
         ("whole", pa.bool_()),  # whether all of the shard is to be read anew, and not only they
+        ("read_as", pa.string()),  # the run whose reader settings it is read with
     ]
 )
 """What a redrive's shards have beside: it does again what published runs have set aside."""
@@ -96,6 +97,12 @@ class Plan:
         return {number: ids for number, ids in wanted.items() if ids is not None}
 
     @property
+    def rows_aside(self) -> RowsByRun:
+        """The rows that a redrive does again, by the run that set them aside."""
+        lines = self.shards.select(["origin_run", "aside"]).to_pylist()
+        return by_run((line["origin_run"], IdRuns.of_json(line["aside"])) for line in lines)
+
+    @property
     def known_rows(self) -> int | None:
         """Rows in all, or None where only reading tells."""
         rows = self.shards["rows"]
@@ -147,7 +154,15 @@ def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
     if not found:
         return None
     latest = max(name_of(path)[:4] for path in found)
-    path = min(path for path in found if name_of(path).startswith(latest))
+    return read_plan(storage, min(path for path in found if name_of(path).startswith(latest)))
+
+
+def read_plan(storage: Storage, path: str) -> Plan:
+    """The plan at a path.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
     table = pq.read_table(io.BytesIO(storage.read(path)))
     header = json.loads(table.schema.metadata[b"plan"])
     shards = table.replace_schema_metadata(None)

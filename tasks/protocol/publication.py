@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import LedgerFile
-from tasks.protocol.plan_file import Plan
+from tasks.protocol.plan_file import Plan, path_of
 from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are
 
 
@@ -29,6 +29,11 @@ class Publication:
     details: dict[str, Any] = field(default_factory=dict)
     amend_rejections: AmendRows = as_they_are
     """Adds to rows that a redrive sets aside again what was said of them before."""
+
+    @property
+    def entry_details(self) -> dict[str, Any]:
+        """The details, and where the plan lies: a listing might not show the one in force yet."""
+        return {**self.details, "plan": path_of(self.run, self.plan)}
 
     @property
     def published_shards(self) -> pa.Table:

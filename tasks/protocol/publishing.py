@@ -61,7 +61,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
         files=tuple(files),
         removed=tuple(removed),
         replaces=what.replaces,
-        details=what.details,
+        details=what.entry_details,
     )
 
 

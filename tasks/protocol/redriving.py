@@ -10,17 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.errors import OutputHeld
-from tasks.protocol.ids import IdRuns, Ids
+from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, LedgerFile, Snapshot
-from tasks.protocol.plan_file import Plan
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.records import StagedFile
 from tasks.protocol.rewriting import final_rejections, only_kept, republished
 from tasks.protocol.storage import Storage
-
-RowsOfRuns = dict[str, Ids]
-"""Rows by the run whose plan their ids belong to; sorted."""
 
 
 def redrive_entry(
@@ -33,7 +29,7 @@ def redrive_entry(
     Raises:
         OutputHeld: somebody else has settled some of the rows since this run was planned.
     """
-    done = rows_of(what.plan)
+    done = what.plan.rows_aside
     refuse_settled(seen, done)
     names = part_names(seen.version + 1)
     files = [*data_files(what, names), *still_rejected(storage, what, names)]
@@ -53,36 +49,17 @@ def redrive_entry(
         redrives=True,
         files=tuple(files),
         removed=tuple(removed),
-        details=what.details,
+        details=what.entry_details,
     )
 
 
-def rows_of(plan: Plan) -> RowsOfRuns:
-    """The rows that a redrive does again, by the run that set them aside."""
-    lines = plan.shards.select(["origin_run", "aside"]).to_pylist()
-    return by_run((line["origin_run"], IdRuns.of_json(line["aside"])) for line in lines)
-
-
-def rows_set_aside(seen: Snapshot) -> RowsOfRuns:
-    """All rows in the quarantine."""
-    return by_run((file.run_id, file.ids) for file in seen.quarantine.values())
-
-
-def by_run(pairs: Iterator[tuple[str, IdRuns]]) -> RowsOfRuns:
-    """Rows of the same run together."""
-    found: dict[str, list[Ids]] = {}
-    for run_id, ids in pairs:
-        found.setdefault(run_id, []).append(ids.ids())
-    return {run_id: np.unique(np.concatenate(ids)) for run_id, ids in found.items()}
-
-
-def refuse_settled(seen: Snapshot, done: RowsOfRuns) -> None:
+def refuse_settled(seen: Snapshot, done: RowsByRun) -> None:
     """Refuse rows that are no longer set aside.
 
     Raises:
         OutputHeld: says how many, and of which run.
     """
-    aside = rows_set_aside(seen)
+    aside = seen.rows_aside
     for run_id, ids in done.items():
         gone = ids[~np.isin(ids, aside.get(run_id, ()))]
         if len(gone):

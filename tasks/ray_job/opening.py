@@ -133,7 +133,7 @@ def load_todo(job: Job, start: int, stop: int) -> list[Todo]:
 def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:
     """A line of the todo; a redrive reads each shard as the run did that it is of."""
     covered = IdRuns(tuple((first, count, step) for first, count, step in line["covered"]))
-    reader = pins["readers"][line["origin_run"]] if "origin_run" in line else pins["reader"]
+    reader = pins["readers"][line["read_as"]] if "read_as" in line else pins["reader"]
     return Todo(shard, covered.ids(), wanted_of(line), reader)
 
 

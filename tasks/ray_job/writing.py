@@ -30,6 +30,10 @@ QUARANTINE_SCHEMA = pa.schema(
         ("error_message", pa.string()),
         ("input_json", pa.string()),
         ("run_id", pa.string()),
+        (
+            "history",
+            pa.string(),
+        ),  # JSON: what was said before, oldest first; or null
     ]
 )
 

@@ -27,7 +27,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
     return joined(
         f"# {planned.spec.name}: {report['rows']['written']:,} rows published",
         output_line(report),
-        section("Rows", counts_table(report)),
+        section("Rows", counts_table(report, redrives=planned.plan.redrives)),
         section("Time", timeline_image(evidence.attempts), time_table(evidence, report)),
         section("Stages", stages_table(report)),
         section("Gates", gates_part(evidence, report["accepted"])),
@@ -91,12 +91,13 @@ def output_line(report: dict[str, Any]) -> str:
     return pairs(where)
 
 
-def counts_table(report: dict[str, Any]) -> str:
+def counts_table(report: dict[str, Any], *, redrives: bool) -> str:
     """What became of the rows."""
     rows = report["rows"]
     names = {"read": "read", "written": "written", "set aside": "rejected", "filtered": "filtered"}
     values = {name: f"{rows[key]:,}" for name, key in names.items()}
-    values["inputs skipped"] = f"{report['inputs_skipped']:,} (published before)"
+    why = "changed or gone since" if redrives else "published before"
+    values["inputs skipped"] = f"{report['inputs_skipped']:,} ({why})"
     values["resumed"] = f"{report['resumed_rows']:,} (done before this call)"
     values["redone"] = f"{report['redone_rows']:,} (predicted again after a loss)"
     return pairs(values)

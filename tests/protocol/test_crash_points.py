@@ -66,9 +66,7 @@ class Scripted(Orchestrator):
         self.inputs.attempts += 1
         is_first = self.inputs.attempts == 1
         blocks = [
-            piece
-            for shard, covered in gap_of(plan, gap)
-            for piece in in_twos(blocks_left(shard, covered, self.inputs))
+            piece for todo in gap_of(plan, gap) for piece in in_twos(blocks_left(todo, self.inputs))
         ]
         tasks = [blocks[at::3] for at in range(min(3, len(blocks)))]
         storage, dice = self.world.storage, 0.9 if is_first else 0.1

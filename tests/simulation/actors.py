@@ -1,12 +1,13 @@
 """Orchestrators that run the protocol's own code, with Ray's habits below them."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
 from tasks.errors import InputChanged, OutputHeld, StaleLedger
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
-from tasks.protocol.ids import IdRuns, row_id, row_of
+from tasks.protocol.ids import as_ids, row_id
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import (
@@ -21,6 +22,8 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import load_records
+from tasks.protocol.set_aside import lines_of, redrive_plan, runs_with_rows_aside
+from tasks.ray_job.opening import Todo, todo_of
 from tests.simulation.inputs import Inputs
 from tests.simulation.world import Actor, Violation, World
 from tests.simulation.writing import Block, Hands, drop_rows, execute
@@ -41,6 +44,11 @@ class Orchestrator:
     writers: list[Actor] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
 
+    @property
+    def way(self) -> str:
+        """What of the way it works is in a run's key."""
+        return "r" if self.replaces else ""
+
     def work(self) -> None:
         """Try until it is published, or there is nothing to do."""
         seen: Snapshot | None = None
@@ -58,7 +66,7 @@ class Orchestrator:
 
     def session(self, seen: Snapshot) -> None:
         """One run on top of what was seen: attempts until nothing is left, then publish."""
-        key = f"{self.spec}{'r' if self.replaces else ''}{seen.version}"
+        key = f"{self.spec}{self.way}{seen.version}"
         run = OUTPUT.run(f"run-{key}")
         plan = self.settle_plan(run, seen)
         if plan is None:
@@ -81,19 +89,25 @@ class Orchestrator:
 
     def settle_plan(self, run: RunFolder, seen: Snapshot) -> Plan | None:
         """The plan in force for what lies there now; None where nothing is to be done."""
-        shards = self.unpublished(seen)
-        if not shards:
-            return None
         storage = self.world.storage
-        pins = {"ledger_version": seen.version}
         old = load_plan(storage, run)
-        if old and sorted(contents(shards)) == sorted(contents(shards_of(old.shards))):
-            return old
-        new = supersede(old, shards, pins) if old else first_plan(shards, pins)
+        new = self.plan(old, seen)
+        if new is None or new is old:
+            return new
         save_plan(storage, run, new)
         found = load_plan(storage, run)
         # A listing may leave out what is fresh: then the older plan is no reason to forget ours.
         return found if found and len(found.ancestors) >= len(new.ancestors) else new
+
+    def plan(self, old: Plan | None, seen: Snapshot) -> Plan | None:
+        """The old plan where it still fits, or one that supersedes it."""
+        shards = self.unpublished(seen)
+        if not shards:
+            return None
+        if old and sorted(contents(shards)) == sorted(contents(shards_of(old.shards))):
+            return old
+        pins = {"ledger_version": seen.version}
+        return supersede(old, shards, pins) if old else first_plan(shards, pins)
 
     def unpublished(self, seen: Snapshot) -> list[Shard]:
         found = self.inputs.shards()
@@ -136,7 +150,7 @@ class Orchestrator:
     def executions(self, plan: Plan, gap: Gap) -> list[list[Block]]:
         """What Ray makes of the gap: tasks, some run twice, cut anew, or lost."""
         dice = self.world.random
-        todo = [blocks_left(shard, covered, self.inputs) for shard, covered in gap_of(plan, gap)]
+        todo = [blocks_left(todo, self.inputs) for todo in gap_of(plan, gap)]
         made = []
         for blocks in self.tasks(todo):
             made.append(blocks)
@@ -177,31 +191,48 @@ class Orchestrator:
 def check_gap(plan: Plan, gap: Gap, accepted: Accepted, inputs: Inputs) -> None:
     """An attempt opens no done shard, redoes no settled row and retries every rejection."""
     todo: set[int] = set()
-    for shard, covered in gap_of(plan, gap):
-        block = blocks_left(shard, covered, inputs)
-        if not block.rows and (not block.ends or shard.number in accepted.ends):
-            raise Violation(f"{shard} is done and opened again")
-        todo |= {row_id(shard.number, row) for row in block.rows}
+    for left in gap_of(plan, gap):
+        block, number = blocks_left(left, inputs), left.shard.number
+        if not block.rows and (not block.ends or number in accepted.ends):
+            raise Violation(f"{left.shard} is done and opened again")
+        todo |= {row_id(number, row) for row in block.rows}
     if again := todo & set(accepted.settled.tolist()):
         raise Violation(f"settled rows are done again: {sorted(again)}")
-    if left := set(accepted.rejected.tolist()) - todo:
-        raise Violation(f"rejected rows are not tried again: {sorted(left)}")
+    if missed := set(accepted.rejected.tolist()) - todo:
+        raise Violation(f"rejected rows are not tried again: {sorted(missed)}")
 
 
 def contents(shards: list[Shard]) -> list[tuple[str, str, int]]:
     return [(shard.path, shard.identity, shard.start or 0) for shard in shards]
 
 
-def gap_of(plan: Plan, gap: Gap) -> list[tuple[Shard, IdRuns]]:
+def gap_of(plan: Plan, gap: Gap) -> list[Todo]:
     """Shards to read, and what to leave out, as the pipeline gets them."""
     table = gap.todo(plan)
-    runs = [IdRuns(tuple(tuple(run) for run in each)) for each in table["covered"].to_pylist()]
-    return list(zip(shards_of(table), runs, strict=True))
+    todo = partial(todo_of, {"reader": {}, "readers": defaultdict(dict)})
+    return list(map(todo, shards_of(table), table.to_pylist()))
 
 
-def blocks_left(shard: Shard, covered: IdRuns, inputs: Inputs) -> Block:
-    """The rows of a shard that are not covered."""
-    content = inputs.content(shard.path, shard.identity)
-    done = set(row_of(covered.ids()).tolist())
-    rows = range(len(content.rows_of(shard)))
-    return Block(shard, tuple(row for row in rows if row not in done), content.ends)
+def blocks_left(todo: Todo, inputs: Inputs) -> Block:
+    """The rows of a shard that are left to do."""
+    content = inputs.content(todo.shard.path, todo.shard.identity)
+    rows = range(len(content.rows_of(todo.shard)))
+    ids = as_ids(row_id(todo.shard.number, row) for row in rows)
+    left = todo.takes(ids).tolist()
+    return Block(todo.shard, tuple(row for row in rows if left[row]), content.ends)
+
+
+@dataclass
+class Redriver(Orchestrator):
+    """One that does again what published runs have set aside."""
+
+    @property
+    def way(self) -> str:
+        return "d"
+
+    def plan(self, old: Plan | None, seen: Snapshot) -> Plan | None:
+        runs = runs_with_rows_aside(self.world.storage, seen)
+        lines = [line for run in runs for line in lines_of(run, seen)]
+        same = [each for each in lines if self.inputs.identity(each["path"]) == each["identity"]]
+        plan = redrive_plan(old, same, {"ledger_version": seen.version})
+        return plan if len(plan.shards) else None

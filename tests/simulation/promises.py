@@ -10,8 +10,8 @@ from tests.simulation.inputs import FILTERED, FLAKY, REJECTED, Inputs
 from tests.simulation.storage import SimStorage
 from tests.simulation.world import Violation
 
-Row = tuple[str, str, int, str]
-"""Path, identity, row in the file, run."""
+Row = tuple[str, str, int]
+"""Path, identity, row in the file."""
 
 
 def check_published(storage: SimStorage, seen: Snapshot, inputs: Inputs) -> None:
@@ -21,8 +21,10 @@ def check_published(storage: SimStorage, seen: Snapshot, inputs: Inputs) -> None
         raise Violation(f"one run published twice: {keys}")
     check_inputs_once(seen)
     expected = expected_rows(seen, inputs)
-    published = children_of(read_all(storage, seen.files))
-    aside = Counter(tuple(value[:4]) for value in read_all(storage, seen.quarantine))
+    rows, rows_aside = read_all(storage, seen.files), read_all(storage, seen.quarantine)
+    check_runs(seen, [*rows, *rows_aside])
+    published = children_of(rows)
+    aside = Counter(tuple(value[:3]) for value in rows_aside)
     stray = (published.keys() | aside.keys()) - expected.keys()
     if stray:
         raise Violation(f"rows of no published input: {sorted(stray)[:3]}")
@@ -55,12 +57,20 @@ def allowed(outcome: str) -> list[tuple[bool, int]]:
 def expected_rows(seen: Snapshot, inputs: Inputs) -> dict[Row, str]:
     """Every row of every published input, and what must have become of it."""
     rows: dict[Row, str] = {}
-    lines = seen.inputs.select(["path", "identity", "run_id"]).to_pylist()
-    for line in lines:
-        path, identity, run_id = line["path"], line["identity"], line["run_id"]
+    for line in seen.inputs.select(["path", "identity"]).to_pylist():
+        path, identity = line["path"], line["identity"]
         for number, outcome in enumerate(inputs.content(path, identity).rows):
-            rows[path, identity, number, run_id] = outcome
+            rows[path, identity, number] = outcome
     return rows
+
+
+def check_runs(seen: Snapshot, values: list[list[Any]]) -> None:
+    """Every row is of a run that the ledger names for its input."""
+    lines = seen.holders.select(["path", "identity", "run_id"]).to_pylist()
+    known = {(line["path"], line["identity"], line["run_id"]) for line in lines}
+    for path, identity, _, run_id, *_ in values:
+        if (path, identity, run_id) not in known:
+            raise Violation(f"{path} {identity} has rows of {run_id}")
 
 
 def read_all(storage: SimStorage, files: dict[str, LedgerFile]) -> list[list[Any]]:
@@ -81,8 +91,8 @@ def read_all(storage: SimStorage, files: dict[str, LedgerFile]) -> list[list[Any
 def children_of(values: list[list[Any]]) -> dict[Row, list[tuple[str, int, int]]]:
     """Published values by row: execution, number, how many."""
     found = defaultdict(list)
-    for path, identity, row, run_id, execution, k, n in values:
-        found[path, identity, row, run_id].append((execution, k, n))
+    for path, identity, row, _, execution, k, n in values:
+        found[path, identity, row].append((execution, k, n))
     return dict(found)
 
 

@@ -1,7 +1,7 @@
 """One schedule: runs race and die while inputs change, then all is looked at."""
 
 from tasks.protocol.ledger import Snapshot
-from tests.simulation.actors import Orchestrator
+from tests.simulation.actors import Orchestrator, Redriver
 from tests.simulation.inputs import Inputs
 from tests.simulation.promises import check_complete, check_folder, check_published
 from tests.simulation.world import Actor, Violation, World
@@ -21,7 +21,7 @@ def run_schedule(seed: int) -> str | None:
 
 
 class Schedule:
-    """A first run, a second on changed inputs, reruns that find nothing to do."""
+    """A first run, a second on changed inputs, redrives, reruns that find nothing to do."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
@@ -38,6 +38,7 @@ class Schedule:
         self.world.faults_left = 0
         self.finish()
         check_complete(self.check(), self.inputs)
+        self.redrive()
         self.drain()
         before = dict(self.world.storage.objects), self.world.ledger.snapshot
         self.finish()
@@ -50,18 +51,21 @@ class Schedule:
         world = self.world
         for _ in range(world.random.choice([0, 0, 1, 3])):
             self.rewriters.append(world.start(self.rewriter, crash_rate=0))
-        actors = [self.orchestrate(replaces=replaces) for _ in range(world.random.randint(1, 3))]
+        actors = [self.orchestrate(Redriver) for _ in range(world.random.choice([0, 0, 1, 2]))]
+        actors += [self.orchestrate(replaces=replaces) for _ in range(world.random.randint(1, 3))]
         world.run_until(lambda: all(actor.outcome for actor in actors))
         while actors[-1].outcome != "done":
             actors.append(self.orchestrate(replaces=replaces))
             world.run_until(lambda: actors[-1].outcome is not None)
         check_published(world.storage, world.ledger.snapshot, self.inputs)
 
-    def orchestrate(self, *, replaces: bool = False) -> Actor:
+    def orchestrate(
+        self, kind: type[Orchestrator] = Orchestrator, *, replaces: bool = False
+    ) -> Actor:
         """Start one; when it dies, some of its writers die with it and the others live on."""
         world = self.world
         spec = "b" if world.chance() < 0.2 else "a"
-        orchestrator = Orchestrator(world, self.inputs, spec, replaces)
+        orchestrator = kind(world, self.inputs, spec, replaces)
         actor = world.start(orchestrator.work, crash_rate=world.random.choice([0.001, 0.01, 0.03]))
 
         def dies() -> None:
@@ -97,6 +101,12 @@ class Schedule:
         """A run that nothing disturbs."""
         actor = self.world.start(Orchestrator(self.world, self.inputs).work, crash_rate=0)
         self.world.run_until(lambda: actor.outcome is not None)
+
+    def redrive(self) -> None:
+        """A redrive that nothing disturbs."""
+        actor = self.world.start(Redriver(self.world, self.inputs).work, crash_rate=0)
+        self.world.run_until(lambda: actor.outcome is not None)
+        self.check()
 
     def drain(self) -> None:
         """Zombies write to their end."""

@@ -1,0 +1,33 @@
+"""Rows that were set aside, run again: what works now moves into the output, the rest stays."""
+
+from typing import Any
+
+from prefect import flow
+
+from flows.batch_inference import SIDE_BY_SIDE, carry_out
+from flows.cancellation import stop_its_jobs
+from tasks.plan import RunOptions
+from tasks.spec import BatchInferenceSpec, ErrorBudget
+
+
+@flow(name="redrive", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_its_jobs])
+def redrive(spec: BatchInferenceSpec, restart: bool = False) -> dict[str, Any]:
+    """Run the rows again that published runs have set aside, after a fix or with another model.
+
+    Rows that work now move from the quarantine into the output, in one commit; the others stay
+    set aside, with what was said of them before. Inputs that have changed since are left to the
+    next run, which predicts them anew.
+
+    Args:
+        spec: The output's spec; steps and model may be others than those that set rows aside.
+        restart: Give up another spec's unfinished run on this output.
+
+    Returns:
+        The run report as JSON: rows read, written, and still rejected.
+
+    Raises:
+        BatchInferenceError: nothing was changed; the class says whether running again helps.
+    """
+    # That rows stay where they are is no reason to leave the others there too.
+    spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})
+    return carry_out(spec, RunOptions(restart, redrive=True))
