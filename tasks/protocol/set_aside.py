@@ -44,9 +44,7 @@ def lines_of(run: PastRun, seen: Snapshot) -> list[Line]:
     lines = []
     for number, rows in by_shard(run.aside):
         shard = shards[number]
-        # The one row set aside of a file without any other may stand for a file that nobody could
-        # read: it may hold more than that row now.
-        unread = shard["rows"] is None and row_of(rows).tolist() == [0] and number not in published
+        unread = may_be_unread(shard, rows) and number not in published
         lines.append(
             {
                 **{name: shard[name] for name in SHARD_SCHEMA.names},
@@ -57,6 +55,14 @@ def lines_of(run: PastRun, seen: Snapshot) -> list[Line]:
             }
         )
     return lines
+
+
+def may_be_unread(shard: Line, rows: Ids) -> bool:
+    """Whether the row set aside may stand for a file that nobody could read, of unknown length.
+
+    Of a redrive's shard that was not read as a whole the other rows are somewhere else.
+    """
+    return shard["rows"] is None and shard.get("whole", True) and row_of(rows).tolist() == [0]
 
 
 def by_shard(ids: Ids) -> list[tuple[int, Ids]]:

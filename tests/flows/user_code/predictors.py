@@ -73,3 +73,17 @@ class Shapes:
 def darken(batch: dict[str, Any]) -> dict[str, Any]:
     """A step that changes images."""
     return {**batch, "image": [image // 4 for image in batch["image"]]}
+
+
+class Picky:
+    """Doubles x; does not take some of the rows; at one the environment breaks, if told so."""
+
+    def __init__(self, refuses: list[float], dies: float | None = None) -> None:
+        self.refuses, self.dies = set(refuses), dies
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.dies in batch["x"]:
+            raise OSError(5, "the device is gone")
+        if bad := self.refuses & set(batch["x"].tolist()):
+            raise ValueError(f"cannot double {sorted(bad)}")
+        return {"doubled": batch["x"] * 2}

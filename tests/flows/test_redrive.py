@@ -1,0 +1,188 @@
+"""Rows that were set aside, run again: what works moves into the output, the rest stays."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.batch_inference import batch_inference
+from flows.redrive import redrive
+from tasks.errors import InvalidSpec, OutputHeld, StageFailed, UnfinishedRun
+from tasks.plan import PlannedRun, RunOptions, make_plan
+from tasks.publish import publish_planned
+from tasks.run import left_to_do, next_attempt
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+BAD = [5.0, 305.0, 777.0]
+
+
+def picky(numbers: Path, *refuses: float, **changes: Any) -> BatchInferenceSpec:
+    init = {"refuses": list(refuses), **changes.pop("init", {})}
+    model = {"kind": "python", "class": "predictors:Picky", "init": init}
+    return spec_of(numbers, **{"model": model, "errors": {"max_rejected_fraction": 0.5}, **changes})
+
+
+def aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
+    """The quarantine's rows, by source and row."""
+    folder = Path(f"{spec.sink.path}.state/quarantine")
+    rows = [row for file in folder.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    return sorted(rows, key=lambda row: (row["source"], row["row"]))
+
+
+def ids(spec: BatchInferenceSpec) -> list[int]:
+    rows = published(spec)
+    assert [row["doubled"] for row in rows] == [2 * row["id"] for row in rows]
+    return [row["id"] for row in rows]
+
+
+def all_but(*missing: float) -> list[int]:
+    return [each for each in range(1000) if each not in missing]
+
+
+def carried_out(planned: PlannedRun) -> PlannedRun:
+    """A run up to where it would publish."""
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    attempt.ensure_started()
+    while attempt.look().result is None:
+        attempt.stopped.wait(0.05)
+    return planned
+
+
+def test_what_works_now_moves_and_the_rest_stays_with_its_history(numbers: Path) -> None:
+    first = batch_inference(picky(numbers, *BAD))
+    assert ids(picky(numbers)) == all_but(*BAD)
+    still = picky(numbers, 777.0)
+    report = redrive(still)
+    assert report["rows"] == {"read": 3, "written": 2, "rejected": 1, "filtered": 0}
+    assert (report["version"], ids(still)) == (2, all_but(777))
+    (row,) = aside(still)
+    (before,) = json.loads(row["history"])
+    assert (row["row"], row["run_id"]) == (77, report["run_id"])
+    assert (before["run_id"], before["error_type"]) == (first["run_id"], "ValueError")
+    redrive(still)
+    assert [each["run_id"] for each in json.loads(aside(still)[0]["history"])] == [
+        first["run_id"],
+        report["run_id"],
+    ]
+    redrive(picky(numbers))
+    assert (ids(still), aside(still)) == (all_but(), [])
+    assert redrive(picky(numbers))["published"] is False
+
+
+def test_the_output_goes_on_as_it_was_made(numbers: Path) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    redrive(picky(numbers))
+    assert batch_inference(spec)["published"] is False, "its model made the output"
+    table = pa.table({"id": [1000, 1001], "x": [1000.0, 1001.0]})
+    pq.write_table(table, numbers / "10.parquet")
+    assert batch_inference(spec)["rows"]["written"] == 2
+    assert ids(spec) == list(range(1002))
+
+
+def test_rows_of_several_runs_come_back_in_one_commit(numbers: Path) -> None:
+    spec = picky(numbers, 5.0, 1001.0)
+    batch_inference(spec)
+    table = pa.table({"id": [1000, 1001], "x": [1000.0, 1001.0]})
+    pq.write_table(table, numbers / "10.parquet")
+    batch_inference(spec)
+    report = redrive(picky(numbers))
+    assert (report["version"], report["rows"]["written"]) == (3, 2)
+    assert ids(spec) == list(range(1002))
+
+
+def test_an_input_that_changes_afterwards_takes_its_redriven_rows_along(numbers: Path) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    redrive(picky(numbers, 777.0))
+    pq.write_table(pa.table({"id": [300, 305], "x": [300.0, 306.0]}), numbers / "3.parquet")
+    batch_inference(picky(numbers, *BAD))
+    rows = published(spec)
+    assert [row["id"] for row in rows if 300 <= row["id"] < 400] == [300, 305]
+    assert len(rows) == 901
+    assert [row["row"] for row in aside(spec)] == [77]
+
+
+def test_an_input_that_has_changed_is_left_to_the_next_run(numbers: Path) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    pq.write_table(pa.table({"id": [300], "x": [300.0]}), numbers / "3.parquet")
+    (numbers / "7.parquet").unlink()
+    report = redrive(picky(numbers))
+    assert (report["rows"]["written"], report["inputs_skipped"]) == (1, 2)
+    assert ids(spec) == all_but(305, 777)
+
+
+def test_a_redrive_that_dies_is_resumed(numbers: Path) -> None:
+    batch_inference(picky(numbers, *BAD))
+    # One shard a batch, so that the first of them is settled when the second breaks.
+    breaks = picky(numbers, init={"dies": 305.0}, stages={"read": {"rows_per_batch": 1}})
+    with pytest.raises(StageFailed, match="the device is gone"):
+        redrive(breaks)
+    assert ids(breaks) == all_but(*BAD), "nothing is published by half"
+    with pytest.raises(UnfinishedRun, match="one of them is a redrive"):
+        batch_inference(picky(numbers, *BAD, sink={"kind": "parquet", "path": breaks.sink.path}))
+    report = redrive(picky(numbers), restart=True)
+    assert (report["rows"]["written"], ids(breaks)) == (3, all_but())
+
+
+def test_of_two_redrives_one_brings_the_rows_in(numbers: Path) -> None:
+    batch_inference(picky(numbers, *BAD))
+    one = carried_out(make_plan(picky(numbers), RunOptions(redrive=True)))
+    other = picky(numbers, 777.0)
+    two = carried_out(make_plan(other, RunOptions(redrive=True, restart=True)))
+    publish_planned(two)
+    with pytest.raises(OutputHeld, match=r"3 rows that run \w+ had set aside have been settled"):
+        publish_planned(one)
+    assert ids(other) == all_but(777)
+
+
+def test_a_file_nobody_could_read_comes_back_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.csv").write_text("id,x\n1,1.0\n2,2.0\n")
+    bad = folder / "b.csv"
+    stat = bad.stat()
+    bad.write_bytes(b"\xff" * stat.st_size)
+    os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    spec = picky(folder, source={"kind": "csv", "path": str(folder)})
+    batch_inference(spec)
+    assert len(aside(spec)) == 1
+    bad.write_text("id,x\n1,1.0\n2,2.0\n")
+    os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    report = redrive(spec)
+    assert (report["rows"]["written"], ids(spec), aside(spec)) == (2, [1, 1, 2, 2], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": {"kind": "csv", "path": "."}}, r"source\.kind: 'csv' .* source is parquet"),
+        ({}, "the plan of a run that has set rows aside is gone"),
+    ],
+)
+def test_what_cannot_be_redriven_is_said(
+    numbers: Path, changes: dict[str, Any], message: str
+) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    if not changes:
+        shutil.rmtree(f"{spec.sink.path}.state/runs")
+    with pytest.raises(InvalidSpec, match=message):
+        redrive(picky(numbers, **changes))
+
+
+@pytest.mark.ray
+def test_a_redrive_runs_on_ray_too(numbers: Path, ray_address: str) -> None:
+    cluster = {"kind": "local", "address": ray_address}
+    batch_inference(picky(numbers, *BAD))
+    redrive(picky(numbers, cluster=cluster))
+    assert ids(picky(numbers)) == all_but()
