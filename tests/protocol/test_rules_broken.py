@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.protocol import broken_commits, broken_records
+from tests.protocol import broken_commits, broken_records, broken_redrives
 from tests.protocol.breaker import Breaker
 from tests.simulation import schedule
 
@@ -48,6 +48,11 @@ BROKEN: dict[str, Iterable[Callable[[Breaker], None]]] = {
         broken_commits.others_inputs_are_published_again,
         broken_commits.old_rows_of_a_changed_input_stay,
         broken_commits.ids_lose_their_order,
+        broken_redrives.settled_rows_are_brought_in_again,
+        broken_redrives.redriven_rows_outlive_their_input,
+        broken_redrives.all_rows_of_a_shard_are_wanted,
+        broken_redrives.settled_rows_stay_aside,
+        broken_redrives.a_shard_done_in_part_is_taken_for_unread,
     ),
     "8": (broken_commits.children_are_split_between_records,),
 }

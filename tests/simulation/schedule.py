@@ -39,6 +39,7 @@ class Schedule:
         self.finish()
         check_complete(self.check(), self.inputs)
         self.redrive()
+        self.redrive()
         self.drain()
         before = dict(self.world.storage.objects), self.world.ledger.snapshot
         self.finish()
@@ -51,7 +52,7 @@ class Schedule:
         world = self.world
         for _ in range(world.random.choice([0, 0, 1, 3])):
             self.rewriters.append(world.start(self.rewriter, crash_rate=0))
-        actors = [self.orchestrate(Redriver) for _ in range(world.random.choice([0, 0, 1, 2]))]
+        actors = [self.orchestrate(Redriver) for _ in range(world.random.choice([0, 0, 2]))]
         actors += [self.orchestrate(replaces=replaces) for _ in range(world.random.randint(1, 3))]
         world.run_until(lambda: all(actor.outcome for actor in actors))
         while actors[-1].outcome != "done":
