@@ -110,6 +110,7 @@ def print_report(report: dict[str, Any]) -> None:
         "bottleneck": report["bottleneck"] or "-",
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),
+        **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
         "output": f"{report['output']} (version {report['version']})",
         "report": report["report"] or "-",
         "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "

@@ -13,8 +13,10 @@ from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
     busy_shares,
+    cost_of,
     count_redone,
     find_bottleneck,
+    hours_held,
     measure_seconds,
     stage_figures,
 )
@@ -48,6 +50,10 @@ class RunReport:
     bottleneck: str | None = None
     accuracy: float | None = None
     """Where rows have `label` and `predicted_label`."""
+    held: dict[str, float] = field(default_factory=dict)
+    """Hours of CPU cores and GPUs that the whole run has held."""
+    cost: float | None = None
+    """That at the spec's prices."""
     gates: list[dict[str, Any]] = field(default_factory=list)
     """What each gate measured, its limit, and whether the rows passed."""
     accepted: dict[str, Any] | None = None
@@ -75,6 +81,7 @@ def report_run(
     evidence = look_back(planned, started)
     seconds = measure_seconds(evidence, time.time() - started)
     stages = stage_figures(evidence, seconds)
+    held = hours_held(evidence)
     report = RunReport(
         run_id=planned.run.run_id,
         state="done",
@@ -89,6 +96,8 @@ def report_run(
         seconds=seconds,
         stages=stages,
         bottleneck=find_bottleneck(planned.spec, seconds, busy_shares(evidence, seconds["steady"])),
+        held=held,
+        cost=cost_of(planned.spec, held),
     )
     return report if version is None else leave_report(evidence, report)
 

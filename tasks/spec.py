@@ -202,13 +202,22 @@ class ErrorBudget(SpecModel):
 
 
 class Cost(SpecModel):
-    """What the machines cost, in any currency; the report then says what the run did."""
+    """What the machines cost, in any currency; the report then says what a run did.
+
+    What counts is what the stages' workers hold while rows flow, loading the model included, in all
+    attempts, looked at twice a second. What else a cluster costs does not: idle nodes, its start.
+    """
 
     per_gpu_hour: float | None = Field(
-        None, ge=0, description="Price of a GPU for an hour; only GPUs that the job held count."
+        None,
+        ge=0,
+        description="Price of a GPU for an hour. GPUs count while a replica holds them, loading "
+        "included; idle nodes and the cluster's start do not.",
     )
     per_cpu_hour: float | None = Field(
-        None, ge=0, description="Price of a CPU core for an hour; only cores that the job held."
+        None,
+        ge=0,
+        description="Price of a CPU core for an hour; cores count while a stage holds them.",
     )
 
 

@@ -12,6 +12,7 @@ from tasks.errors import StageFailed
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.report import report_failure, report_run
+from tasks.reporting.evidence import look_back
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 SECRET = "hunter2hunter2"
@@ -236,3 +237,30 @@ def test_images_are_shown_beside_their_predictions(tmp_path: Path) -> None:
     assert report.stages["infer"]["rows"] == 10
     assert report.rows == {"read": 11, "written": 10, "rejected": 1, "filtered": 0}
     assert len(page) < 100_000
+
+
+def test_cost_is_what_all_attempts_held(folder: Path) -> None:
+    """At one a second for a core, inline holding the two that the model may use."""
+    init = {"crash_at": 120, "marker": str(folder / "crashed")}
+    spec = classify_spec(
+        folder, init, cost={"per_cpu_hour": 3600, "per_gpu_hour": 5}, resources={"num_cpus": 2}
+    )
+    with pytest.raises(StageFailed):
+        run_attempt(make_plan(spec))
+    # Time in which a job does not say anything is not counted.
+    planned, report = run_spec(spec)
+    evidence = look_back(planned, 0)
+    assert len(evidence.attempts) == 2
+    assert report.cost
+    held = sum(attempt.held["cpu_hours"] for attempt in evidence.attempts) * 3600
+    assert report.cost == pytest.approx(held, abs=1e-3)
+    assert 2 * 0.02 * 2 < report.cost < 2 * 60
+    assert report.held["gpu_hours"] == 0
+    assert "<td>cost</td>" in planned.storage.read(str(report.report)).decode()
+
+
+def test_without_prices_there_is_no_cost(folder: Path) -> None:
+    planned, report = run_spec(classify_spec(folder))
+    assert report.cost is None
+    assert report.held["cpu_hours"] > 0
+    assert "<td>cost</td>" not in planned.storage.read(str(report.report)).decode()

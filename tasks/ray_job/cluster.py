@@ -147,7 +147,7 @@ class Watch(ExecutionCallback):
 
 def standing(executor: Any) -> Standing:
     """Where the job stands: which stage works, and what it waits for."""
-    works_at = None
+    works_at, (cpus, gpus) = None, held_now(executor)
     for operator in executor._topology:  # from the first to the last
         if operator.num_active_tasks():
             works_at = stage_of(operator.name)
@@ -157,8 +157,17 @@ def standing(executor: Any) -> Standing:
             if replicas.running == 0 and awaited:
                 asked = operator.per_task_resource_allocation()
                 needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
-                return Standing("infer", f"a place for {awaited} replica(s) of infer ({needs})")
-    return Standing(works_at)
+                place = f"a place for {awaited} replica(s) of infer ({needs})"
+                return Standing("infer", place, cpus, gpus)
+    return Standing(works_at, None, cpus, gpus)
+
+
+def held_now(executor: Any) -> tuple[float, float]:
+    """CPU cores and GPUs that the stages hold, replicas that load their model included."""
+    manager = executor._resource_manager
+    # A replica may wait for a node that is not there yet: nobody can hold more than there is.
+    held = manager.get_global_usage().min(manager.get_global_limits())
+    return held.cpu, held.gpu
 
 
 def stage_of(operator: str) -> str:

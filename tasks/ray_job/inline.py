@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
-from tasks.ray_job.progress import Progress
+from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.reading import read_reported
 from tasks.ray_job.stage_functions import (
     has_preprocessing,
@@ -27,12 +27,13 @@ def run_inline(job: Job) -> None:
     progress = Progress(job, counts.snapshot, num_reads=1)
     preprocess = preprocessing(job, counts.add)
     threads = limit_threads(job.spec.resources.num_cpus)
+    standing = Standing(cpus=job.spec.resources.num_cpus)
     infer = counted("infer", infer_stage(job, "cpu", threads), counts.add)
     for read in read_reported(job, 0, job.num_shards, counts.add):
         for prepared in preprocess(read):
             for predicted in infer(prepared):
                 write_reported(job, [predicted], counts.add)
-                progress.step()
+                progress.step(lambda: standing)
     progress.finish()
 
 

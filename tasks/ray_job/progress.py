@@ -23,6 +23,29 @@ class Standing:
     works_at: str | None = None
     """The last stage that has work in hand; None where none has, or nobody knows."""
     waits_for: str | None = None
+    cpus: float = 0.0
+    """CPU cores that the stages hold now."""
+    gpus: float = 0.0
+    """GPUs that the stages hold now."""
+
+
+@dataclass
+class Held:
+    """What a job has held from its start, for whoever pays for it."""
+
+    cpu_hours: float = 0.0
+    gpu_hours: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.until, self.last = time.monotonic(), Standing()
+
+    def add(self, standing: Standing) -> None:
+        """What is held now has been held since the last look."""
+        now = time.monotonic()
+        hours = (now - self.until) / 3600
+        self.cpu_hours += standing.cpus * hours
+        self.gpu_hours += standing.gpus * hours
+        self.until, self.last = now, standing
 
 
 class Progress:
@@ -33,6 +56,7 @@ class Progress:
         self.snapshot = snapshot
         self.num_reads = num_reads
         self.written = 0.0
+        self.held = Held()
 
     def step(self, standing: Callable[[], Standing] = Standing) -> None:
         """Called often; does something now and then.
@@ -45,13 +69,15 @@ class Progress:
         """
         if time.monotonic() - self.written < WRITE_EVERY_SECONDS:
             return
-        counts = self.snapshot()
-        self.write("running", counts, standing())
+        counts, now = self.snapshot(), standing()
+        self.held.add(now)
+        self.write("running", counts, now)
         check_budget(self.job, counts)
         self.written = time.monotonic()
 
     def finish(self) -> None:
         """Say that every stage is done."""
+        self.held.add(self.held.last)
         self.write("done", self.snapshot())
 
     def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
@@ -76,6 +102,7 @@ class Progress:
             "at": time.time(),
             "stages": stages,
             **asdict(standing),
+            "held": asdict(self.held),
         }
         self.job.storage.write(self.job.progress, json.dumps(body).encode())
 

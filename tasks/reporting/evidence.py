@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,8 @@ class PastAttempt:
     error: dict[str, Any] | None
     has_ended: bool
     driver_started: float | None
+    held: dict[str, float] = field(default_factory=dict)
+    """Hours of CPU cores and GPUs, as its job last said."""
 
     @property
     def started(self) -> float | None:
@@ -123,6 +125,7 @@ def load_attempt(planned: PlannedRun, job_file: str) -> PastAttempt:
         error=result.get("error"),
         has_ended=bool(result),
         driver_started=driver.get("started"),
+        held=progress.get("held", {}),
     )
 
 

@@ -137,6 +137,24 @@ def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
     return min(math.floor(cores / resources.num_cpus), by_gpus)
 
 
+def hours_held(evidence: Evidence) -> dict[str, float]:
+    """Hours of CPU cores and GPUs that all of the run's attempts have held."""
+    attempts = evidence.attempts
+    return {
+        name: round(sum(attempt.held.get(name, 0.0) for attempt in attempts), 9)
+        for name in ("cpu_hours", "gpu_hours")
+    }
+
+
+def cost_of(spec: BatchInferenceSpec, held: dict[str, float]) -> float | None:
+    """What was held at the spec's prices; None where it names none."""
+    prices = {"cpu_hours": spec.cost.per_cpu_hour, "gpu_hours": spec.cost.per_gpu_hour}
+    known = {name: price for name, price in prices.items() if price is not None}
+    if not known:
+        return None
+    return round(sum(held[name] * price for name, price in known.items()), 6)
+
+
 def count_redone(evidence: Evidence, stages: StageRows) -> int:
     """Rows that left the model more than once or in vain: crashes, replays, overlaps.
 

@@ -111,6 +111,10 @@ def time_table(evidence: Evidence, report: dict[str, Any]) -> str:
         rows = sum(file.rows for record in evidence.own_records for file in record.files)
         values["throughput"] = f"{rows / seconds['steady']:,.0f} rows/s, steady"
     values["attempts"] = report["attempts"]
+    held = report["held"]
+    values["held"] = f"{held['cpu_hours']:.4g} CPU hours, {held['gpu_hours']:.4g} GPU hours"
+    if report["cost"] is not None:
+        values["cost"] = f"{report['cost']:,.4g} (all attempts of the run)"
     if report["bottleneck"]:
         values["bottleneck"] = report["bottleneck"]
     return pairs(values)

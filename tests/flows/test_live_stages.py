@@ -63,7 +63,7 @@ LOADING_SECONDS = 3.0
 def test_stages_overlap_and_move(heavy: Path, ray_address: str) -> None:
     init = {"seconds": 0.9, "loading": LOADING_SECONDS}
     model = {"kind": "python", "class": "predictors:Double", "init": init}
-    spec = spec_of(heavy, model=model, **on(ray_address))
+    spec = spec_of(heavy, model=model, cost={"per_cpu_hour": 3600}, **on(ray_address))
     spec = spec.model_copy(
         update={"sink": spec.sink.model_copy(update={"keep_columns": ["id", "x"]})}
     )
@@ -90,6 +90,9 @@ def test_stages_overlap_and_move(heavy: Path, ray_address: str) -> None:
         assert len(counts) >= 3, seen[stage]
         assert any("s left" in text for text in seen[stage]), seen[stage]
     assert "nothing to do" in runs["preprocess"].state.message
+    # At one a second for a core: the model's were held while it loaded and worked, of four in all.
+    model_seconds = report["stages"]["infer"]["seconds"] + LOADING_SECONDS
+    assert model_seconds < report["cost"] < 4 * report["seconds"]["total"]
 
 
 def break_read(spec: Any) -> None:
