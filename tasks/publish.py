@@ -139,11 +139,13 @@ def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:
 
 
 def sample_rows(planned: PlannedRun, accepted: Accepted, count: int) -> pa.Table | None:
-    """Some published rows, for a person to look at; None where there are none."""
+    """Some of the run's rows, published or held back, to look at; None where there are none."""
     snapshot = planned.ledger.look()
     mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
-    for file in mine:
-        rows = planned.spec.sink.decode(planned.storage.read(file.target(planned.output)))
+    published = [file.target(planned.output) for file in mine]
+    staged = [f"{planned.run.staging}/{f.name}" for each in accepted.records for f in each.files]
+    for path in published or staged:
+        rows = planned.spec.sink.decode(planned.storage.read(path))
         if len(rows):
             return rows.slice(0, count)
     return None

@@ -15,20 +15,15 @@ EXPECTED, SEEN = "#9ecae9", "#f58518"
 SHOWN_CHARACTERS = 22
 
 
-def load_judged(evidence: Evidence) -> list[dict[str, Any]]:
-    """What the gates last said of the run's rows; empty where there are no gates."""
-    planned = evidence.planned
-    if not planned.spec.gates:
-        return []
-    judged: list[dict[str, Any]] = json.loads(planned.storage.read(planned.run.gates))
-    return judged
-
-
 def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> str:
-    """Every gate in a table, then the charts of those that have one."""
-    judged = load_judged(evidence)
-    if not judged:
-        return ""
+    """Every gate of a run that was judged in a table, then the charts of those that have one.
+
+    Args:
+        evidence: of the run.
+        accepted: on whose word it was published, if it was.
+    """
+    planned = evidence.planned
+    judged = json.loads(planned.storage.read(planned.run.gates))
     lines = [
         [
             "passed" if each["passed"] else "<b>failed</b>",
@@ -44,7 +39,7 @@ def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> st
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(accepted["at"]))
         parts.insert(0, f"<p>Published on the word of {cell(accepted['by'])}, {at}.</p>")
     parts += [chart_image(each["gate"], Chart(**each["chart"])) for each in judged if each["chart"]]
-    return scrub("\n\n".join(parts), evidence.planned.spec)
+    return scrub("\n\n".join(parts), planned.spec)
 
 
 def chart_image(title: str, chart: Chart) -> str:

@@ -30,7 +30,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
         section("Time", timeline_image(evidence.attempts), time_table(evidence, report)),
         section("Stages", stages_table(report)),
-        section("Gates", gates_part(evidence, report["accepted"])),
+        section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
         section("Sample predictions", sample_table(planned, evidence.accepted)),
         section("Rows set aside", rejections_part(evidence)),
@@ -54,13 +54,21 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         f"# {planned.spec.name}: failed, {published_so_far(evidence)}",
         pairs({name: value for name, value in where.items() if value is not None}),
         block(scrub(str(error), planned.spec)),
-        section("Gates", gates_part(evidence) if isinstance(error, GateFailed) else ""),
+        *held_sections(evidence, error),
         section("What the next run resumes", resume_part(evidence)),
         section("Time", timeline_image(evidence.attempts)),
         section("Rows set aside", rejections_part(evidence) if len(accepted.rejected) else ""),
         section("Made with", versions_table(evidence)),
         spec_part(evidence),
     )
+
+
+def held_sections(evidence: Evidence, error: BaseException) -> list[str]:
+    """What a person looks at before they publish what a gate holds back; else nothing."""
+    if not isinstance(error, GateFailed):
+        return []
+    sample = sample_table(evidence.planned, evidence.accepted)
+    return [section("Gates", gates_part(evidence)), section("Sample predictions", sample)]
 
 
 def published_so_far(evidence: Evidence) -> str:

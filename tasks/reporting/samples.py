@@ -1,4 +1,4 @@
-"""Some published rows for a person to look at, images with a thumbnail."""
+"""Some of a run's rows for a person to look at, images with a thumbnail."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ THUMBNAIL_PIXELS = 96
 
 
 def sample_table(planned: PlannedRun, accepted: Accepted) -> str:
-    """The first published rows as an HTML table; empty where there are none."""
+    """The run's first rows as an HTML table; empty where there are none."""
     rows = sample_rows(planned, accepted, SAMPLE_ROWS)
     if rows is None:
         return ""

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from flows.batch_inference import batch_inference
+from flows.redrive import redrive
 from tasks.errors import GateFailed, InvalidSpec
 from tasks.plan import ledger_of
 from tests.flows.test_cli import call
@@ -83,6 +84,7 @@ def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) ->
     (page,) = folder.glob("out.state/runs/*/report.md")
     assert "## Gates" in page.read_text()
     assert "<b>failed</b></td><td>rows written</td><td>199</td>" in page.read_text()
+    assert "## Sample predictions" in page.read_text()
 
     with pytest.raises(GateFailed, match="3 of 4 gates failed"):
         batch_inference(spec)
@@ -152,6 +154,14 @@ def test_a_run_without_rows_has_nothing_to_judge(folder: Path) -> None:
         batch_inference(classify_spec(folder, steps=steps, gates=gates))
     report = batch_inference(classify_spec(folder, steps=steps, gates=gates[:5]))
     assert {each["note"] for each in report["gates"]} == {"no rows to judge"}
+
+
+def test_what_a_redrive_brings_in_is_not_judged(folder: Path) -> None:
+    gates = [{"kind": "rows", "minimum": 199}]
+    batch_inference(classify_spec(folder, {"bad": [10]}, gates=gates))
+    report = redrive(classify_spec(folder, gates=gates))
+    assert (report["rows"]["written"], report["gates"], report["accepted"]) == (1, [], None)
+    assert report["manifest"], "its report is written"
 
 
 def test_exit_code_3_and_accept(
