@@ -1,6 +1,8 @@
 """The story of a run: plan, attempt after attempt until nothing is left, publish, report."""
 
 import time
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from prefect import flow, get_run_logger, task
@@ -18,6 +20,7 @@ from tasks.publish import publish_planned, with_rows
 from tasks.ray_job.counts import STAGES
 from tasks.report import RunReport, report_failure, report_run
 from tasks.run import left_to_do, next_attempt
+from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
 from tasks.stages import follow_stage
 
@@ -36,6 +39,7 @@ def batch_inference(
     replace_output: bool = False,
     limit: int | None = None,
     accept: bool = False,
+    scheduled_time: datetime | None = None,
 ) -> dict[str, Any]:
     """Run inference over a source and publish every row exactly once.
 
@@ -45,6 +49,7 @@ def batch_inference(
         replace_output: Predict every input again and replace what is published.
         limit: Only the first so many rows; the sink must be an output of its own.
         accept: Publish what a gate holds back, on your word, which is recorded.
+        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
 
     Returns:
         The run report as JSON.
@@ -52,13 +57,17 @@ def batch_inference(
     Raises:
         BatchInferenceError: nothing was published; the class says whether running again helps.
     """
-    return carry_out(spec, RunOptions(restart, replace_output, limit, accept))
+    given = RunOptions(restart, replace_output, limit, accept, scheduled_time=scheduled_time)
+    return carry_out(spec, given)
 
 
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
-    planned = plan_run(spec, options)
+    time_meant = options.scheduled_time or flow_run.scheduled_start_time
+    options = replace(options, scheduled_time=time_used(spec, time_meant))
+    planned = plan_run(at_time(spec, time_meant), options)
+    get_run_logger().info("inputs: %s", planned.summary)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
     try:

@@ -1,6 +1,7 @@
 """What the command line's verbs do."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from rich.markup import escape
 
 from tasks.at_work import live_jobs, stop_jobs
 from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.periods import portions
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check, check_spec
 from tasks.rehearsal import rehearse
+from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.spec_file import load_spec
 
@@ -24,8 +27,9 @@ def spec_for_run(
     limit: int | None,
     output: str | None,
     address: str | None,
+    time: datetime,
 ) -> BatchInferenceSpec:
-    """The file's spec, changed as the call says.
+    """The file's spec, changed as the call says; checked as it is at that time.
 
     Raises:
         InvalidSpec: the spec or the call is wrong.
@@ -39,8 +43,22 @@ def spec_for_run(
     spec = load_spec(spec_file, given)
     if address is not None:
         spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
-    check_spec(spec)
+    check_spec(at_time(spec, time))
     return spec
+
+
+def load_at(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None
+) -> BatchInferenceSpec:
+    """The file's spec as it is at the time that the call names, else now."""
+    return at_time(load_spec(spec_file, overrides), time_meant(scheduled_time))
+
+
+def time_meant(scheduled_time: str | None) -> datetime:
+    """What `--scheduled-time` says; now, where it is not given."""
+    if scheduled_time is None:
+        return datetime.now(UTC)
+    return parse_time("--scheduled-time", scheduled_time)
 
 
 def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
@@ -58,7 +76,11 @@ def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
 
 
 def call_redrive(
-    spec_file: Path, overrides: list[str] | None, restart: bool, as_json: bool
+    spec_file: Path,
+    overrides: list[str] | None,
+    restart: bool,
+    scheduled_time: str | None,
+    as_json: bool,
 ) -> None:
     """Run what was set aside again, and print the report."""
     from flows.redrive import redrive
@@ -66,7 +88,7 @@ def call_redrive(
 
     spec = load_spec(spec_file, overrides)
     with live_progress(console):
-        report = redrive(spec, restart)
+        report = redrive(spec, restart, time_meant(scheduled_time))
     if report["published"]:
         print_report(report)
     else:
@@ -105,6 +127,7 @@ def print_report(report: dict[str, Any]) -> None:
         "written": f"{rows['written']:,}",
         "set aside": f"{rows['rejected']:,}",
         "filtered": f"{rows['filtered']:,}",
+        "skipped": f"{report['inputs_skipped']:,} inputs, published before",
         "seconds": f"{report['seconds']['total']:.1f}",
         "rows/s": rows_per_second(report),
         "bottleneck": report["bottleneck"] or "-",
@@ -113,6 +136,7 @@ def print_report(report: dict[str, Any]) -> None:
         **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
         "output": f"{report['output']} (version {report['version']})",
         "report": report["report"] or "-",
+        **({"scheduled": report["scheduled_time"]} if report["scheduled_time"] else {}),
         "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
         "`prefect server start` show it",
     }.items():
@@ -137,13 +161,48 @@ def rows_per_second(report: dict[str, Any]) -> str:
     return f"{report['stages']['infer']['rows'] / steady:,.0f}" if steady else "-"
 
 
-def check_spec_file(spec_file: Path, overrides: list[str] | None) -> None:
+def call_backfill(
+    spec: BatchInferenceSpec,
+    between: tuple[str | None, str | None],
+    every: str,
+    restart: bool,
+    as_json: bool,
+) -> None:
+    """Run the backfill, and print what was done with each period.
+
+    Args:
+        spec: what to run.
+        between: the first and the last scheduled time, as they were written.
+        every: the step between them.
+        restart: whether to give up unfinished runs.
+        as_json: whether to end with the report as one line of JSON.
+    """
+    from flows.backfill import backfill
+    from flows.terminal import live_progress
+
+    start, end = (
+        parse_time(field, text) if text else None
+        for field, text in zip(("--from", "--to"), between, strict=True)
+    )
+    portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
+    with live_progress(console):
+        report = backfill(spec, start, end, every, restart)
+    for each in report["periods"]:
+        line = f"{each['period']:18}{escape(each['told'])}: {escape(each['output'])}"
+        console.print(line, soft_wrap=True, highlight=False)
+    if as_json:
+        print(json.dumps(report))
+
+
+def check_spec_file(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None
+) -> None:
     """Check everything, print what was found as a table, and say what a run would do.
 
     Raises:
         BatchInferenceError: the first thing that is wrong.
     """
-    spec = load_spec(spec_file, overrides)
+    spec = load_at(spec_file, overrides, scheduled_time)
     wrong: list[BatchInferenceError] = []
     for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
         if wrong and check.name in ("inputs", "nodes"):
@@ -165,11 +224,7 @@ def print_check(name: str, style: str, mark: str, found: str) -> None:
 
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
     """What a run would do."""
-    planned = make_plan(spec, save=False)
-    known = planned.plan.pins["known_rows"]
-    inputs = len(set(planned.plan.shards["path"].to_pylist()))
-    rows = f", {known:,} rows" if known is not None else ""
-    return f"{inputs:,} to do{rows}, {planned.inputs_skipped:,} published already"
+    return make_plan(spec, save=False).summary
 
 
 def check_nodes(spec: BatchInferenceSpec) -> str:
@@ -181,9 +236,11 @@ def check_nodes(spec: BatchInferenceSpec) -> str:
     return rehearse(make_plan(spec, save=False))
 
 
-def print_status(spec_file: Path, overrides: list[str] | None, as_json: bool) -> None:
+def print_status(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None, as_json: bool
+) -> None:
     """What is published, and who is at work."""
-    spec = load_spec(spec_file, overrides)
+    spec = load_at(spec_file, overrides, scheduled_time)
     seen = ledger_of(spec).look()
     body = {
         "output": spec.sink.path,
@@ -200,9 +257,9 @@ def print_status(spec_file: Path, overrides: list[str] | None, as_json: bool) ->
         console.print(f"{name:15} {value}")
 
 
-def cancel_jobs(spec_file: Path, overrides: list[str] | None) -> None:
+def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
     """Stop every job at work on the spec's output."""
-    stopped = stop_jobs(load_spec(spec_file, overrides))
+    stopped = stop_jobs(load_at(spec_file, overrides, scheduled_time))
     for job in stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
     if not stopped:

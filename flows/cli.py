@@ -18,6 +18,13 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, as in model.revision=v2."),
 ]
+ScheduledTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="What {scheduled:...} in paths stands for, as in 2026-01-31T02:00; else now.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one line of JSON.")]
 
 
@@ -36,14 +43,16 @@ def run(
     replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
     accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
+    scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
-    from flows.calls import call_flow, spec_for_run
+    from flows.calls import call_flow, spec_for_run, time_meant
 
-    spec = spec_for_run(spec_file, set_, limit, output, address)
+    time = time_meant(scheduled_time)
+    spec = spec_for_run(spec_file, set_, limit, output, address, time)
     options = {"restart": restart, "replace_output": replace_output, "limit": limit}
-    call_flow(spec, as_json, **options, accept=accept)
+    call_flow(spec, as_json, **options, accept=accept, scheduled_time=time)
 
 
 @app.command()
@@ -51,36 +60,61 @@ def redrive(
     spec_file: SpecFile,
     set_: Set = None,
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
+    scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the rows again that were set aside; what works now moves into the output."""
     from flows.calls import call_redrive
 
-    call_redrive(spec_file, set_, restart, as_json)
+    call_redrive(spec_file, set_, restart, scheduled_time, as_json)
 
 
 @app.command()
-def check(spec_file: SpecFile, set_: Set = None) -> None:
+def backfill(
+    spec_file: SpecFile,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="First scheduled time.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="TIME", help="Last scheduled time.")] = None,
+    every: Annotated[str, typer.Option(metavar="STEP", help="As in 1d, 6h or 1w.")] = "1d",
+    set_: Set = None,
+    restart: Annotated[bool, typer.Option(help="Give up unfinished runs of other specs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the output to what the spec would make of it today; of a range, oldest first."""
+    from flows.calls import call_backfill
+    from tasks.spec_file import load_spec
+
+    call_backfill(load_spec(spec_file, set_), (from_, to), every, restart, as_json)
+
+
+@app.command()
+def check(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Find what is wrong with a spec, and say what a run would do; start nothing."""
     from flows.calls import check_spec_file
 
-    check_spec_file(spec_file, set_)
+    check_spec_file(spec_file, set_, scheduled_time)
 
 
 @app.command()
-def status(spec_file: SpecFile, set_: Set = None, as_json: AsJson = False) -> None:
+def status(
+    spec_file: SpecFile,
+    set_: Set = None,
+    scheduled_time: ScheduledTime = None,
+    as_json: AsJson = False,
+) -> None:
     """What is published at the spec's output, and which run is at work there."""
     from flows.calls import print_status
 
-    print_status(spec_file, set_, as_json)
+    print_status(spec_file, set_, scheduled_time, as_json)
 
 
 @app.command()
-def cancel(spec_file: SpecFile, set_: Set = None) -> None:
+def cancel(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Stop the job at work on the spec's output; the run can be resumed."""
     from flows.calls import cancel_jobs
 
-    cancel_jobs(spec_file, set_)
+    cancel_jobs(spec_file, set_, scheduled_time)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """Rows that were set aside, run again: what works now moves into the output, the rest stays."""
 
+from datetime import datetime
 from typing import Any
 
 from prefect import flow
@@ -11,7 +12,9 @@ from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 
 @flow(name="redrive", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_its_jobs])
-def redrive(spec: BatchInferenceSpec, restart: bool = False) -> dict[str, Any]:
+def redrive(
+    spec: BatchInferenceSpec, restart: bool = False, scheduled_time: datetime | None = None
+) -> dict[str, Any]:
     """Run the rows again that published runs have set aside, after a fix or with another model.
 
     Rows that work now move from the quarantine into the output, in one commit; the others stay
@@ -21,6 +24,7 @@ def redrive(spec: BatchInferenceSpec, restart: bool = False) -> dict[str, Any]:
     Args:
         spec: The output's spec; steps and model may be others than those that set rows aside.
         restart: Give up another spec's unfinished run on this output.
+        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
 
     Returns:
         The run report as JSON: rows read, written, and still rejected.
@@ -30,4 +34,4 @@ def redrive(spec: BatchInferenceSpec, restart: bool = False) -> dict[str, Any]:
     """
     # That rows stay where they are is no reason to leave the others there too.
     spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})
-    return carry_out(spec, RunOptions(restart, redrive=True))
+    return carry_out(spec, RunOptions(restart, redrive=True, scheduled_time=scheduled_time))

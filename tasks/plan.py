@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,8 @@ class RunOptions:
     """Publish what the gates hold back, on the word of whoever calls."""
     redrive: bool = False
     """Do again what published runs have set aside, instead of new inputs."""
+    scheduled_time: datetime | None = None
+    """What the spec's paths are filled in with; of a plan None, where they name no time."""
 
     @property
     def call(self) -> dict[str, Any]:
@@ -53,6 +56,11 @@ class RunOptions:
     def makes_new_version(self, spec: BatchInferenceSpec) -> bool:
         """Whether all that is published is replaced."""
         return not self.redrive and (self.replace_output or spec.sink.mode == "replace")
+
+    @property
+    def scheduled_iso(self) -> str | None:
+        """The scheduled time as reports name it."""
+        return self.scheduled_time.isoformat() if self.scheduled_time else None
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,14 @@ class PlannedRun:
     def nothing_to_do(self) -> bool:
         """Whether every input is published already."""
         return len(self.plan.shards) == 0 and not self.replaces
+
+    @property
+    def summary(self) -> str:
+        """What there is to do, in a line."""
+        known = self.plan.pins["known_rows"]
+        inputs = len(set(self.plan.shards["path"].to_pylist()))
+        rows = f", {known:,} rows" if known is not None else ""
+        return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} published already"
 
     def accepted(self) -> Accepted:
         """What the records cover now."""
@@ -220,14 +236,19 @@ def refuse_other_config(seen: Snapshot, config: str) -> None:
     Raises:
         InvalidSpec: says since when, and the way out.
     """
+    version = other_config(seen, config)
+    if version is not None:
+        raise InvalidSpec(
+            f"model, steps, sink or code differ from those that published version {version} "
+            f"(run {seen.entries[version]['run_id']}): `batch-inference backfill SPEC` (or "
+            "--replace-output) to predict every input again, or use another sink.path"
+        )
+
+
+def other_config(seen: Snapshot, config: str) -> int | None:
+    """The first version of what is published that another model or config made."""
     entries = {v: e for v, e in seen.entries.items() if v >= seen.base}
-    for version, entry in entries.items():
-        if entry.get("config") not in (None, config):
-            raise InvalidSpec(
-                f"model, steps, sink or code differ from those that published version {version} "
-                f"(run {entry['run_id']}): use another sink.path, or --replace-output to predict "
-                "every input again"
-            )
+    return next((v for v, e in entries.items() if e.get("config") not in (None, config)), None)
 
 
 def save_header(

@@ -58,6 +58,8 @@ class RunReport:
     """What each gate measured, its limit, and whether the rows passed."""
     accepted: dict[str, Any] | None = None
     """Which gates failed where the run was published on somebody's word: whose, and when."""
+    scheduled_time: str | None = None
+    """What the paths were filled in with, where they name a time."""
     report: str | None = None
     """Where the Markdown report lies."""
     manifest: str | None = None
@@ -98,6 +100,7 @@ def report_run(
         bottleneck=find_bottleneck(planned.spec, seconds, busy_shares(evidence, seconds["steady"])),
         held=held,
         cost=cost_of(planned.spec, held),
+        scheduled_time=planned.options.scheduled_iso,
     )
     return report if version is None else leave_report(evidence, report)
 
@@ -166,6 +169,6 @@ def show_in_prefect(key: str, page: str) -> None:
         create_markdown_artifact(page, key=key)
 
 
-def artifact_key(name: str) -> str:
+def artifact_key(name: str, what: str = "report") -> str:
     """A name as Prefect takes it: lowercase letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + "-report"
+    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{what}"

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tasks.calendar import find_zone, parse_step
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
@@ -240,6 +241,32 @@ class Timeouts(SpecModel):
     )
 
 
+class Scheduled(SpecModel):
+    """Which time {scheduled:...} in paths stands for."""
+
+    timezone: str = Field(
+        "UTC", description="Timezone of the times in paths: an IANA name, as in Europe/Berlin."
+    )
+    offset: str | None = Field(
+        None,
+        description="Added to the scheduled time first, as in -1d: a run at 02:00 wants yesterday. "
+        "Weeks (w) and days (d) go by the calendar, hours (h) and minutes (m) by the clock.",
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, name: str) -> str:
+        find_zone(name)
+        return name
+
+    @field_validator("offset")
+    @classmethod
+    def _one_step(cls, offset: str | None) -> str | None:
+        if offset is not None:
+            parse_step(offset)
+        return offset
+
+
 class BatchInferenceSpec(SpecModel):
     """What to run: source, steps, model, sink, and what it may use."""
 
@@ -254,6 +281,7 @@ class BatchInferenceSpec(SpecModel):
     )
     model: AnyModel = Field(title="Model", description="What makes predictions.")
     sink: AnySink = Field(title="Sink", description="Where rows go.")
+    scheduled: Scheduled = Scheduled()
     resources: Resources = Resources()
     stages: Stages = Stages()
     cluster: AnyCluster = Field(LocalCluster(), title="Cluster", description="Where it runs.")

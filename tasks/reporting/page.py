@@ -96,6 +96,8 @@ def pairs(values: dict[str, Any]) -> str:
 def output_line(report: dict[str, Any]) -> str:
     """Where the rows are."""
     where = {"output": report["output"], "version": report["version"], "run": report["run_id"]}
+    if report["scheduled_time"]:
+        where["scheduled time"] = report["scheduled_time"]
     return pairs(where)
 
 

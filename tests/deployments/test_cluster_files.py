@@ -108,8 +108,8 @@ def test_the_image_has_all_that_the_shipped_code_imports() -> None:
         for module in imported(path)
         if module not in sys.stdlib_module_names
     }
-    # s3fs is found by name, through fsspec; Ray is in the base image.
-    assert needed - {"tasks", "ray"} | {"s3fs"} == there
+    # s3fs is found by name, through fsspec, and tzdata by zoneinfo; Ray is in the base image.
+    assert needed - {"tasks", "ray"} | {"s3fs", "tzdata"} == there
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert there <= pinned
 

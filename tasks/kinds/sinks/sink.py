@@ -9,6 +9,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
+from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 
@@ -24,7 +25,8 @@ class Sink(Kind):
         title="Output folder",
         min_length=1,
         description="Folder of the published rows; local or a URL. Its path is what identifies "
-        "the output; state lies beside it in <path>.state.",
+        "the output; state lies beside it in <path>.state. {scheduled:%Y-%m-%d} stands for the "
+        "scheduled time.",
     )
     storage_options: dict[str, Any] = Field(
         default={},
@@ -57,7 +59,7 @@ class Sink(Kind):
     @field_validator("path")
     @classmethod
     def _no_trailing_slash(cls, path: str) -> str:
-        return path.rstrip("/") or path
+        return check_placeholders(path.rstrip("/") or path)
 
     def encode(self, rows: pa.Table) -> bytes:
         """Rows as a file's content."""

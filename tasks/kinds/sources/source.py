@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
+from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, Stat
 
@@ -36,7 +37,7 @@ class Source(Kind):
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
         "such as s3://bucket/folder/. Folders are searched at any depth, but for names that start "
-        "with . or _.",
+        "with . or _. {scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
     exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
     storage_options: dict[str, Any] = Field(
@@ -60,6 +61,13 @@ class Source(Kind):
         if not path or (isinstance(path, list) and not all(path)):
             raise ValueError("must name at least one file, folder or glob")
         return path
+
+    @field_validator("path", "exclude")
+    @classmethod
+    def _known_placeholders(cls, given: str | list[str]) -> str | list[str]:
+        for path in [given] if isinstance(given, str) else given:
+            check_placeholders(path)
+        return given
 
     @property
     def paths(self) -> list[str]:

@@ -1,0 +1,127 @@
+"""Brings outputs to what a spec would make of them today, one scheduled time after the other."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.runtime import flow_run
+
+from flows.batch_inference import batch_inference
+from flows.cancellation import stop_backfill_jobs
+from tasks.errors import BatchInferenceError, InputNotFound
+from tasks.periods import Portion, label, portions
+from tasks.preflight import check_spec
+from tasks.report import artifact_key, show_in_prefect
+from tasks.reporting.backfilled import Outcome, outcome_table
+from tasks.spec import BatchInferenceSpec
+from tasks.standing import allowing_gaps, gaps, has_inputs, look_at
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What all of its runs share."""
+
+    spec: BatchInferenceSpec
+    """As it was written."""
+    fingerprints: dict[str, str]
+    """Of weights and code, as they were when the backfill began."""
+    restart: bool
+
+
+@flow(name="backfill", on_cancellation=[stop_backfill_jobs])
+def backfill(
+    spec: BatchInferenceSpec,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    every: str = "1d",
+    restart: bool = False,
+) -> dict[str, Any]:
+    """Predict again what another model or config has made, and what is new; skip what is done.
+
+    Args:
+        spec: What to run; {scheduled:...} in its paths stands for each time of the range.
+        start: The first scheduled time of the range; empty where no path names a time.
+        end: The last scheduled time, itself included.
+        every: The step between them, as in 1d, 6h or 1w.
+        restart: Give up other specs' unfinished runs on these outputs.
+
+    Returns:
+        What was done with each period, as JSON.
+
+    Raises:
+        BatchInferenceError: says at which period it stopped; the periods before it are done.
+    """
+    runs = portions(spec, start, end, every)
+    fingerprints = check_spec(allowing_gaps(runs[0].spec))
+    done: list[Outcome] = []
+    try:
+        for portion in runs:
+            done.append(bring_up(Backfill(spec, fingerprints, restart), portion))
+            get_run_logger().info("%s: %s", portion.name, done[-1].line)
+        refuse_nothing(spec, done)
+    finally:
+        if done:
+            show_in_prefect(artifact_key(spec.name, "backfill"), outcome_table(done))
+    return {
+        "state": "done",
+        "name": spec.name,
+        "periods": [each.as_json() for each in done],
+        "flow_run_id": flow_run.id,
+    }
+
+
+def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
+    """Bring one output up to date.
+
+    Raises:
+        BatchInferenceError: it could not be; says which period it was and how to go on.
+    """
+    try:
+        outcome = look(backfill, portion)
+        return outcome if outcome.what else run(backfill, portion, outcome)
+    except BatchInferenceError as error:
+        told = f"{error}\nThe backfill stopped at {portion.name}"
+        way_on = "run it again to go on there; what is done is skipped"
+        raise type(error)(f"{told}: {way_on}") from error
+
+
+def look(backfill: Backfill, portion: Portion) -> Outcome:
+    """What is done with an output without a run; nothing yet where it needs one."""
+    empty = gaps(portion, backfill.spec)
+    outcome = Outcome(portion.name, portion.spec.sink.path, without_data=list(map(label, empty)))
+    if not has_inputs(portion.spec):
+        return replace(outcome, what="no data")
+    found = look_at(portion, backfill.fingerprints)
+    return replace(
+        outcome,
+        what="up to date" if found.is_done else "",
+        version=found.version,
+        is_outdated=found.is_outdated,
+        inputs_skipped=found.inputs if found.is_done else 0,
+        inputs_dropped=len(found.dropped),
+    )
+
+
+def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
+    """Run what an output needs: all of it anew, or what is new."""
+    if outcome.inputs_dropped:
+        said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
+        get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
+    flow = batch_inference.with_options(flow_run_name=f"{backfill.spec.name} {portion.name}")
+    report = flow(
+        portion.written,
+        restart=backfill.restart,
+        replace_output=outcome.is_outdated,
+        scheduled_time=portion.scheduled_time,
+    )
+    names = ("run_id", "version", "rows", "resumed_rows", "inputs_skipped")
+    told = {name: report[name] for name in names}
+    return replace(outcome, what="replaced" if outcome.is_outdated else "published", **told)
+
+
+def refuse_nothing(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
+    """Raise InputNotFound where no period had any input, unless the spec allows that."""
+    if spec.source.on_empty == "fail" and all(each.what == "no data" for each in done):
+        problem = "holds no input at any of these times; mend the path, or source.on_empty: succeed"
+        raise InputNotFound.at("source.path", spec.source.path, problem)

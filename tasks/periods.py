@@ -1,0 +1,131 @@
+"""A range of scheduled times as runs: one for each output that the spec's paths lead to."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tasks.calendar import parse_step, shift
+from tasks.errors import InvalidSpec
+from tasks.kinds.placeholders import is_timed, literal
+from tasks.scheduled import at_time, in_zone
+from tasks.spec import BatchInferenceSpec
+
+MAX_PERIODS = 10_000
+
+
+@dataclass(frozen=True)
+class Portion:
+    """One run of a backfill: the periods whose rows go to one output."""
+
+    written: BatchInferenceSpec
+    """The spec with the placeholders of its one time; of several, with all of their paths."""
+    times: tuple[datetime, ...]
+    """Scheduled times, oldest first; none where the spec names no time."""
+
+    @property
+    def spec(self) -> BatchInferenceSpec:
+        """The spec, filled in."""
+        # Of several times no placeholder is left: any time does.
+        return at_time(self.written, self.times[0]) if self.times else self.written
+
+    @property
+    def scheduled_time(self) -> datetime | None:
+        """What the flow is to fill the spec in with."""
+        return self.times[0] if len(self.times) == 1 else None
+
+    @property
+    def name(self) -> str:
+        """The period, or the first and the last."""
+        ends = dict.fromkeys(label(time) for time in (*self.times[:1], *self.times[-1:]))
+        return "..".join(ends) or "everything"
+
+
+def label(time: datetime) -> str:
+    """A scheduled time, as short as it can be said."""
+    if (time.hour, time.minute, time.second) == (0, 0, 0):
+        return f"{time:%Y-%m-%d}"
+    return time.isoformat(timespec="minutes")
+
+
+def portions(
+    spec: BatchInferenceSpec, start: datetime | None, end: datetime | None, every: str
+) -> list[Portion]:
+    """The runs of a backfill, oldest first.
+
+    Args:
+        spec: as it was written.
+        start: the first scheduled time; without a timezone in the spec's.
+        end: the last, itself included.
+        every: the step between them, as in `1d`.
+
+    Raises:
+        InvalidSpec: the range is none, or does not fit the spec's paths.
+    """
+    is_timed_source = any(map(is_timed, spec.source.paths))
+    if start is None and end is None:
+        if is_timed_source or is_timed(spec.sink.path):
+            raise needs_range(spec)
+        return [Portion(spec, ())]
+    if start is None or end is None:
+        raise InvalidSpec.at("--from" if start else "--to", str(start or end), "needs the other")
+    if not is_timed_source:
+        problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
+        raise InvalidSpec.at("source.path", spec.source.path, problem)
+    by_output: dict[str, list[datetime]] = {}
+    for time in times_between(in_zone(spec, start), in_zone(spec, end), every):
+        by_output.setdefault(at_time(spec, time).sink.path, []).append(time)
+    return [portion_of(spec, times) for times in by_output.values()]
+
+
+def needs_range(spec: BatchInferenceSpec) -> InvalidSpec:
+    """Says that a spec with placeholders is nothing whole."""
+    paths = [path for path in (*spec.source.paths, spec.sink.path) if is_timed(path)]
+    problem = "stands for another place at each scheduled time: say which with --from and --to"
+    return InvalidSpec.at(
+        "source.path" if paths[0] != spec.sink.path else "sink.path", paths[0], problem
+    )
+
+
+def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
+    """The scheduled times of a range.
+
+    Raises:
+        InvalidSpec: `every` is no step forward, or the range is empty or too long.
+    """
+    try:
+        forward = parse_step(every)[0] > 0
+    except ValueError as error:
+        raise InvalidSpec(f"--every: {error}") from error
+    if not forward:
+        raise InvalidSpec.at("--every", every, "must lead forward, as 1d, 6h or 30m do")
+    if end < start:
+        raise InvalidSpec.at("--to", end.isoformat(), f"is before --from {start.isoformat()}")
+    times: list[datetime] = []
+    # Each from the start: from one to the next, an hour that a clock skips would stay skipped.
+    while (time := shift(start, every, len(times))) <= end:
+        times.append(time)
+        if len(times) > MAX_PERIODS:
+            problem = f"makes more than {MAX_PERIODS:,} periods of the range: take a longer step"
+            raise InvalidSpec.at("--every", every, problem)
+    return times
+
+
+def portion_of(spec: BatchInferenceSpec, times: list[datetime]) -> Portion:
+    """The run of the times that share an output.
+
+    Raises:
+        InvalidSpec: what is to be left out differs from time to time.
+    """
+    if len(times) == 1:
+        return Portion(spec, tuple(times))
+    if any(map(is_timed, spec.source.exclude)):
+        problem = (
+            "names a time, but several periods go to one output and are read together: leave the "
+            "placeholder out, or put one into sink.path too"
+        )
+        raise InvalidSpec.at("source.exclude", spec.source.exclude, problem)
+    filled = [at_time(spec, time) for time in times]
+    paths = list(dict.fromkeys(literal(path) for each in filled for path in each.source.paths))
+    # A period without data is a gap, and the list of paths must not depend on who came first.
+    source = spec.source.model_copy(update={"path": paths, "on_empty": "succeed"})
+    sink = spec.sink.model_copy(update={"path": literal(filled[0].sink.path)})
+    return Portion(spec.model_copy(update={"source": source, "sink": sink}), tuple(times))

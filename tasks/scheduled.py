@@ -1,0 +1,89 @@
+"""The scheduled time: what a run is about, however late or often it runs."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tasks.calendar import find_zone, shift
+from tasks.errors import InvalidSpec
+from tasks.kinds.placeholders import fill, is_timed
+from tasks.spec import BatchInferenceSpec
+
+
+def at_time(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
+    """The spec with its paths filled in; the same one where none has a placeholder.
+
+    Args:
+        spec: as it was written.
+        time: when the run was to start; without a timezone in the spec's.
+
+    Raises:
+        InvalidSpec: scheduled.offset leads out of the calendar.
+    """
+    if not is_scheduled(spec):
+        return spec
+    at = data_time(spec, time)
+    path, exclude = spec.source.path, spec.source.exclude
+    filled = fill(path, at) if isinstance(path, str) else [fill(each, at) for each in path]
+    source = {"path": filled, "exclude": [fill(each, at) for each in exclude]}
+    sink = {"path": fill(spec.sink.path, at)}
+    return spec.model_copy(
+        update={
+            "source": spec.source.model_copy(update=source),
+            "sink": spec.sink.model_copy(update=sink),
+        }
+    )
+
+
+def is_scheduled(spec: BatchInferenceSpec) -> bool:
+    """Whether any of the spec's paths has a placeholder."""
+    return any(map(is_timed, [*spec.source.paths, *spec.source.exclude, spec.sink.path]))
+
+
+def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:
+    """A time in the spec's timezone; one without a timezone is taken as written there."""
+    zone = find_zone(spec.scheduled.timezone)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=zone)
+    # Through UTC, since a time that the clock skips has to become one that it shows.
+    return datetime.fromtimestamp(time.timestamp(), UTC).astimezone(zone)
+
+
+def time_used(spec: BatchInferenceSpec, time: datetime) -> datetime | None:
+    """The time in the spec's timezone; None where no path asks for it."""
+    return in_zone(spec, time) if is_scheduled(spec) else None
+
+
+def data_time(spec: BatchInferenceSpec, time: datetime) -> datetime:
+    """The time that the paths are filled in with: the scheduled time, moved by the offset."""
+    at = in_zone(spec, time)
+    try:
+        return shift(at, spec.scheduled.offset) if spec.scheduled.offset else at
+    except OverflowError as error:
+        problem = f"leads out of the calendar from {at.isoformat()}"
+        raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem) from error
+
+
+def parse_time(field: str, text: str) -> datetime:
+    """A time as people write it.
+
+    Raises:
+        InvalidSpec: it is none; names the field.
+    """
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        problem = "is no time: write it as in 2026-01-31T02:00 or 2026-01-31T02:00+01:00"
+        raise InvalidSpec.at(field, text, problem) from error
+
+
+def time_of_flow_run(flow_run: Any) -> datetime:
+    """The scheduled time of a flow run, for whoever has nothing but the run as Prefect keeps it.
+
+    It is that of the parameters, else the one that Prefect meant it to start at: a late start and
+    a retry do not change that.
+    """
+    given = flow_run.parameters.get("scheduled_time")
+    if isinstance(given, str):
+        return datetime.fromisoformat(given)
+    found: datetime = given or flow_run.expected_start_time or datetime.now(UTC)
+    return found

@@ -1,0 +1,97 @@
+"""How an output stands to what a spec would make of it today."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.listing import list_inputs
+from tasks.periods import Portion
+from tasks.new_inputs import unpublished
+from tasks.plan import config_digest, ledger_of, other_config
+from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import output_of
+from tasks.scheduled import at_time
+from tasks.spec import BatchInferenceSpec
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is published, held against the source and the config."""
+
+    version: int
+    inputs: int
+    """That lie at the source now."""
+    is_outdated: bool
+    """Another model or config made what is published."""
+    is_done: bool
+    """Every input is published as it is, by this model and config."""
+    dropped: list[str]
+    """Published inputs that a new version would be without."""
+
+
+def allowing_gaps(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The spec, to be looked at where a period may hold nothing."""
+    return spec.model_copy(
+        update={"source": spec.source.model_copy(update={"on_empty": "succeed"})}
+    )
+
+
+def has_inputs(spec: BatchInferenceSpec) -> bool:
+    """Whether anything lies at any of the source's paths."""
+    return bool(list_inputs(allowing_gaps(spec).source)[1])
+
+
+def gaps(portion: Portion, spec: BatchInferenceSpec) -> list[datetime]:
+    """The portion's periods that hold no input.
+
+    Args:
+        portion: the run.
+        spec: as it was written, with its placeholders.
+    """
+    return [time for time in portion.times if not has_inputs(at_time(spec, time))]
+
+
+def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
+    """Look at a portion's output; finishes a publication that was left half applied.
+
+    Args:
+        portion: the run.
+        fingerprints: digests of weights and code, as `check_spec` gives them.
+
+    Raises:
+        InvalidSpec: a new version is needed, which would drop what nobody asked to be dropped.
+    """
+    spec = portion.spec
+    storage, output = output_of(spec)
+    seen = bring_up_to_date(storage, ledger_of(spec), output)
+    inputs_storage, inputs = list_inputs(spec.source)
+    is_outdated = other_config(seen, config_digest(spec, fingerprints, None)) is not None
+    replaces = is_outdated or spec.sink.mode == "replace"
+    there = {stat.path for stat in inputs}
+    dropped = sorted(set(seen.inputs["path"].to_pylist()) - there) if replaces else []
+    refuse_loss(portion, inputs_storage, dropped if is_outdated else [])
+    is_done = not is_outdated and not dropped and not unpublished(inputs, seen)
+    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped)
+
+
+def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) -> None:
+    """Refuse a new version without inputs that are published and were not meant to go.
+
+    In an output of one period these are inputs that are still there. Where several share the
+    output, what is gone from the source may have been of a period outside the range.
+
+    Raises:
+        InvalidSpec: says how many, which first, and the ways out.
+    """
+    if len(portion.times) <= 1:
+        dropped = [path for path in dropped if storage.stat(path) is not None]
+    if not dropped:
+        return
+    outside = f"the range {portion.name}" if portion.times else "source.path"
+    raise InvalidSpec(
+        f"another model or config needs a new version of {portion.spec.sink.path}, and that would "
+        f"drop the rows of {len(dropped):,} published inputs outside {outside}, the first of them "
+        f"{dropped[0]}: widen {'the range' if portion.times else 'source.path'}, or use another "
+        "sink.path"
+    )

@@ -1,0 +1,156 @@
+"""Backfill: outputs become what the spec would make of them, and what is done stays done."""
+
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.backfill import backfill
+from flows.batch_inference import batch_inference
+from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
+from tasks.plan import ledger_of
+from tasks.scheduled import at_time
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+from tests.flows.daily import OTHER, daily_spec, ids_in, put
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
+RANGE = (datetime(2026, 1, 1), datetime(2026, 1, 3))
+
+
+def told(report: dict[str, Any]) -> list[str]:
+    return [each["told"] for each in report["periods"]]
+
+
+@pytest.fixture
+def daily(tmp_path: Path) -> Path:
+    for day in DAYS:
+        put(tmp_path, day)
+    return tmp_path
+
+
+def test_without_a_range_new_inputs_then_nothing_then_another_model(tmp_path: Path) -> None:
+    put(tmp_path, DAYS[0])
+    source = {"kind": "parquet", "path": str(tmp_path / "in")}
+    spec = spec_of(tmp_path, source=source, sink={"kind": "parquet", "path": str(tmp_path / "out")})
+    batch_inference(spec)
+    put(tmp_path, DAYS[1])
+    assert told(backfill(spec)) == ["published, 10 rows written, 1 inputs skipped"]
+    assert told(backfill(spec)) == ["up to date, 2 inputs skipped"]
+    other = spec.model_copy(update={"model": spec_of(tmp_path, model=OTHER).model})
+    with pytest.raises(InvalidSpec, match="batch-inference backfill SPEC"):
+        batch_inference(other)
+    assert told(backfill(other)) == ["replaced, 20 rows written"]
+    assert told(backfill(other)) == ["up to date, 2 inputs skipped"]
+    assert [row["id"] for row in published(spec)] == [*range(100, 110), *range(200, 210)]
+    # An input that is gone goes with the new version, and that is told.
+    (tmp_path / "in" / DAYS[0] / "a.parquet").unlink()
+    assert told(backfill(spec)) == ["replaced, 10 rows written, 1 inputs gone"]
+
+
+def test_a_run_for_each_day_oldest_first(daily: Path) -> None:
+    spec = daily_spec(daily)
+    batch_inference(spec, scheduled_time=datetime(2026, 1, 2))
+    report = backfill(spec, *RANGE)
+    assert [each["period"] for each in report["periods"]] == list(DAYS)
+    new, done = "published, 10 rows written", "up to date, 1 inputs skipped"
+    assert told(report) == [new, done, new]
+    assert told(backfill(spec, *RANGE)) == [done] * 3
+    put(daily, DAYS[2], "b", 900)
+    more = "published, 10 rows written, 1 inputs skipped"
+    assert told(backfill(spec, *RANGE)) == [done, done, more]
+    other = daily_spec(daily, model=OTHER)
+    assert told(backfill(other, *RANGE))[0] == "replaced, 10 rows written"
+    assert told(backfill(other, *RANGE))[:2] == [done, done]
+    assert ids_in(spec, daily / "out" / DAYS[0]) == list(range(100, 110))
+    assert len(ids_in(spec, daily / "out" / DAYS[2])) == 20
+
+
+def test_a_day_without_data_is_a_gap(daily: Path) -> None:
+    shutil.rmtree(daily / "in" / DAYS[1])
+    report = backfill(daily_spec(daily), *RANGE)
+    assert [each["what"] for each in report["periods"]] == ["published", "no data", "published"]
+    assert report["periods"][1]["without_data"] == [DAYS[1]]
+    nowhere = daily_spec(daily, source={"kind": "parquet", "path": str(daily / "{scheduled:%d}")})
+    with pytest.raises(InputNotFound, match="holds no input at any of these times"):
+        backfill(nowhere, *RANGE)
+    allowed = {**nowhere.source.model_dump(), "on_empty": "succeed"}
+    assert told(backfill(daily_spec(daily, source=allowed), *RANGE)) == ["no data"] * 3
+
+
+def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> None:
+    marker = daily / "failed"
+    model = {"kind": "python", "class": "predictors:DiesOnce"}
+    dies = {**model, "init": {"at": 205.0, "marker": str(marker)}}
+    spec = daily_spec(daily, model=dies)
+    with pytest.raises(StageFailed, match=r"(?s)gone for a moment.*stopped at 2026-01-02: run it"):
+        backfill(spec, *RANGE)
+    assert not (daily / "out" / DAYS[2]).exists()
+    done, new = "up to date, 1 inputs skipped", "published, 10 rows written"
+    assert told(backfill(spec, *RANGE)) == [done, new, new]
+
+
+def test_an_unfinished_run_of_another_spec_is_given_up_only_on_ones_word(daily: Path) -> None:
+    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 205.0}}
+    with pytest.raises(StageFailed):
+        backfill(daily_spec(daily, model=dies), *RANGE)
+    other = daily_spec(daily, model=OTHER)
+    with pytest.raises(UnfinishedRun, match=r"(?s)--restart.*stopped at 2026-01-02"):
+        backfill(other, *RANGE)
+    assert [each["what"] for each in backfill(other, *RANGE, restart=True)["periods"]] == [
+        *("up to date", "published", "published")
+    ]
+
+
+def inputs_of(spec: BatchInferenceSpec) -> list[str]:
+    paths = ledger_of(at_time(spec, RANGE[0])).look().inputs["path"].to_pylist()
+    return sorted(Path(path).parent.name for path in paths)
+
+
+def test_all_days_in_one_output_are_one_run(daily: Path) -> None:
+    shutil.rmtree(daily / "in" / DAYS[1])
+    spec = daily_spec(daily, out="out")
+    (done,) = backfill(spec, *RANGE)["periods"]
+    assert done["period"] == "2026-01-01..2026-01-03"
+    assert done["told"] == "published, 20 rows written, no data at 2026-01-02"
+    # The schedule goes on in the same output.
+    put(daily, "2026-01-04")
+    assert batch_inference(spec, scheduled_time=datetime(2026, 1, 4))["rows"]["written"] == 10
+    put(daily, DAYS[1])
+    (again,) = backfill(spec, *RANGE)["periods"]
+    assert again["told"] == "published, 10 rows written, 2 inputs skipped"
+    other = daily_spec(daily, out="out", model=OTHER)
+    with pytest.raises(InvalidSpec, match="drop the rows of 1 published inputs outside the range"):
+        backfill(other, *RANGE)
+    assert inputs_of(spec) == [*DAYS, "2026-01-04"]
+    (whole,) = backfill(other, RANGE[0], datetime(2026, 1, 4))["periods"]
+    assert whole["told"] == "replaced, 40 rows written"
+    assert len(ids_in(spec, daily / "out")) == 40
+
+
+def test_an_output_that_a_part_of_the_day_was_for_loses_nothing(daily: Path) -> None:
+    """Two runs a day share an output: a range of one of them is no new version of both."""
+    half = {
+        "kind": "parquet",
+        "path": str(daily / "in" / "{scheduled:%Y-%m-%d}" / "{scheduled:%p}*"),
+    }
+    for name, first in (("AM", 100), ("PM", 200)):
+        put(daily, DAYS[0], name, first)
+    spec = daily_spec(daily, source=half)
+    noon = datetime(2026, 1, 1, 12)
+    (done,) = backfill(spec, RANGE[0], noon, "12h")["periods"]
+    assert done["rows"]["written"] == 20
+    other = daily_spec(daily, source=half, model=OTHER)
+    with pytest.raises(InvalidSpec, match=r"outside the range .*AM\.parquet"):
+        backfill(other, noon, noon, "12h")
+
+
+def test_a_mode_that_replaces_is_done_when_nothing_has_changed(daily: Path) -> None:
+    sink = {"kind": "parquet", "path": str(daily / "out" / "{scheduled:%d}"), "mode": "replace"}
+    spec = daily_spec(daily, sink=sink)
+    assert told(backfill(spec, *RANGE)) == ["published, 10 rows written"] * 3
+    assert told(backfill(spec, *RANGE)) == ["up to date, 1 inputs skipped"] * 3

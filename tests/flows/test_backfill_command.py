@@ -1,0 +1,136 @@
+"""The command line with scheduled times: by hand, and a backfill that is killed and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.flows.conftest import CODE
+from tests.flows.daily import DAY, daily_spec, ids_in, put
+from tests.flows.test_cli import call
+
+DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
+IN = {"kind": "parquet", "path": f"in/{DAY}"}
+
+
+def write_spec(folder: Path, **changes: Any) -> str:
+    """Paths relative to the file; each input's ten rows make five records, 0.3 s each."""
+    for day in DAYS:
+        put(folder, day)
+    spec = {
+        "name": "daily",
+        "source": IN,
+        "model": {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.3}},
+        "sink": {"kind": "parquet", "path": f"out/{DAY}"},
+        "cluster": {"kind": "inline"},
+        "stages": {"read": {"rows_per_batch": 2}},
+        "environment": {"working_dir": str(CODE)},
+        "scheduled": {"timezone": "Europe/Berlin", "offset": "-1d"},
+    }
+    file = folder / "spec.yaml"
+    file.write_text(yaml.safe_dump({**spec, **changes}))
+    return str(file)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_every_verb_takes_the_scheduled_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write_spec(tmp_path)
+    at = ("--scheduled-time", "2026-01-03T02:00")
+    assert call(monkeypatch, "check", spec, *at) == 0
+    assert "1 to do, 0 published already" in capsys.readouterr().err
+    assert call(monkeypatch, "run", spec, *at, "--json") == 0
+    said = capsys.readouterr()
+    report = json.loads(said.out.splitlines()[-1])
+    assert report["scheduled_time"] == "2026-01-03T02:00:00+01:00"
+    assert "scheduled    2026-01-03T02:00:00+01:00" in said.err
+    assert report["output"] == str(tmp_path / "out" / DAYS[1])
+    assert call(monkeypatch, "status", spec, *at, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 10
+    assert call(monkeypatch, "status", spec, "--scheduled-time", "2026-01-02", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 0
+    assert call(monkeypatch, "cancel", spec, *at) == 0
+    assert "no job is at work" in capsys.readouterr().err
+    # Today there is nothing.
+    assert call(monkeypatch, "run", spec) == 2
+    assert "holds no file" in capsys.readouterr().err
+
+
+WRONG = {
+    "no time": (("run", "SPEC", "--scheduled-time", "today"), "--scheduled-time: 'today' is no"),
+    "no range": (("backfill", "SPEC"), "say which with --from and --to"),
+    "half a range": (("backfill", "SPEC", "--from", "2026-01-01"), "--from: "),
+    "no step": (
+        ("backfill", "SPEC", "--from", "2026-01-01", "--to", "2026-01-02", "--every", "day"),
+        "--every: 'day' is no step of time",
+    ),
+    "no timezone": (
+        ("check", "SPEC", "--set", "scheduled.timezone=Berlin"),
+        "scheduled.timezone: 'Berlin' is not allowed",
+    ),
+    "no placeholder": (
+        ("check", "SPEC", "--set", "sink.path='out/{scheduled}'"),
+        "sink.path: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_calls_start_nothing(
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = write_spec(tmp_path)
+    given = [spec if each == "SPEC" else each for each in arguments]
+    assert call(monkeypatch, *given) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.prefect
+@pytest.mark.chaos
+@pytest.mark.usefixtures("prefect_server")
+def test_a_killed_backfill_skips_what_is_done_and_resumes_the_day_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from prefect.settings import PREFECT_API_URL
+
+    spec = write_spec(tmp_path)
+    arguments = ["backfill", spec, "--from", "2026-01-02", "--to", "2026-01-04", "--json"]
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    script = str(Path(sys.executable).with_name("batch-inference"))
+    command = [sys.executable, script, *arguments]
+    killed = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while len(list(tmp_path.glob(f"out/{DAYS[1]}.state/runs/*/records/*.json"))) < 2:
+        assert time.monotonic() < until, "the second day was not begun"
+        assert killed.poll() is None
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert (tmp_path / "out" / DAYS[0]).exists()
+    assert not (tmp_path / "out" / DAYS[1]).exists()
+    assert call(monkeypatch, *arguments) == 0
+    said = capsys.readouterr()
+    first, second, third = json.loads(said.out.splitlines()[-1])["periods"]
+    assert (first["what"], first["inputs_skipped"]) == ("up to date", 1)
+    assert second["what"] == "published"
+    assert second["resumed_rows"] >= 4
+    assert (third["what"], third["resumed_rows"]) == ("published", 0)
+    assert "published, 10 rows written" in said.err
+    for day in DAYS:
+        first_id = int(day[-2:]) * 100
+        rows = ids_in(daily_spec(tmp_path), tmp_path / "out" / day)
+        assert rows == list(range(first_id, first_id + 10))

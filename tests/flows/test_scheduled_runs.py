@@ -1,0 +1,115 @@
+"""The scheduled time on a real server: of a late run, a retried one, one that crashed."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from flows.cancellation import stop_backfill_jobs, stop_its_jobs
+from tests.flows.daily import DAY, daily_spec, ids_in, put
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+ROOT = Path(__file__).parents[2]
+MEANT = datetime(2026, 3, 5, 2, tzinfo=UTC)
+
+
+def prefect(*arguments: str) -> None:
+    """Prefect's own command line, in a process of its own."""
+    from prefect.settings import PREFECT_API_URL
+
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *arguments]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+
+
+def scheduled_run(spec: Any) -> Any:
+    """A flow run of a deployment, meant for a time long past, marked late by the server."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Late
+
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(
+            client.create_flow(batch_inference),
+            name="nightly",
+            path=str(ROOT),
+            entrypoint="flows/batch_inference.py:batch_inference",
+        )
+        parameters = {"spec": spec.model_dump(mode="json", by_alias=True)}
+        late = Late(scheduled_time=MEANT)
+        return client.create_flow_run_from_deployment(deployment, parameters=parameters, state=late)
+
+
+def look(run: Any) -> Any:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(run.id)
+
+
+def test_late_retried_and_crashed_runs_keep_their_time(tmp_path: Path) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import AwaitingRetry, Crashed
+
+    spec = daily_spec(tmp_path, scheduled={"timezone": "Europe/Berlin", "offset": "-1d"})
+    run = scheduled_run(spec)
+    prefect("flow-run", "execute", str(run.id))
+    failed = look(run).state
+    assert failed.name == "Failed"
+    assert "in/2026-03-04' holds no file" in failed.message
+    put(tmp_path, "2026-03-04")
+    prefect("flow-run", "retry", str(run.id))
+    again = look(run)
+    assert again.next_scheduled_start_time > MEANT, "it is to start now"
+    assert again.expected_start_time == MEANT, "it is still about the same time"
+    prefect("flow-run", "execute", str(run.id))
+    assert look(run).state.name == "Completed"
+    assert ids_in(spec, tmp_path / "out" / "2026-03-04") == list(range(400, 410))
+    # What an automation does with a run whose process is gone.
+    put(tmp_path, "2026-03-04", "b", 900)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, Crashed(), force=True)
+        client.set_flow_run_state(run.id, AwaitingRetry(scheduled_time=datetime.now(UTC)))
+    prefect("flow-run", "execute", str(run.id))
+    assert look(run).state.name == "Completed"
+    assert len(ids_in(spec, tmp_path / "out" / "2026-03-04")) == 20
+    found = sorted(each.name for each in (tmp_path / "out").iterdir())
+    assert found == ["2026-03-04", "2026-03-04.state"]
+
+
+def test_a_repeat_by_hand_names_the_time_and_the_report_tells_it(tmp_path: Path) -> None:
+    put(tmp_path, "2026-03-05")
+    report = batch_inference(daily_spec(tmp_path), scheduled_time=MEANT)
+    assert report["scheduled_time"] == "2026-03-05T02:00:00+00:00"
+    assert report["output"].endswith("out/2026-03-05")
+    page = Path(report["report"]).read_text()
+    assert "<td>scheduled time</td><td>2026-03-05T02:00:00+00:00</td>" in page
+    plain = daily_spec(tmp_path, out="plain").model_copy(update={"source": at_day(tmp_path)})
+    assert batch_inference(plain, scheduled_time=MEANT)["scheduled_time"] is None
+
+
+def at_day(folder: Path) -> Any:
+    return daily_spec(folder).source.model_copy(update={"path": str(folder / "in/2026-03-05")})
+
+
+def test_the_cancellation_hooks_stop_the_jobs_of_that_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Prefect calls them: in a process that has nothing but the flow run."""
+    stopped: list[str] = []
+    monkeypatch.setattr(
+        "flows.cancellation.stop_jobs", lambda spec: stopped.append(Path(spec.sink.path).name)
+    )
+    spec = daily_spec(tmp_path, out=f"{DAY}")
+    run = look(scheduled_run(spec))
+    stop_its_jobs(None, run, None)
+    run.parameters["scheduled_time"] = "2026-03-07T02:00:00Z"
+    stop_its_jobs(None, run, None)
+    run.parameters |= {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
+    stop_backfill_jobs(None, run, None)
+    assert stopped == ["2026-03-05", "2026-03-07", "2026-01-01", "2026-01-02"]

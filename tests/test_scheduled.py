@@ -1,0 +1,161 @@
+"""The scheduled time in a spec, and ranges of it."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.periods import MAX_PERIODS, label, portions
+from tasks.scheduled import at_time, in_zone, parse_time, time_of_flow_run, time_used
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
+
+DAILY = "/in/{scheduled:%Y-%m-%d}/"
+TWO = datetime(2026, 3, 5, 2, tzinfo=UTC)
+
+
+def spec(
+    path: str | list[str] = DAILY, out: str = "/out", exclude: tuple[str, ...] = (), **more: Any
+) -> BatchInferenceSpec:
+    return parse_spec(
+        {
+            "source": {"kind": "parquet", "path": path, "exclude": list(exclude)},
+            "model": {"kind": "python", "class": "a:B"},
+            "sink": {"kind": "parquet", "path": out},
+            **more,
+        }
+    )
+
+
+def scheduled(**fields: str) -> dict[str, Any]:
+    return {"scheduled": fields}
+
+
+def test_every_path_is_filled_in_with_the_same_time() -> None:
+    given = spec(
+        [DAILY, "/static"],
+        "/out/{scheduled:%Y%m%d}",
+        ("*/{scheduled:%d}/tmp*",),
+        **scheduled(timezone="Asia/Tokyo", offset="-1d"),
+    )
+    late = datetime(2026, 3, 5, 20, tzinfo=UTC)  # the sixth in Tokyo
+    filled = at_time(given, late)
+    assert filled.source.path == ["/in/2026-03-05/", "/static"]
+    assert filled.source.exclude == ["*/05/tmp*"]
+    assert filled.sink.path == "/out/20260305"
+    assert at_time(filled, TWO) == filled
+    used = time_used(given, late)
+    assert used
+    assert used.isoformat() == "2026-03-06T05:00:00+09:00"
+
+
+def test_a_spec_without_placeholders_is_left_alone() -> None:
+    given = spec("/in/{a,b}/{{c}}")
+    assert at_time(given, TWO) is given
+    assert time_used(given, TWO) is None
+
+
+def test_a_time_without_a_timezone_is_the_specs() -> None:
+    berlin = spec(**scheduled(timezone="Europe/Berlin"))
+    assert in_zone(berlin, datetime(2026, 7, 1, 2)).isoformat() == "2026-07-01T02:00:00+02:00"
+    assert in_zone(berlin, TWO).isoformat() == "2026-03-05T03:00:00+01:00"
+    # The clock skips this one.
+    assert in_zone(berlin, datetime(2026, 3, 29, 2, 30)).isoformat() == "2026-03-29T03:30:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"path": "/in/{scheduled:%Q}"}, "source.path: '/in/{scheduled:%Q}' is not allowed"),
+        ({"path": ["/a", "/in/{scheduled}"]}, "source.path: "),
+        ({"exclude": ("{scheduled:x}",)}, "source.exclude: "),
+        ({"out": "/out/{scheduled:%Y}/{model}"}, "sink.path: "),
+        (scheduled(timezone="Berlin"), "scheduled.timezone: 'Berlin' is not allowed"),
+        (scheduled(offset="yesterday"), "scheduled.offset: 'yesterday' is not allowed"),
+    ],
+)
+def test_wrong_specs_name_the_field(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        spec(**wrong)
+    assert str(refused.value).startswith(said)
+
+
+def test_no_time_and_no_calendar_so_far_back() -> None:
+    with pytest.raises(InvalidSpec, match="--scheduled-time: 'noon' is no time"):
+        parse_time("--scheduled-time", "noon")
+    with pytest.raises(InvalidSpec, match=r"scheduled\.offset: '-9999w' leads out"):
+        at_time(spec(**scheduled(offset="-9999w")), datetime(2, 1, 1, tzinfo=UTC))
+
+
+def test_a_flow_runs_time_is_its_parameters_else_its_schedules() -> None:
+    run = SimpleNamespace(parameters={}, expected_start_time=TWO)
+    assert time_of_flow_run(run) == TWO
+    run.parameters = {"scheduled_time": "2026-01-01T00:00:00Z"}
+    assert time_of_flow_run(run) == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_range_with_an_output_each_is_a_run_each() -> None:
+    given = spec(out="/out/{scheduled:%Y-%m-%d}", **scheduled(offset="-1d"))
+    found = portions(given, TWO, datetime(2026, 3, 7, 2, tzinfo=UTC), "1d")
+    assert [each.name for each in found] == [f"2026-03-0{day}T02:00+00:00" for day in (5, 6, 7)]
+    assert [each.spec.source.path for each in found] == [f"/in/2026-03-0{d}/" for d in (4, 5, 6)]
+    assert all(each.written is given and each.scheduled_time == each.times[0] for each in found)
+
+
+def test_a_range_with_one_output_is_one_run_of_all_paths() -> None:
+    given = spec([DAILY, "/static/{{x}}{scheduled:%%%Y}"], "/out/{scheduled:%Y}")
+    (found,) = portions(given, datetime(2026, 1, 1), datetime(2026, 1, 3), "1d")
+    assert found.name == "2026-01-01..2026-01-03"
+    assert found.scheduled_time is None
+    days = [f"/in/2026-01-0{day}/" for day in (1, 2, 3)]
+    assert found.spec.source.path == [days[0], "/static/{x}%2026", *days[1:]]
+    assert found.spec.sink.path == "/out/2026"
+    assert found.spec.source.on_empty == "succeed"
+
+
+def test_times_that_share_an_output_are_read_together() -> None:
+    given = spec("/in/{scheduled:%m-%dT%H}/", "/out/{scheduled:%m-%d}")
+    found = portions(given, datetime(2026, 1, 1, 12), datetime(2026, 1, 2, 6), "6h")
+    assert [len(each.times) for each in found] == [2, 2]
+    assert found[1].spec.source.path == ["/in/01-02T00/", "/in/01-02T06/"]
+
+
+def test_a_step_keeps_the_clock_through_a_change() -> None:
+    given = spec(**scheduled(timezone="Europe/Berlin"))
+    (found,) = portions(given, datetime(2026, 3, 28, 2, 30), datetime(2026, 3, 31, 2, 30), "1d")
+    clocks = [f"{time:%d %H:%M}" for time in found.times]
+    assert clocks == ["28 02:30", "29 03:30", "30 02:30", "31 02:30"]
+    assert label(found.times[0]) == "2026-03-28T02:30+01:00"
+
+
+@pytest.mark.parametrize(
+    ("given", "between", "every", "said"),
+    [
+        (spec(), (None, None), "1d", r"source\.path: .* say which with --from and --to"),
+        (
+            spec("/in", "/out/{scheduled:%d}"),
+            (None, None),
+            "1d",
+            r"sink\.path: .* --from and --to",
+        ),
+        (spec(), (TWO, None), "1d", "--from: .* needs the other"),
+        (spec("/in"), (TWO, TWO), "1d", r"source\.path: '/in' holds no"),
+        (spec(), (TWO, TWO), "0d", "--every: '0d' must lead forward"),
+        (spec(), (TWO, TWO), "daily", "--every: 'daily' is no step"),
+        (spec(), (TWO, datetime(2020, 1, 1)), "1d", "--to: .* is before --from"),
+        (spec(), (TWO, datetime(2030, 1, 1)), "1m", f"more than {MAX_PERIODS:,} periods"),
+        (
+            spec(exclude=("{scheduled:%d}*",)),
+            (TWO, datetime(2026, 3, 9)),
+            "1d",
+            r"source\.exclude: .* names a time",
+        ),
+    ],
+)
+def test_wrong_ranges(
+    given: BatchInferenceSpec, between: tuple[Any, Any], every: str, said: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=said):
+        portions(given, *between, every)
