@@ -27,6 +27,7 @@ class Backfill:
     fingerprints: dict[str, str]
     """Of weights and code, as they were when the backfill began."""
     restart: bool
+    accept: bool
 
 
 @flow(name="backfill", on_cancellation=[stop_backfill_jobs])
@@ -36,6 +37,7 @@ def backfill(
     end: datetime | None = None,
     every: str = "1d",
     restart: bool = False,
+    accept: bool = False,
 ) -> dict[str, Any]:
     """Predict again what another model or config has made, and what is new; skip what is done.
 
@@ -44,7 +46,8 @@ def backfill(
         start: The first scheduled time of the range; empty where no path names a time.
         end: The last scheduled time, itself included.
         every: The step between them, as in 1d, 6h or 1w.
-        restart: Give up other specs' unfinished runs on these outputs.
+        restart: Give up unfinished runs on these outputs.
+        accept: Publish what gates hold back, on your word, which is recorded.
 
     Returns:
         What was done with each period, as JSON.
@@ -57,7 +60,7 @@ def backfill(
     done: list[Outcome] = []
     try:
         for portion in runs:
-            done.append(bring_up(Backfill(spec, fingerprints, restart), portion))
+            done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
             get_run_logger().info("%s: %s", portion.name, done[-1].line)
         refuse_nothing(spec, done)
     finally:
@@ -113,6 +116,7 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
         portion.written,
         restart=backfill.restart,
         replace_output=outcome.is_outdated,
+        accept=backfill.accept,
         scheduled_time=portion.scheduled_time,
     )
     names = ("run_id", "version", "rows", "resumed_rows", "inputs_skipped")

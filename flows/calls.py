@@ -165,8 +165,8 @@ def call_backfill(
     spec: BatchInferenceSpec,
     between: tuple[str | None, str | None],
     every: str,
-    restart: bool,
     as_json: bool,
+    **options: bool,
 ) -> None:
     """Run the backfill, and print what was done with each period.
 
@@ -174,8 +174,8 @@ def call_backfill(
         spec: what to run.
         between: the first and the last scheduled time, as they were written.
         every: the step between them.
-        restart: whether to give up unfinished runs.
         as_json: whether to end with the report as one line of JSON.
+        options: the flow's other parameters.
     """
     from flows.backfill import backfill
     from flows.terminal import live_progress
@@ -186,7 +186,7 @@ def call_backfill(
     )
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
     with live_progress(console):
-        report = backfill(spec, start, end, every, restart)
+        report = backfill(spec, start, end, every, **options)
     for each in report["periods"]:
         line = f"{each['period']:18}{escape(each['told'])}: {escape(each['output'])}"
         console.print(line, soft_wrap=True, highlight=False)

@@ -78,14 +78,16 @@ def backfill(
     to: Annotated[str | None, typer.Option(metavar="TIME", help="Last scheduled time.")] = None,
     every: Annotated[str, typer.Option(metavar="STEP", help="As in 1d, 6h or 1w.")] = "1d",
     set_: Set = None,
-    restart: Annotated[bool, typer.Option(help="Give up unfinished runs of other specs.")] = False,
+    restart: Annotated[bool, typer.Option(help="Give up unfinished runs.")] = False,
+    accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring the output to what the spec would make of it today; of a range, oldest first."""
     from flows.calls import call_backfill
     from tasks.spec_file import load_spec
 
-    call_backfill(load_spec(spec_file, set_), (from_, to), every, restart, as_json)
+    spec = load_spec(spec_file, set_)
+    call_backfill(spec, (from_, to), every, as_json, restart=restart, accept=accept)
 
 
 @app.command()

@@ -41,7 +41,7 @@ def scheduled_run(spec: Any) -> Any:
             entrypoint="flows/batch_inference.py:batch_inference",
         )
         parameters = {"spec": spec.model_dump(mode="json", by_alias=True)}
-        late = Late(scheduled_time=MEANT)
+        late: Any = Late(scheduled_time=MEANT)
         return client.create_flow_run_from_deployment(deployment, parameters=parameters, state=late)
 
 
