@@ -5,8 +5,8 @@ from datetime import datetime
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
-from tasks.periods import Portion
 from tasks.new_inputs import unpublished
+from tasks.periods import Portion
 from tasks.plan import config_digest, ledger_of, other_config
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.storage import FsspecStorage
