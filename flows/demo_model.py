@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.hf.checkpoint import quiet, torch_threads
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 
@@ -76,7 +76,9 @@ def untrained(folder: Path) -> Any:
     )
     config.save_pretrained(folder)
     size = {"height": IMAGE_SIZE, "width": IMAGE_SIZE}
-    ViTImageProcessor(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3).save_pretrained(folder)
+    with quiet():
+        processor = ViTImageProcessor(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        processor.save_pretrained(folder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         return ViTForImageClassification(config)
@@ -118,8 +120,6 @@ def fit(
 
 def save(model: Any, folder: Path) -> None:
     """Write the weights beside what is there."""
-    from tasks.kinds.models.hf.checkpoint import quiet
-
     with quiet():
         model.eval().save_pretrained(folder)
 

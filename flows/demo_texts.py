@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tasks.kinds.models.hf.checkpoint import quiet
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -92,8 +94,6 @@ def save_model(lines: list[str], folder: Path) -> None:
     """
     import torch
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    from tasks.kinds.models.hf.checkpoint import quiet
 
     tokenizer = trained_tokenizer(lines)
     vectors = word_vectors([encoding.ids for encoding in tokenizer.encode_batch(lines)])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deployments.stack.demo_data import prepare_data
+from deployments.stack.lost_runs import crash_lost_runs
 from deployments.stack.ports import free_port_from, is_free
 from deployments.stack.processes import ServiceFailedError, await_ready, end, end_marked, start
 from deployments.stack.registration import deploy, register
@@ -71,8 +72,18 @@ class Stack:
         save_state(self.folder, self.state)
 
     def await_ready(self, service: Service) -> None:
-        """Wait until a service does its work."""
-        await_ready(service, self.state.processes[service.name], self.log(service.name))
+        """Wait until a service does its work; one that ends is started once more.
+
+        On a machine that is busy or cold Ray gives up its own start after 30 s.
+        """
+        log = self.log(service.name)
+        try:
+            await_ready(service, self.state.processes[service.name], log)
+        except ServiceFailedError:
+            if self.state.is_alive(service.name):
+                raise
+            self.launch(service)
+            await_ready(service, self.state.processes[service.name], log)
 
     def log(self, service: str) -> Path:
         """What a service says."""
@@ -130,6 +141,8 @@ def bring_up(stack: Stack) -> None:
     prepare_data(stack.folder, stack.tell)
     stack.await_ready(server)
     register(stack.state)
+    if not stack.state.is_alive("worker"):
+        crash_lost_runs(stack.state, stack.tell)
     stack.launch(worker)
     stack.tell("deploying")
     deploy(stack.environment)

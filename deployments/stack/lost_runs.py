@@ -1,0 +1,61 @@
+"""Runs whose process went down with the stack: nobody else would ever say that they are over."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import psutil
+
+from deployments.stack.registration import prefect_client
+from deployments.stack.state import POOL, State
+
+RUN_ID = "PREFECT__FLOW_RUN_ID"
+"""In the environment of each run's process, which can outlive its worker."""
+MESSAGE = "the stack went down; run again to go on where it stopped"
+
+
+def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:
+    """Mark runs as crashed that are under way by what the server knows, and have no process.
+
+    Else they would run for ever, and hold their deployment's places against all later ones.
+    """
+    from prefect.states import Crashed
+
+    with prefect_client(state) as client:
+        for run, name in runs_under_way(client):
+            if run not in runs_with_a_process():
+                tell(f"run {name} went down with the stack")
+                client.set_flow_run_state(run, Crashed(message=MESSAGE), force=True)
+
+
+def runs_under_way(client: Any) -> list[tuple[UUID, str]]:
+    """Runs of the work pool that have begun and not ended."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+        WorkPoolFilter,
+        WorkPoolFilterName,
+    )
+    from prefect.client.schemas.objects import StateType
+
+    begun = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+    of_type = FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))
+    found = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(state=of_type),
+        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])),
+    )
+    return [(run.id, run.name) for run in found]
+
+
+def runs_with_a_process() -> set[UUID]:
+    """Runs that a process of this machine has begun."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            run = process.environ().get(RUN_ID)
+        except (psutil.Error, OSError):
+            continue
+        if run:
+            found.add(UUID(run))
+    return found
