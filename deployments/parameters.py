@@ -11,11 +11,14 @@ STACK_FOLDER = ROOT / ".stack"
 """Where the shipped specs find their data, and `make up` puts it."""
 
 
-def full_spec(file: str, stack_folder: str = "") -> dict[str, Any]:
+def full_spec(
+    file: str, changes: list[str] | None = None, stack_folder: str = ""
+) -> dict[str, Any]:
     """A spec with every field written out, which is how the run form finds the right variants.
 
     Args:
         file: a spec of deployments/specs, relative to the project.
+        changes: fields to set, as in `cluster={kind: inline}`.
         stack_folder: of a stack that is not in the project's own folder.
 
     Returns:
@@ -24,7 +27,7 @@ def full_spec(file: str, stack_folder: str = "") -> dict[str, Any]:
     Raises:
         InvalidSpec: the spec is wrong; nothing is deployed then.
     """
-    spec = load_spec(ROOT / file).model_dump_json(by_alias=True)
+    spec = load_spec(ROOT / file, changes).model_dump_json(by_alias=True)
     if stack_folder:
         spec = spec.replace(f"{STACK_FOLDER}/", f"{stack_folder.rstrip('/')}/")
     return {"spec": json.loads(spec)}

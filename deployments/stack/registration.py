@@ -1,4 +1,4 @@
-"""What Prefect has to know before it can run anything here: work pool, block, deployments."""
+"""What Prefect has to know to run anything here: pool, block, automations, deployments."""
 
 import os
 import subprocess
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from prefect.client.orchestration import SyncPrefectClient
 
+HEARTBEAT_SECONDS = 30
+"""Between a run's signs of life, as in the job variables of deployments/prefect.yaml."""
 BLOCK = "ray"
 """The block RayCluster that the specs of deployments/specs name."""
 
@@ -31,11 +33,16 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
         PREFECT_API_AUTH_STRING,
         PREFECT_API_KEY,
         PREFECT_API_URL,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         temporary_settings,
     )
 
     auth = os.environ.get("PREFECT_API_AUTH_STRING")
-    ours = {PREFECT_API_URL: state.api_url, PREFECT_API_AUTH_STRING: auth}
+    ours = {
+        PREFECT_API_URL: state.api_url,
+        PREFECT_API_AUTH_STRING: auth,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_SECONDS,
+    }
     with (
         temporary_settings(ours, restore_defaults={PREFECT_API_KEY}),
         get_client(sync_client=True) as client,
@@ -44,12 +51,13 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
 
 
 def register(state: State) -> None:
-    """Make the work pool, and the block by which runs reach Ray; what is there is brought up."""
+    """Make work pool, automations and the block by which runs reach Ray, as they are now."""
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectNotFound
     from prefect.workers.process import ProcessWorker
     from pydantic import SecretStr
 
+    from deployments.automations import deploy_automations
     from tasks.clusters.ray_cluster import RayCluster
 
     with prefect_client(state) as client:
@@ -61,6 +69,7 @@ def register(state: State) -> None:
             client.create_work_pool(pool)
         ray = RayCluster(address=state.ray_url, token=SecretStr(state.ray_token))
         ray.save(BLOCK, overwrite=True)
+        deploy_automations()
 
 
 def is_online(state: State) -> bool:

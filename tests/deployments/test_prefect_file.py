@@ -85,7 +85,16 @@ def test_a_spec_is_deployed_with_every_field_written_out(file: str) -> None:
 
 
 def test_a_stack_elsewhere_has_its_data_there() -> None:
-    here, there = full_spec(SPECS[0])["spec"], full_spec(SPECS[0], "/elsewhere/stack")["spec"]
+    here, there = (
+        full_spec(SPECS[0])["spec"],
+        full_spec(SPECS[0], stack_folder="/elsewhere/stack")["spec"],
+    )
     assert here["source"]["path"].startswith(str(PREFECT_FILE.parents[1] / ".stack/data/"))
     assert there["source"]["path"].startswith("/elsewhere/stack/data/")
     assert there["sink"]["path"].startswith("/elsewhere/stack/predictions/")
+
+
+def test_a_deployment_may_change_a_field_of_its_spec() -> None:
+    assert full_spec(SPECS[0], ["cluster={kind: inline}"])["spec"]["cluster"] == {"kind": "inline"}
+    with pytest.raises(InvalidSpec, match=r"cluster\.kind: 'cloud' is none of"):
+        full_spec(SPECS[0], ["cluster={kind: cloud}"])

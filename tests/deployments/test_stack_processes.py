@@ -11,7 +11,9 @@ from socket import socket
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from deployments.stack.__main__ import app
 from deployments.stack.ports import free_port_from
 from deployments.stack.processes import ServiceFailedError, await_ready, start
 from deployments.stack.services import Service
@@ -94,3 +96,14 @@ def test_nobody_else_can_read_the_state(tmp_path: Path) -> None:
     assert load_state(tmp_path) == state
     assert state_file(tmp_path).stat().st_mode & 0o077 == 0
     assert load_state(tmp_path / "elsewhere") is None
+
+
+def test_the_commands_say_what_runs(tmp_path: Path) -> None:
+    where = ["--folder", str(tmp_path)]
+    assert CliRunner().invoke(app, ["down", *where]).exit_code == 0
+    assert CliRunner().invoke(app, ["status", *where]).exit_code == 1
+    with sleeping() as service:
+        saved(tmp_path, worker=Holder.of(service.pid))
+        told = CliRunner().invoke(app, ["status", *where])
+        assert told.exit_code == 1, "neither Ray nor the server runs"
+        assert f"worker  process {service.pid}" in told.output
