@@ -21,7 +21,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from prefect.settings import get_current_settings
 
-FLOWS = ["batch-inference", "redrive"]
+FLOWS = ["batch-inference", "redrive", "backfill"]
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 HEARTBEAT = "prefect.flow-run.heartbeat"
 SILENT_HEARTBEATS = 3

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.prefect]
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
-AFTER_OTHERS = {"redrive-images"}
+AFTER_OTHERS = {"redrive-images", "reembed-texts"}
 """They go on with what a run of another has published."""
 SCHEDULED_SECONDS = 60.0
 RUN_SECONDS = 200.0
