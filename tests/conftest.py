@@ -13,6 +13,21 @@ settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Who gets which test, where processes share them."""
+    from tests.sharing import ByCluster
+
+    return ByCluster(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where processes share the tests, the long ones go first."""
+    from tests.sharing import order_of
+
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: order_of(item.nodeid))
+
+
 @dataclass(frozen=True)
 class S3:
     """An S3 server on loopback with one bucket."""

@@ -24,6 +24,8 @@ from tests.autoscaling import ENVIRONMENT, autoscaling_head
 
 STORE_BYTES = 200 << 20
 READY_SECONDS = 90.0
+NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
+"""Ray starts a process for each core in advance; jobs with an environment use none of them."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def ray_cluster(
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     quiet = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    quiet |= NO_SPARE_WORKERS
     scaling = ENVIRONMENT if scales_to else {}
     own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth, **scaling}
     with (folder / "cluster.log").open("ab") as log:

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.session import Session, session
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chaos_session() -> Iterator[Session]:
     # pytest's own folders are too deep for Ray's sockets.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))

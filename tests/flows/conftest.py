@@ -14,6 +14,7 @@ import pytest
 
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
+from tests.ray_cluster import NO_SPARE_WORKERS
 
 HEAD = """
 import ray, sys
@@ -22,6 +23,7 @@ print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
 CODE = Path(__file__).parent / "user_code"
+ONE_WORKER = {"max_workers": 1}
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +33,11 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # A head that listens on loopback for one session; drivers inherit this.
     os.environ["RAY_AUTH_MODE"] = "disabled"
     head = subprocess.Popen(
-        [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEAD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **NO_SPARE_WORKERS},
     )
     assert head.stdout
     address = head.stdout.readline().strip()
@@ -57,7 +63,10 @@ def numbers(tmp_path: Path) -> Path:
 
 
 def spec_of(folder: Path, **changes: Any) -> BatchInferenceSpec:
-    """A small job: parquet, a class that doubles x, parquet."""
+    """A small job: parquet, a class that doubles x, parquet.
+
+    Each stage has one worker: starting processes takes most of a small job's time.
+    """
     raw: dict[str, Any] = {
         "name": "doubling",
         "source": {"kind": "parquet", "path": str(folder)},
@@ -65,7 +74,8 @@ def spec_of(folder: Path, **changes: Any) -> BatchInferenceSpec:
         "sink": {"kind": "parquet", "path": str(folder.parent / "out")},
         "cluster": {"kind": "inline"},
         "environment": {"working_dir": str(CODE)},
-        "stages": {"read": {"rows_per_batch": 50}},
+        "stages": {"read": {"rows_per_batch": 50, **ONE_WORKER}, "write": ONE_WORKER},
+        "resources": {"max_replicas": 1},
         "retries": {"max_attempts": 1},
     }
     return parse_spec({**raw, **changes})

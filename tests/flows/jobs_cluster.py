@@ -24,7 +24,6 @@ from tests.ray_cluster import RayCluster, ray_cluster
 CODE = Path(__file__).parent / "jobs_code"
 BLOCK = "the-tests-cluster"
 PATIENCE_SECONDS = 60.0
-ONE_WORKER = {"max_workers": 1}
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,9 @@ def jobs_cluster() -> Iterator[JobsCluster]:
 
 
 def jobs_spec(numbers: Path, cluster: dict[str, Any], **changes: Any) -> BatchInferenceSpec:
-    """A small job on the cluster, with few processes: starting them takes most of the time."""
+    """A small job on the cluster."""
     defaults = {
         "cluster": cluster,
-        "resources": {"max_replicas": 1},
-        "stages": {"read": {"rows_per_batch": 50, **ONE_WORKER}, "write": ONE_WORKER},
         "model": {"kind": "python", "class": "speaking:Speaking"},
         "environment": {"working_dir": str(CODE)},
     }

@@ -61,7 +61,7 @@ LOADING_SECONDS = 3.0
 
 
 def test_stages_overlap_and_move(heavy: Path, ray_address: str) -> None:
-    init = {"seconds": 0.9, "loading": LOADING_SECONDS}
+    init = {"seconds": 0.5, "loading": LOADING_SECONDS}
     model = {"kind": "python", "class": "predictors:Double", "init": init}
     spec = spec_of(heavy, model=model, cost={"per_cpu_hour": 3600}, **on(ray_address))
     spec = spec.model_copy(

@@ -132,7 +132,7 @@ def records_of(bucket: Bucket) -> list[str]:
 def kill_driver(bucket: Bucket, records: int, over: threading.Event) -> None:
     """SIGKILL the first attempt's driver when so many records are there."""
     while len(records_of(bucket)) < records:
-        if over.wait(0.05):
+        if over.wait(0.2):  # each look is a request, which this process answers too
             return
     (file,) = bucket.find("out.state/runs", "/attempts/1/driver.json")
     os.kill(json.loads(bucket.storage.read(file))["pid"], signal.SIGKILL)

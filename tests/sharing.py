@@ -1,0 +1,40 @@
+"""How several processes share the tests, where pytest is told `-n`: file by file, long ones first.
+
+Files that use the same cluster go to the same process, so that each cluster is started once.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).parents[1]
+CLUSTERS = ("ray_address: ", "jobs_cluster: ", "chaos_session: ")
+"""Fixtures as arguments of tests, in the order of what these take."""
+FIRST = (*CLUSTERS, "mark.cluster", "prefect_server")
+"""What stands in the files to be begun first."""
+
+
+class ByCluster(LoadScopeScheduling):
+    """Hands out what belongs together at once."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((each for each in CLUSTERS if each in text_of(file)), file)
+
+
+def order_of(nodeid: str) -> int:
+    """When a test's file is handed out: 0 goes first."""
+    text = text_of(nodeid.partition("::")[0])
+    return next((n for n, each in enumerate(FIRST) if each in text), len(FIRST))
+
+
+@cache
+def text_of(file: str) -> str:
+    """A file, which says what its tests use: the process that hands them out imports none."""
+    return (ROOT / file).read_text()
