@@ -9,10 +9,12 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from tasks.kinds.gates.gate import Chart
 from tasks.plan import make_plan
 from tasks.report import artifact_key
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.figures import find_bottleneck
+from tasks.reporting.gates import chart_svg
 from tasks.reporting.samples import thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tests.reporting import classify_spec, make_inputs
@@ -91,3 +93,18 @@ def test_bottleneck_names_the_setting(
 )
 def test_artifact_keys_are_what_prefect_takes(name: str, key: str) -> None:
     assert artifact_key(name) == key
+
+
+def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:
+    bins = [f"<{number}> {'long' * 9}" for number in range(40)]
+    chart = Chart(bins, [0.6, *[0.4 / 39] * 39], [1.0, *[0.0] * 39], "version 1", "this run")
+    svg = ElementTree.fromstring(chart_svg("drift of <b>", chart))
+    words = [each.text or "" for each in svg.iter() if each.tag.endswith("text")]
+    assert words[0] == "drift of <b>"
+    assert words[-2:] == ["version 1", "this run"]
+    assert "26 others" in words
+    assert words[2:4] == ["60.0 %", "100.0 %"]
+    assert max(map(len, words)) <= 22
+    bars = [each for each in svg.iter() if each.get("height") == "11" and each.get("width") != "11"]
+    assert len(bars) == 2 * 15
+    assert max(float(bar.attrib["width"]) for bar in bars) == 400

@@ -45,10 +45,19 @@ SINKS = st.fixed_dictionaries(
     {"kind": st.sampled_from(["parquet", "jsonl", "csv"]), "path": TEXT},
     optional={"partition_by": st.lists(TEXT), "rows_per_file": st.integers(1, 10**9)},
 )
+FRACTIONS = st.floats(0, 1)
+GATES = st.one_of(
+    st.fixed_dictionaries({"kind": st.sampled_from(["accuracy", "f1"]), "minimum": FRACTIONS}),
+    st.fixed_dictionaries({"kind": st.just("nulls"), "column": TEXT, "max_fraction": FRACTIONS}),
+    st.fixed_dictionaries({"kind": st.just("bounds"), "column": TEXT, "minimum": st.floats(-9, 9)}),
+    st.fixed_dictionaries({"kind": st.just("drift"), "column": TEXT, "maximum": st.floats(0, 9)}),
+    st.fixed_dictionaries({"kind": st.just("rows"), "maximum": st.integers(0, 10**9)}),
+)
 SPECS = st.fixed_dictionaries(
     {"source": SOURCES, "steps": st.lists(STEPS, max_size=3), "model": MODELS, "sink": SINKS},
     optional={
         "cluster": st.fixed_dictionaries({"kind": st.sampled_from(["inline", "local"])}),
+        "gates": st.lists(GATES, max_size=3),
         "errors": st.fixed_dictionaries({"max_rejected_fraction": st.floats(0, 1)}),
         "resources": st.fixed_dictionaries(
             {"num_gpus": st.one_of(st.just("auto"), st.floats(0, 8))}
@@ -98,3 +107,20 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
     spec = load_spec(file)
     assert spec.source.paths == [str(tmp_path / "rows"), "/rows", "s3://bucket/../rows"]
     assert spec.sink.path == str(folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ({"kind": "accuracy"}, "gates.0.minimum: is missing; add it"),
+        ({"kind": "accuracies"}, "gates.0.kind: 'accuracies' is none of 'accuracy', 'f1'"),
+        ({"minimum": 1}, "gates.0.kind: is missing; say which kind"),
+        ({"kind": "rows"}, "gates.0: .* give minimum, maximum or both"),
+        ({"kind": "f1", "minimum": 0, "average": "mean"}, "gates.0.average: 'mean' is not allowed"),
+    ],
+)
+def test_a_wrong_gate_is_named(gate: dict[str, Any], message: str) -> None:
+    raw = {"source": {"kind": "parquet", "path": "x"}, "sink": {"kind": "parquet", "path": "y"}}
+    model = {"kind": "python", "class": "a:B"}
+    with pytest.raises(InvalidSpec, match=message):
+        parse_spec({**raw, "model": model, "gates": [gate]})

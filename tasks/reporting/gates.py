@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from tasks.kinds.gates.gate import Chart
@@ -13,6 +14,7 @@ from tasks.reporting.timeline import text
 WIDTH, LEFT, RIGHT, ROW, TOP = 640, 170, 70, 30, 34
 EXPECTED, SEEN = "#9ecae9", "#f58518"
 SHOWN_CHARACTERS = 22
+SHOWN_BINS = 15
 
 
 def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> str:
@@ -48,8 +50,22 @@ def chart_image(title: str, chart: Chart) -> str:
     return f'<p><img alt="{cell(title)}" src="data:image/svg+xml;base64,{data}"></p>'
 
 
+def shortened(chart: Chart) -> Chart:
+    """A chart with what comes after the first bins, the most frequent ones, in one."""
+    if len(chart.bins) <= SHOWN_BINS:
+        return chart
+    few = SHOWN_BINS - 1
+    return replace(
+        chart,
+        bins=[*chart.bins[:few], f"{len(chart.bins) - few} others"],
+        expected=[*chart.expected[:few], sum(chart.expected[few:])],
+        seen=[*chart.seen[:few], sum(chart.seen[few:])],
+    )
+
+
 def chart_svg(title: str, chart: Chart) -> str:
     """Two bars a bin: the share that was expected above the one that was seen."""
+    chart = shortened(chart)
     largest = max(*chart.expected, *chart.seen, 1e-9)
     bottom = TOP + ROW * len(chart.bins)
     parts = [text(10, 20, title, weight="bold")]

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks import following, memory, orchestration, planning
+from tests.benchmarks import following, judging, memory, orchestration, planning
 
 ROWS: dict[str, Callable[[Path], list[str]]] = {
     "orchestration": orchestration.measure,
     "memory": memory.measure,
     "planning": planning.measure,
     "following": following.measure,
+    "judging": judging.measure,
 }
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

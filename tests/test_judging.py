@@ -1,0 +1,71 @@
+"""Gates where something else happens at the same time, or nothing of Prefect is there."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks.errors import GateFailed
+from tasks.output_rows import OutputFile, OutputReader
+from tasks.plan import RunOptions, make_plan
+from tasks.publish import publish_planned
+from tests.reporting import classify_spec, make_inputs, run_attempt
+
+GATES = [{"kind": "accuracy", "minimum": 0.9}]
+READ = OutputReader.read
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_inputs(tmp_path / "in")
+    return tmp_path
+
+
+def test_who_publishes_while_another_judges_has_published_for_both(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, other = (make_plan(classify_spec(folder, gates=GATES)) for _ in range(2))
+    run_attempt(planned)
+    published: list[int] = []
+
+    def read_late(reader: OutputReader, file: OutputFile) -> object:
+        monkeypatch.setattr(OutputReader, "read", READ)
+        published.append(publish_planned(other))
+        return READ(reader, file)
+
+    monkeypatch.setattr("tasks.output_rows.READERS", 1)
+    monkeypatch.setattr(OutputReader, "read", read_late)
+    assert publish_planned(planned) == 1
+    assert published == [1]
+    assert list(planned.ledger.look().entries) == [1]
+
+
+def test_a_staged_file_that_is_gone_is_an_error(folder: Path) -> None:
+    planned = make_plan(classify_spec(folder, gates=GATES))
+    run_attempt(planned)
+    planned.storage.delete(planned.storage.list(planned.run.staging)[0].path)
+    with pytest.raises(FileNotFoundError):
+        publish_planned(planned)
+    assert planned.ledger.look().version == 0
+
+
+def test_a_word_given_outside_of_prefect_is_the_users(folder: Path) -> None:
+    gates = [{"kind": "rows", "minimum": 300}]
+    spec = classify_spec(folder, gates=gates)
+    planned = make_plan(spec)
+    run_attempt(planned)
+    with pytest.raises(GateFailed, match=r"rows written: 200, at least 300 is asked for"):
+        publish_planned(planned)
+    before = time.time()
+    planned = make_plan(spec, RunOptions(accept=True))
+    publish_planned(planned)
+    accepted = planned.ledger.look().entries[1]["accepted"]
+    assert accepted["by"].startswith(f"{psutil.Process().username()}@")
+    assert before <= accepted["at"] <= time.time()
+    (failed,) = accepted["failed"]
+    assert (failed["gate"], failed["value"], failed["limit"]) == (
+        "rows written",
+        200,
+        "at least 300",
+    )
