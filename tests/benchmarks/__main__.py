@@ -8,12 +8,22 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks import following, judging, memory, orchestration, planning
+from tests.benchmarks import (
+    following,
+    incremental,
+    judging,
+    memory,
+    orchestration,
+    planning,
+    publishing,
+)
 
 ROWS: dict[str, Callable[[Path], list[str]]] = {
     "orchestration": orchestration.measure,
     "memory": memory.measure,
     "planning": planning.measure,
+    "incremental": incremental.measure,
+    "publishing": publishing.measure,
     "following": following.measure,
     "judging": judging.measure,
 }

@@ -1,0 +1,153 @@
+"""Planning what is new: 100 of 100,000 objects, behind a year of hourly runs in the ledger."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from tasks.plan import config_digest, ledger_of
+from tasks.preflight import check_spec
+from tasks.protocol.delta_ledger import merge_span
+from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.ledger import LINE_SCHEMA, Entry, LedgerFile, Snapshot
+from tasks.protocol.storage import Stat
+from tasks.ray_job.job import output_of
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import load_spec
+
+OBJECTS, NEW, RUNS, FOLDERS = 100_000, 100, 8_760, 100
+LEFT_BEHIND = 11
+"""Files that a small run leaves in its folder."""
+
+PLAN = """
+import resource, sys, time
+opened = set()
+sys.addaudithook(lambda event, given: event == "open" and opened.add(given[0]))
+from tasks.plan import make_plan
+from tasks.spec_file import load_spec
+spec = load_spec(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+begun = time.monotonic()
+planned = make_plan(spec)
+print(time.monotonic() - begun)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+inputs = {str(each) for each in opened if str(each).startswith(spec.source.path)}
+print(len(inputs), len(inputs - set(planned.plan.shards["path"].to_pylist())))
+print(len(planned.plan.shards), planned.inputs_skipped, planned.plan.pins["ledger_version"])
+"""
+
+
+def measure(folder: Path) -> list[str]:
+    """Plan twice, each time in a process of its own: first, and again the unfinished run."""
+    make_source(folder / "in")
+    spec = load_spec(write_spec(folder))
+    begun = time.monotonic()
+    publish_a_year(spec)
+    print(f"{RUNS:,} entries: {time.monotonic() - begun:.0f} s", flush=True)
+    leave_run_folders(spec)
+    return plan_twice(folder / "spec.yaml")
+
+
+def plan_twice(spec: Path) -> list[str]:
+    """A table of what each took."""
+    lines = [
+        "| plan | new of all | versions | seconds | memory added | inputs opened: new, published |"
+    ]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for name in ("new", "again"):
+        command = [sys.executable, "-c", PLAN, str(spec)]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        seconds, memory, opened, strays, shards, skipped, version = (float(e) for e in out)
+        assert (shards, skipped, version) == (NEW, OBJECTS - NEW, RUNS)
+        assert strays == 0, "none that is published is opened"
+        lines.append(
+            f"| {name} | {shards:,.0f} of {OBJECTS:,} | {version:,.0f} | {seconds:.1f} | "
+            f"{memory:.0f} MiB | {opened:.0f}, {strays:.0f} |"
+        )
+    return lines
+
+
+def make_source(source: Path) -> None:
+    """Only the new ones are Parquet: to open one of the others would fail."""
+    stream = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1], "x": [1.0]}), stream)
+    data = stream.getvalue().to_pybytes()
+    for number in range(OBJECTS):
+        file = path_of(source, number)
+        if number % (OBJECTS // FOLDERS) == 0:
+            file.parent.mkdir(parents=True)
+        file.write_bytes(data if number >= OBJECTS - NEW else b"x")
+
+
+def path_of(source: Path, number: int) -> Path:
+    """Where an input lies."""
+    return source / f"{number // (OBJECTS // FOLDERS):03}" / f"{number:06}.parquet"
+
+
+def write_spec(folder: Path) -> Path:
+    """The spec of the hourly run."""
+    raw = {
+        "source": {"kind": "parquet", "path": str(folder / "in")},
+        "model": {"kind": "python", "class": "predictors:Double"},
+        "sink": {"kind": "parquet", "path": str(folder / "out")},
+        "cluster": {"kind": "inline"},
+        "environment": {"working_dir": str(Path(__file__).parents[1] / "flows" / "user_code")},
+    }
+    file = folder / "spec.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    return file
+
+
+def publish_a_year(spec: BatchInferenceSpec) -> None:
+    """One commit an hour through the ledger itself, each with its inputs and one part."""
+    storage, output = output_of(spec)
+    ledger = ledger_of(spec)
+    kept: list[pa.Table] = []
+    for version, entry in enumerate(entries(spec), 1):
+        # What a process sees that looks first; a commit needs no more of it than this.
+        seen = pa.concat_tables(kept) if merge_span(version) > 1 else LINE_SCHEMA.empty_table()
+        assert ledger.commit(entry, Snapshot(version - 1, seen)) == version
+        kept.append(entry.lines(version))
+    storage.write(output.applied, str(RUNS).encode())
+
+
+def entries(spec: BatchInferenceSpec) -> Iterator[Entry]:
+    """What each hour published."""
+    source = Path(str(spec.source.path))
+    details = {"config": config_digest(spec, check_spec(spec), None), "name": spec.name}
+    for run in range(RUNS):
+        begin, end = ((OBJECTS - NEW) * each // RUNS for each in (run, run + 1))
+        stats = [stat_of(path_of(source, number)) for number in range(begin, end)]
+        inputs = pa.table(
+            {
+                "path": [stat.path for stat in stats],
+                "identity": [stat.identity for stat in stats],
+                "shard": pa.array(range(len(stats)), pa.int64()),
+            }
+        )
+        run_id, ids = f"{run:016x}", IdRuns.of(as_ids(range(len(stats))))
+        part = LedgerFile(f"part-{run + 1:05}-00000.parquet", f"{run_id}/staging/x", run_id, 1, ids)
+        yield Entry(f"{run:032x}", run_id, inputs, files=(part,), details=details)
+
+
+def stat_of(path: Path) -> Stat:
+    """An input as a listing on a local disk shows it."""
+    found = path.stat()
+    return Stat(str(path), found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
+
+
+def leave_run_folders(spec: BatchInferenceSpec) -> None:
+    """What published runs leave until somebody cleans up: planning has to get past them."""
+    _, output = output_of(spec)
+    for run in range(RUNS):
+        folder = Path(output.run(f"{run:016x}").path)
+        (folder / "attempts" / "1").mkdir(parents=True)
+        (folder / "run.json").write_text("{}")
+        for number in range(LEFT_BEHIND - 1):
+            os.link(folder / "run.json", folder / "attempts" / "1" / f"{number}.json")
