@@ -9,6 +9,8 @@ import yaml
 
 from deployments.parameters import full_spec
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
+from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS
+from deployments.stack.state import POOL
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
@@ -98,3 +100,12 @@ def test_a_deployment_may_change_a_field_of_its_spec() -> None:
     assert full_spec(SPECS[0], ["cluster={kind: inline}"])["spec"]["cluster"] == {"kind": "inline"}
     with pytest.raises(InvalidSpec, match=r"cluster\.kind: 'cloud' is none of"):
         full_spec(SPECS[0], ["cluster={kind: cloud}"])
+
+
+def test_the_stack_has_what_the_deployments_name() -> None:
+    for deployment in load_prefect_file().deployments:
+        assert deployment.work_pool.name == POOL
+        environment = deployment.work_pool.job_variables["env"]
+        assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
+    clusters = [full_spec(file)["spec"]["cluster"] for file in SPECS]
+    assert {cluster["block"] for cluster in clusters if cluster["kind"] == "ray_jobs"} == {BLOCK}

@@ -15,7 +15,7 @@ from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
 from tests.deployments.conftest import AUTH
 
-pytestmark = [pytest.mark.ray, pytest.mark.prefect]
+pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
