@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, SchemaMismatch
+from tasks.errors import BatchInferenceError, InvalidSpec, SchemaMismatch
 from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
@@ -57,6 +57,8 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
     batch = merge(batches)
     try:
         return store(job.storage, job.run, job.plan, batch, partial(encode, job))
+    except InvalidSpec:
+        raise  # no row is to blame
     except BatchInferenceError as error:
         error.locate("write", *first_row(batch))
         raise
