@@ -33,7 +33,9 @@ def slow_spec(numbers: Path, address: str) -> BatchInferenceSpec:
 
 def in_large_batches_here(spec: BatchInferenceSpec) -> BatchInferenceSpec:
     """The same run, for this process: Ray has been proven by then, and starts slowly."""
-    return spec_of(Path(spec.source.path), model=spec.model.model_dump(by_alias=True), stages={})
+    return spec_of(
+        Path(spec.source.paths[0]), model=spec.model.model_dump(by_alias=True), stages={}
+    )
 
 
 def parameters_of(spec: BatchInferenceSpec) -> dict[str, Any]:
