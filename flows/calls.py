@@ -99,6 +99,20 @@ def call_redrive(
         print(json.dumps(report))
 
 
+def call_preview(spec_file: Path, rows: int, overrides: list[str] | None, as_json: bool) -> None:
+    """Run a preview and print what it found."""
+    from flows.preview import preview
+    from flows.printing import print_preview
+    from flows.terminal import live_progress
+
+    spec = load_spec(spec_file, overrides)
+    with live_progress(console):
+        found = preview(spec, rows)
+    print_preview(console, found)
+    if as_json:
+        print(json.dumps(found))
+
+
 def since(report: dict[str, Any]) -> str:
     """What a redrive has left to the next run."""
     changed = report["inputs_skipped"]

@@ -56,6 +56,19 @@ def run(
 
 
 @app.command()
+def preview(
+    spec_file: SpecFile,
+    rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
+    set_: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a few rows, publish nothing: see predictions, speed, and what all rows would take."""
+    from flows.calls import call_preview
+
+    call_preview(spec_file, rows, set_, as_json)
+
+
+@app.command()
 def redrive(
     spec_file: SpecFile,
     set_: Set = None,

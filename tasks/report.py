@@ -9,7 +9,9 @@ from typing import Any
 
 from tasks.plan import PlannedRun
 from tasks.publish import count_rows
+from tasks.previewing import staged_rows
 from tasks.reporting.accuracy import compare_labels
+from tasks.reporting.estimate import estimate_run, full_run
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
     busy_shares,
@@ -22,6 +24,8 @@ from tasks.reporting.figures import (
 )
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
+from tasks.reporting.preview_page import Preview, preview_page
+from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +127,29 @@ def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
     except Exception:
         logger.exception("run %s is published, but its report failed", report.run_id)
         return report
+
+
+def report_preview(
+    planned: PlannedRun, spec: BatchInferenceSpec, started: float
+) -> dict[str, Any]:
+    """Show a preview's rows, speed and estimate in Prefect; return them.
+
+    Args:
+        planned: the preview's run, not published.
+        spec: what a whole run would be.
+        started: when the preview began, in seconds since the epoch.
+    """
+    evidence = look_back(planned, started)
+    whole = full_run(spec)
+    num_gpus = gpus_of_a_replica(evidence)
+    found = Preview(
+        evidence=evidence,
+        rows=staged_rows(planned),
+        whole=whole,
+        estimate=estimate_run(spec, evidence.accepted.records, whole, num_gpus=num_gpus),
+    )
+    show_in_prefect(artifact_key(spec.name, "preview"), preview_page(found))
+    return found.as_json()
 
 
 def report_failure(planned: PlannedRun, started: float, error: BaseException) -> str | None:

@@ -147,6 +147,15 @@ class FsspecStorage:
         except FileNotFoundError:
             return
 
+    @as_oserror()
+    def delete_folder(self, folder: str) -> None:
+        """Remove a folder with all that is in it; nothing happens where it is gone."""
+        self.filesystem.invalidate_cache()
+        try:
+            self.filesystem.rm(folder, recursive=True)
+        except FileNotFoundError:
+            return
+
 
 def stat_if_there(info: dict[str, Any]) -> Stat | None:
     """An info as a Stat; None where the file is gone since the folder was listed."""

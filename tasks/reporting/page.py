@@ -15,7 +15,7 @@ from tasks.reporting.evidence import Evidence
 from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
 from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
-from tasks.reporting.samples import sample_table
+from tasks.reporting.samples import run_sample
 from tasks.reporting.timeline import timeline_image
 
 SHOWN_FILES = 20
@@ -32,7 +32,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Stages", stages_table(report)),
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
-        section("Sample predictions", sample_table(planned, evidence.accepted)),
+        section("Sample predictions", run_sample(planned, evidence.accepted)),
         section("Rows set aside", rejections_part(evidence)),
         section("Files", files_table(evidence)),
         section("Made with", versions_table(evidence)),
@@ -67,7 +67,7 @@ def held_sections(evidence: Evidence, error: BaseException) -> list[str]:
     """What a person looks at before they publish what a gate holds back; else nothing."""
     if not isinstance(error, GateFailed):
         return []
-    sample = sample_table(evidence.planned, evidence.accepted)
+    sample = run_sample(evidence.planned, evidence.accepted)
     return [section("Gates", gates_part(evidence)), section("Sample predictions", sample)]
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 from typing import Any
 
+import pyarrow as pa
 from PIL import Image
 
 from tasks.kinds.images import decode_image
@@ -20,12 +21,15 @@ SHOWN_ITEMS = 4
 THUMBNAIL_PIXELS = 96
 
 
-def sample_table(planned: PlannedRun, accepted: Accepted) -> str:
+def run_sample(planned: PlannedRun, accepted: Accepted) -> str:
     """The run's first rows as an HTML table; empty where there are none."""
     rows = sample_rows(planned, accepted, SAMPLE_ROWS)
-    if rows is None:
-        return ""
-    names = rows.column_names[:SHOWN_COLUMNS]
+    return "" if rows is None else sample_table(planned, rows)
+
+
+def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
+    """Rows as an HTML table, images as thumbnails; of many columns the first and the last."""
+    names = shown_columns(rows.column_names)
     lines = [
         [cell(scrub(shorten(row[name]), planned.spec)) for name in names]
         for row in rows.to_pylist()
@@ -37,6 +41,14 @@ def sample_table(planned: PlannedRun, accepted: Accepted) -> str:
             names = ["image", *names]
             lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
     return table(names, lines)
+
+
+def shown_columns(names: list[str]) -> list[str]:
+    """Not too many; predictions come last, and are what somebody wants to see."""
+    if len(names) <= SHOWN_COLUMNS:
+        return names
+    half = SHOWN_COLUMNS // 2
+    return [*names[:half], *names[-half:]]
 
 
 def shorten(value: Any) -> str:

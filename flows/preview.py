@@ -1,0 +1,57 @@
+"""A few rows through the real pipeline: what they look like, and what all of them would take."""
+
+import time
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.runtime import flow_run
+
+from flows.batch_inference import SIDE_BY_SIDE, plan_run, run_attempts
+from tasks.at_work import stop_jobs
+from tasks.clusters.choose import release
+from tasks.patience import Deadline
+from tasks.plan import RunOptions
+from tasks.previewing import clear_away, trial_of
+from tasks.report import report_failure, report_preview
+from tasks.spec import BatchInferenceSpec
+
+
+def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind."""
+    given = flow_run.parameters
+    spec = BatchInferenceSpec.model_validate(given["spec"])
+    trial = trial_of(spec, given["rows"], str(flow_run.id))
+    stop_jobs(trial)
+    clear_away(trial)
+
+
+@flow(name="preview", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_preview])
+def preview(spec: BatchInferenceSpec, rows: int = 64) -> dict[str, Any]:
+    """Show what a run would do with its first rows; publish nothing.
+
+    The rows go through the real pipeline, on the spec's cluster. A Markdown artifact shows inputs
+    beside predictions, rows a second for each stage, and what time and money all rows would take.
+
+    Args:
+        spec: What to run.
+        rows: How many rows; more of them make the estimate better.
+
+    Returns:
+        The figures as JSON, and the rows as text.
+
+    Raises:
+        BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
+    """
+    started = time.time()
+    trial = trial_of(spec, rows, str(flow_run.id))
+    planned = plan_run(trial, RunOptions(limit=rows))
+    try:
+        planned, _ = run_attempts(planned, Deadline.of(trial))
+        return report_preview(planned, spec, started)
+    except Exception as error:
+        report_failure(planned, started, error)
+        raise
+    finally:
+        if problem := release(spec.cluster, planned.run.run_id):
+            get_run_logger().warning(problem)
+        clear_away(trial)

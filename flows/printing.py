@@ -1,0 +1,46 @@
+"""A preview as a person at a terminal reads it."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tasks.reporting.preview_page import duration
+
+
+def print_preview(console: Console, found: dict[str, Any]) -> None:
+    """Rows, what was set aside, speed and estimate."""
+    if found["sample"]:
+        shown = Table(*map(escape, found["sample"][0]), show_lines=False)
+        for row in found["sample"]:
+            shown.add_row(*(escape(value) for value in row.values()))
+        console.print(shown)
+    for line in found["set_aside"]:
+        console.print(escape(line), highlight=False, soft_wrap=True)
+    for name, value in preview_lines(found).items():
+        console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def preview_lines(found: dict[str, Any]) -> dict[str, str]:
+    """The figures, a line each."""
+    rows, source, estimate = found["rows"], found["source"], found["estimate"]
+    speeds = {stage: speed for stage, speed in found["rows_per_second"].items() if speed}
+    lines = {
+        "rows": f"{rows['read']:,} read, {rows['written']:,} predicted, "
+        f"{rows['rejected']:,} set aside; nothing is published",
+        "rows/s": ", ".join(f"{stage} {speed:,.1f}" for stage, speed in speeds.items()) or "-",
+        "source": f"{source['inputs']:,} inputs"
+        + (f", {source['rows']:,} rows" if source["rows"] is not None else ""),
+    }
+    if estimate:
+        low, high = map(duration, estimate["seconds_range"])
+        of = "all rows" if estimate["is_total"] else "a million rows"
+        lines["estimate"] = (
+            f"{of} take {duration(estimate['seconds'])} ({low} to {high}), start-up left out; "
+            f"{estimate['stage']} bounds it"
+        )
+    if estimate and estimate["cost"] is not None:
+        least, most = estimate["cost_range"]
+        lines["cost"] = f"{estimate['cost']:,.2f} ({least:,.2f} to {most:,.2f})"
+    return lines

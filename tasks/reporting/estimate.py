@@ -1,0 +1,125 @@
+"""What a whole run would take, from a few batches of it."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.new_inputs import NewInputs
+from tasks.plan import ledger_of
+from tasks.protocol.records import Record
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.figures import cost_of, workers_at_hand
+from tasks.spec import BatchInferenceSpec
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FullRun:
+    """All that lies at the source, published or not."""
+
+    inputs: int
+    size: int
+    """Bytes."""
+    shards: int
+    rows: int | None
+    """None where only reading tells."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of steady work, from the fastest and the slowest of the batches seen."""
+
+    rows: int
+    is_total: bool
+    """Whether `rows` are all there are; else a million, since nobody knows their number."""
+    stage: str
+    """The stage that bounds it."""
+    workers: int
+    """Workers of that stage that were reckoned with."""
+    batches: int
+    seconds: float
+    seconds_range: Range
+    cost: float | None
+    """At the spec's prices; None where it names none."""
+    cost_range: Range | None
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def full_run(spec: BatchInferenceSpec) -> FullRun:
+    """Look at all of the source, as a first run would.
+
+    Raises:
+        InputNotFound: nothing lies there, and `on_empty` is `fail`.
+    """
+    found = NewInputs.find(spec, ledger_of(spec).look(), replaces=True, limit=None)
+    plan = found.plan(None, {"limit": None})
+    return FullRun(
+        inputs=len(found.left),
+        size=sum(stat.size for stat in found.left),
+        shards=len(plan.shards),
+        rows=plan.known_rows,
+    )
+
+
+def estimate_run(
+    spec: BatchInferenceSpec, records: tuple[Record, ...], whole: FullRun, *, num_gpus: float
+) -> Estimate | None:
+    """Reckon a whole run from the batches of a preview; None where no row came through.
+
+    Stages run side by side, so that the slowest bounds the run. Start-up is not in it.
+
+    Args:
+        spec: what the run would do.
+        records: what the preview did, a batch each.
+        whole: what lies at the source.
+        num_gpus: GPUs that one replica of the model holds.
+    """
+    records = tuple(each for each in records if rows_in(each))
+    if not records:
+        return None
+    rows = 1_000_000 if whole.rows is None else whole.rows
+    workers = workers_at_hand(spec, whole.shards)
+    means = {stage: seconds_per_row(records, stage) / workers[stage] for stage in STAGES}
+    stage = max(STAGES, key=lambda each: means[each])
+    spread = [rows * seconds_per_row((each,), stage) / workers[stage] for each in records]
+    seconds, bounds = rows * means[stage], (min(spread), max(spread))
+    costs = [cost_of(spec, held(spec, workers, num_gpus, each)) for each in (seconds, *bounds)]
+    return Estimate(
+        rows=rows,
+        is_total=whole.rows is not None,
+        stage=stage,
+        workers=workers[stage],
+        batches=len(records),
+        seconds=seconds,
+        seconds_range=bounds,
+        cost=costs[0],
+        cost_range=None if costs[1] is None or costs[2] is None else (costs[1], costs[2]),
+    )
+
+
+def held(
+    spec: BatchInferenceSpec, workers: dict[str, int], num_gpus: float, seconds: float
+) -> dict[str, float]:
+    """Hours of cores and GPUs that all stages' workers would hold for so long."""
+    cores = spec.resources.num_cpus * workers["infer"] + sum(
+        getattr(spec.stages, stage).num_cpus * workers[stage]
+        for stage in STAGES
+        if stage != "infer"
+    )
+    hours = seconds / 3_600
+    return {"cpu_hours": cores * hours, "gpu_hours": num_gpus * workers["infer"] * hours}
+
+
+def rows_in(record: Record) -> int:
+    """Rows that went through the stages."""
+    return len(record.ok) + len(record.filtered) + len(record.rejected)
+
+
+def seconds_per_row(records: tuple[Record, ...], stage: str) -> float:
+    """A stage's busy seconds for each row."""
+    busy = math.fsum(record.seconds.get(stage, 0.0) for record in records)
+    return busy / sum(rows_in(record) for record in records)

@@ -1,0 +1,132 @@
+"""A preview as Markdown and as figures: rows, speed, and what a whole run would take."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.publish import count_rows, error_lines
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.estimate import Estimate, FullRun
+from tasks.reporting.evidence import Evidence
+from tasks.reporting.figures import busy_seconds
+from tasks.reporting.page import joined, pairs, rejections_part, section
+from tasks.reporting.redaction import cell, scrub, table
+from tasks.reporting.samples import SAMPLE_ROWS, sample_table, shorten, shown_columns
+from tasks.spec import BatchInferenceSpec
+
+UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a preview found."""
+
+    evidence: Evidence
+    rows: pa.Table | None
+    """Inputs beside predictions, in the inputs' order."""
+    whole: FullRun
+    estimate: Estimate | None
+
+    @property
+    def spec(self) -> BatchInferenceSpec:
+        """What was run."""
+        return self.evidence.planned.spec
+
+    @property
+    def sample(self) -> list[dict[str, str]]:
+        """Some rows with their values in a few characters."""
+        if self.rows is None:
+            return []
+        names = shown_columns(self.rows.column_names)
+        rows = self.rows.slice(0, SAMPLE_ROWS).to_pylist()
+        return [{name: scrub(shorten(row[name]), self.spec) for name in names} for row in rows]
+
+    @property
+    def speeds(self) -> dict[str, float | None]:
+        """Rows that one worker of each stage does in a second; None where it has nothing to do."""
+        records = self.evidence.accepted.records
+        rows = count_rows(self.evidence.accepted)["read"]
+        busy = {stage: busy_seconds(records, stage) for stage in STAGES}
+        return {stage: rows / seconds if seconds else None for stage, seconds in busy.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "state": "previewed",
+            "published": False,
+            "rows": count_rows(self.evidence.accepted),
+            "rows_per_second": self.speeds,
+            "source": {
+                "inputs": self.whole.inputs,
+                "bytes": self.whole.size,
+                "rows": self.whole.rows,
+            },
+            "estimate": self.estimate.as_json() if self.estimate else None,
+            "sample": self.sample,
+            "set_aside": [scrub(line, self.spec) for line in error_lines(self.evidence.rejections)],
+        }
+
+
+def preview_page(preview: Preview) -> str:
+    """The page of a preview."""
+    planned = preview.evidence.planned
+    rows = count_rows(preview.evidence.accepted)
+    sample = "" if preview.rows is None else sample_table(planned, preview.rows)
+    return joined(
+        f"# {planned.spec.name}: preview of {rows['read']:,} rows, nothing published",
+        section("Inputs and predictions", sample),
+        section("Rows set aside", rejections_part(preview.evidence)),
+        section("Speed", speed_table(preview)),
+        section("A whole run", whole_table(preview.whole), estimate_part(preview.estimate)),
+    )
+
+
+def speed_table(preview: Preview) -> str:
+    """Rows a second of each stage."""
+    lines = [
+        [cell(stage), "nothing to do" if speed is None else f"{speed:,.1f}"]
+        for stage, speed in preview.speeds.items()
+    ]
+    return table(["stage", "rows a second, one worker"], lines)
+
+
+def whole_table(whole: FullRun) -> str:
+    """What lies at the source."""
+    rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
+    size = f"{whole.size / (1 << 30):,.3f} GiB"
+    return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
+
+
+def estimate_part(estimate: Estimate | None) -> str:
+    """What a whole run would take, and how sure that is."""
+    if estimate is None:
+        return ""
+    return pairs(dict(estimate_lines(estimate)))
+
+
+def estimate_lines(estimate: Estimate) -> list[tuple[str, str]]:
+    """The estimate in words."""
+    low, high = estimate.seconds_range
+    lines = [
+        ("of", "all rows" if estimate.is_total else "each million rows"),
+        ("time", f"{duration(estimate.seconds)} ({duration(low)} to {duration(high)})"),
+    ]
+    if estimate.cost is not None and estimate.cost_range is not None:
+        least, most = estimate.cost_range
+        lines.append(("cost", f"{estimate.cost:,.2f} ({least:,.2f} to {most:,.2f})"))
+    workers = "worker" if estimate.workers == 1 else "workers"
+    basis = (
+        f"{estimate.stage} bounds it, with {estimate.workers} {workers}; the range is that of the "
+        f"fastest and the slowest of {estimate.batches} small batches. Start-up is not in it; a "
+        "run's larger batches are as a rule faster"
+    )
+    return [*lines, ("based on", basis)]
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a person would use."""
+    for size, unit in UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.1f} seconds"

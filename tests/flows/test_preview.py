@@ -1,0 +1,114 @@
+"""A few rows through the real pipeline: seen, measured, and gone again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+from flows.batch_inference import batch_inference
+from flows.preview import preview, stop_preview
+from tasks.errors import InvalidSpec, StageFailed
+from tasks.previewing import trial_of
+from tests.flows.conftest import spec_of
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+def page_of(name: str) -> str:
+    """The newest preview artifact of a spec."""
+    only = ArtifactFilter(key=ArtifactFilterKey(any_=[f"{name}-preview"]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=only)
+    return str(max(found, key=lambda each: each.updated or 0).data)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Files beside the inputs."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and "numbers" not in str(path)]
+
+
+def test_a_preview_shows_inputs_beside_predictions_and_leaves_nothing(numbers: Path) -> None:
+    found = preview(spec_of(numbers, name="seen"), rows=20)
+    assert found["rows"] == {"read": 20, "written": 20, "rejected": 0, "filtered": 0}
+    assert found["sample"][3] == {"id": "3", "x": "3", "doubled": "6"}
+    assert found["source"]["inputs"] == 10
+    assert found["source"]["rows"] == 1000
+    page = page_of("seen")
+    assert "preview of 20 rows, nothing published" in page
+    assert "<td>doubled</td>" in page or "<th>doubled</th>" in page
+    assert left_behind(numbers.parent) == []
+
+
+def test_the_estimate_is_of_all_rows_with_its_range(numbers: Path) -> None:
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.05}}
+    cost = {"per_cpu_hour": 36.0}
+    found = preview(spec_of(numbers, model=slow, cost=cost), rows=40)
+    estimate = found["estimate"]
+    # 8 batches of 5 rows and 0.05 s each: a thousand rows are 200 batches, 10 s.
+    assert (estimate["rows"], estimate["is_total"], estimate["stage"]) == (1000, True, "infer")
+    assert estimate["batches"] == 8
+    low, high = estimate["seconds_range"]
+    assert 9.9 < low <= estimate["seconds"] <= high < 20
+    # Inline one core of each stage is held; write holds none.
+    cores = 1 + 0.5 + 1
+    assert estimate["cost"] == pytest.approx(estimate["seconds"] * cores * 0.01, rel=1e-3)
+
+
+def test_rows_of_unknown_number_are_reckoned_by_the_million(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,x\n" + "".join(f"{n},{n}.0\n" for n in range(50)))
+    found = preview(spec_of(folder, source={"kind": "csv", "path": str(folder)}), rows=10)
+    assert (found["source"]["rows"], found["rows"]["read"]) == (None, 10)
+    assert (found["estimate"]["rows"], found["estimate"]["is_total"]) == (1_000_000, False)
+
+
+def test_rows_set_aside_are_shown_with_their_reason(numbers: Path) -> None:
+    bad = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [2.0, 5.0]}}
+    found = preview(spec_of(numbers, model=bad), rows=10)
+    assert (found["rows"]["written"], found["rows"]["rejected"]) == (8, 2)
+    assert "2 x ValueError in infer: cannot double [2.0]" in found["set_aside"][0]
+
+
+def test_another_model_may_be_previewed_on_a_published_output(numbers: Path) -> None:
+    spec = spec_of(numbers)
+    batch_inference(spec)
+    before = {path: path.stat().st_mtime_ns for path in Path(spec.sink.path).iterdir()}
+    other = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": []}}
+    found = preview(spec_of(numbers, model=other), rows=5)
+    assert (found["published"], found["source"]["rows"]) == (False, 1000)
+    assert {path: path.stat().st_mtime_ns for path in Path(spec.sink.path).iterdir()} == before
+
+
+def test_what_is_wrong_with_the_pipeline_is_said_and_nothing_is_left(numbers: Path) -> None:
+    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 3.0}}
+    with pytest.raises(StageFailed, match="the device is gone"):
+        preview(spec_of(numbers, model=dies), rows=10)
+    assert left_behind(numbers.parent) == []
+    with pytest.raises(InvalidSpec, match="rows: 0 must be at least 1"):
+        preview(spec_of(numbers), rows=0)
+
+
+def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
+    spec = spec_of(numbers)
+    trial = trial_of(spec, 10, "the-run")
+    state = Path(f"{trial.sink.path}.state")
+    (state / "runs").mkdir(parents=True)
+
+    class FlowRun:
+        id = "the-run"
+        parameters: dict[str, Any] = {"spec": json.loads(spec.model_dump_json()), "rows": 10}
+
+    stop_preview(None, FlowRun(), None)
+    assert not state.exists()
+
+
+@pytest.mark.ray
+def test_a_preview_runs_on_the_specs_cluster(numbers: Path, ray_address: str) -> None:
+    cluster = {"kind": "local", "address": ray_address}
+    found = preview(spec_of(numbers, cluster=cluster), rows=30)
+    assert found["rows"]["written"] == 30
+    assert found["rows_per_second"]["infer"] > 0
