@@ -30,8 +30,7 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         "rows": f"{rows['read']:,} read, {rows['written']:,} predicted, "
         f"{rows['rejected']:,} set aside; nothing is published",
         "rows/s": ", ".join(f"{stage} {speed:,.1f}" for stage, speed in speeds.items()) or "-",
-        "source": f"{source['inputs']:,} inputs"
-        + (f", {source['rows']:,} rows" if source["rows"] is not None else ""),
+        "source": f"{source['inputs']:,} inputs{rows_of(source)}",
     }
     if estimate:
         low, high = map(duration, estimate["seconds_range"])
@@ -44,3 +43,10 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         least, most = estimate["cost_range"]
         lines["cost"] = f"{estimate['cost']:,.2f} ({least:,.2f} to {most:,.2f})"
     return lines
+
+
+def rows_of(source: dict[str, Any]) -> str:
+    """How many rows there are, as far as that is known."""
+    if source["rows"] is None:
+        return ""
+    return f", {'' if source['rows_are_known'] else 'about '}{source['rows']:,} rows"

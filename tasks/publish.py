@@ -103,7 +103,8 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
 
 
 def error_lines(rejections: list[dict[str, Any]]) -> list[str]:
-    """The errors, most frequent first, each with some of its rows."""
+    """The errors, most frequent first, each with the first of its rows."""
+    rejections = sorted(rejections, key=lambda row: (row["source"], row["row"]))
     counts = Counter((row["stage"], row["error_type"]) for row in rejections)
     lines = []
     for (stage, kind), count in counts.most_common():

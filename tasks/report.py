@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.plan import PlannedRun
-from tasks.publish import count_rows
 from tasks.previewing import staged_rows
+from tasks.publish import count_rows
 from tasks.reporting.accuracy import compare_labels
-from tasks.reporting.estimate import estimate_run, full_run
+from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
     busy_shares,
@@ -129,9 +129,7 @@ def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
         return report
 
 
-def report_preview(
-    planned: PlannedRun, spec: BatchInferenceSpec, started: float
-) -> dict[str, Any]:
+def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float) -> dict[str, Any]:
     """Show a preview's rows, speed and estimate in Prefect; return them.
 
     Args:
@@ -141,7 +139,7 @@ def report_preview(
     """
     evidence = look_back(planned, started)
     whole = full_run(spec)
-    num_gpus = gpus_of_a_replica(evidence)
+    num_gpus = gpus_of_a_replica(spec, evidence)
     found = Preview(
         evidence=evidence,
         rows=staged_rows(planned),

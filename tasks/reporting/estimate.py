@@ -1,17 +1,22 @@
 """What a whole run would take, from a few batches of it."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
-from tasks.reporting.figures import cost_of, workers_at_hand
+from tasks.reporting.evidence import Evidence
+from tasks.reporting.figures import cost_of, hours_held, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 
 Range = tuple[float, float]
+COUNTED_INPUTS = 32
+"""Inputs whose rows are counted, where that takes only a look at each."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class FullRun:
     shards: int
     rows: int | None
     """None where only reading tells."""
+    rows_are_known: bool
+    """Whether they were counted; else reckoned from some of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +64,28 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
     """
     found = NewInputs.find(spec, ledger_of(spec).look(), replaces=True, limit=None)
     plan = found.plan(None, {"limit": None})
+    known = plan.known_rows
     return FullRun(
         inputs=len(found.left),
         size=sum(stat.size for stat in found.left),
         shards=len(plan.shards),
-        rows=plan.known_rows,
+        rows=reckon_rows(found) if known is None else known,
+        rows_are_known=known is not None or len(found.left) <= COUNTED_INPUTS,
     )
+
+
+def reckon_rows(found: NewInputs) -> int | None:
+    """All rows, from those of some inputs and the sizes of all; None where no input tells."""
+    stats = found.left
+    step = max(1, len(stats) / COUNTED_INPUTS)
+    some = [stats[int(at * step)] for at in range(min(len(stats), COUNTED_INPUTS))]
+    with ThreadPoolExecutor(len(some) or 1) as pool:
+        counts = list(pool.map(partial(found.spec.source.count_rows, found.storage), some))
+    size = sum(stat.size for stat in some)
+    if None in counts or not size:
+        return None
+    share = size / sum(stat.size for stat in stats)
+    return round(sum(count or 0 for count in counts) / share)
 
 
 def estimate_run(
@@ -99,6 +122,12 @@ def estimate_run(
         cost=costs[0],
         cost_range=None if costs[1] is None or costs[2] is None else (costs[1], costs[2]),
     )
+
+
+def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float:
+    """GPUs that one replica of the model holds; `auto` is what it was in the preview."""
+    asked = spec.resources.num_gpus
+    return float(hours_held(evidence)["gpu_hours"] > 0) if asked == "auto" else asked
 
 
 def held(

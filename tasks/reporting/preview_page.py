@@ -61,6 +61,7 @@ class Preview:
                 "inputs": self.whole.inputs,
                 "bytes": self.whole.size,
                 "rows": self.whole.rows,
+                "rows_are_known": self.whole.rows_are_known,
             },
             "estimate": self.estimate.as_json() if self.estimate else None,
             "sample": self.sample,
@@ -94,6 +95,8 @@ def speed_table(preview: Preview) -> str:
 def whole_table(whole: FullRun) -> str:
     """What lies at the source."""
     rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
+    if whole.rows is not None and not whole.rows_are_known:
+        rows = f"about {rows}, from the sizes of all inputs and the rows of some"
     size = f"{whole.size / (1 << 30):,.3f} GiB"
     return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
 

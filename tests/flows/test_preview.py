@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from prefect.client.orchestration import get_client
@@ -27,7 +27,9 @@ def page_of(name: str) -> str:
 
 def left_behind(folder: Path) -> list[str]:
     """Files beside the inputs."""
-    return [str(path) for path in folder.rglob("*") if path.is_file() and "numbers" not in str(path)]
+    return [
+        str(path) for path in folder.rglob("*") if path.is_file() and "numbers" not in str(path)
+    ]
 
 
 def test_a_preview_shows_inputs_beside_predictions_and_leaves_nothing(numbers: Path) -> None:
@@ -98,11 +100,8 @@ def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
     state = Path(f"{trial.sink.path}.state")
     (state / "runs").mkdir(parents=True)
 
-    class FlowRun:
-        id = "the-run"
-        parameters: dict[str, Any] = {"spec": json.loads(spec.model_dump_json()), "rows": 10}
-
-    stop_preview(None, FlowRun(), None)
+    parameters = {"spec": json.loads(spec.model_dump_json(by_alias=True)), "rows": 10}
+    stop_preview(None, SimpleNamespace(id="the-run", parameters=parameters), None)
     assert not state.exists()
 
 

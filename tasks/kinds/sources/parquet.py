@@ -75,6 +75,15 @@ class ParquetSource(Source):
                 start, first = stop, first + rows
         return shards
 
+    def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
+        """Rows of a file, from its footer; one where there is none, since that is a bad row."""
+        with storage.open(stat.path) as opened:
+            try:
+                return int(pq.ParquetFile(opened).metadata.num_rows)
+            except DATA_ERRORS as error:
+                data_error(error)
+                return 1
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the rows; a file that is not Parquet is one bad row, a damaged group its rows."""
         with storage.open(shard.path) as opened:

@@ -87,6 +87,10 @@ class Source(Kind):
         rows = 1 if self.one_row_per_file else None
         return [Shard(0, stat.path, stat.identity, stat.size, rows=rows)]
 
+    def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
+        """Rows of an input, where that is told without reading it; else None."""
+        return 1 if self.one_row_per_file else None
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the shard's rows in order: tables of at most ROWS_PER_READ rows, and bad rows.
 
