@@ -99,7 +99,13 @@ def call_redrive(
         print(json.dumps(report))
 
 
-def call_preview(spec_file: Path, rows: int, overrides: list[str] | None, as_json: bool) -> None:
+def call_preview(
+    spec_file: Path,
+    rows: int,
+    overrides: list[str] | None,
+    scheduled_time: str | None,
+    as_json: bool,
+) -> None:
     """Run a preview and print what it found."""
     from flows.preview import preview
     from flows.printing import print_preview
@@ -107,7 +113,7 @@ def call_preview(spec_file: Path, rows: int, overrides: list[str] | None, as_jso
 
     spec = load_spec(spec_file, overrides)
     with live_progress(console):
-        found = preview(spec, rows)
+        found = preview(spec, rows, time_meant(scheduled_time))
     print_preview(console, found)
     if as_json:
         print(json.dumps(found))

@@ -60,12 +60,13 @@ def preview(
     spec_file: SpecFile,
     rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
     set_: Set = None,
+    scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a few rows, publish nothing: see predictions, speed, and what all rows would take."""
     from flows.calls import call_preview
 
-    call_preview(spec_file, rows, set_, as_json)
+    call_preview(spec_file, rows, set_, scheduled_time, as_json)
 
 
 @app.command()

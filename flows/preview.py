@@ -1,6 +1,7 @@
 """A few rows through the real pipeline: what they look like, and what all of them would take."""
 
 import time
+from datetime import datetime
 from typing import Any
 
 from prefect import flow, get_run_logger
@@ -13,20 +14,25 @@ from tasks.patience import Deadline
 from tasks.plan import RunOptions
 from tasks.previewing import clear_away, trial_of
 from tasks.report import report_failure, report_preview
+from tasks.scheduled import at_time, time_of_flow_run
 from tasks.spec import BatchInferenceSpec
+
+ROWS = 64
 
 
 def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind."""
     given = flow_run.parameters
-    spec = BatchInferenceSpec.model_validate(given["spec"])
-    trial = trial_of(spec, given["rows"], str(flow_run.id))
+    spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_of_flow_run(flow_run))
+    trial = trial_of(spec, given.get("rows", ROWS), str(flow_run.id))
     stop_jobs(trial)
     clear_away(trial)
 
 
 @flow(name="preview", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_preview])
-def preview(spec: BatchInferenceSpec, rows: int = 64) -> dict[str, Any]:
+def preview(
+    spec: BatchInferenceSpec, rows: int = ROWS, scheduled_time: datetime | None = None
+) -> dict[str, Any]:
     """Show what a run would do with its first rows; publish nothing.
 
     The rows go through the real pipeline, on the spec's cluster. A Markdown artifact shows inputs
@@ -35,6 +41,7 @@ def preview(spec: BatchInferenceSpec, rows: int = 64) -> dict[str, Any]:
     Args:
         spec: What to run.
         rows: How many rows; more of them make the estimate better.
+        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
 
     Returns:
         The figures as JSON, and the rows as text.
@@ -43,6 +50,7 @@ def preview(spec: BatchInferenceSpec, rows: int = 64) -> dict[str, Any]:
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
     """
     started = time.time()
+    spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
     trial = trial_of(spec, rows, str(flow_run.id))
     planned = plan_run(trial, RunOptions(limit=rows))
     try:
