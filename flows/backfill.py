@@ -64,8 +64,7 @@ def backfill(
             get_run_logger().info("%s: %s", portion.name, done[-1].line)
         refuse_nothing(spec, done)
     finally:
-        if done:
-            show_in_prefect(artifact_key(spec.name, "backfill"), outcome_table(done))
+        show(spec, done)
     return {
         "state": "done",
         "name": spec.name,
@@ -122,6 +121,15 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     names = ("run_id", "version", "rows", "resumed_rows", "inputs_skipped")
     told = {name: report[name] for name in names}
     return replace(outcome, what="replaced" if outcome.is_outdated else "published", **told)
+
+
+def show(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
+    """Leave a table of what was done; what ended the backfill is not hidden by trouble in here."""
+    try:
+        if done:
+            show_in_prefect(artifact_key(spec.name, "backfill"), outcome_table(done))
+    except Exception:
+        get_run_logger().exception("the backfill's table could not be shown")
 
 
 def refuse_nothing(spec: BatchInferenceSpec, done: list[Outcome]) -> None:

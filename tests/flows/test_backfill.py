@@ -26,6 +26,18 @@ def told(report: dict[str, Any]) -> list[str]:
     return [each["told"] for each in report["periods"]]
 
 
+def table_of(report: dict[str, Any]) -> str:
+    """The table that a backfill has left in Prefect."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+    key = ArtifactFilterKey(any_=[f"{report['name']}-backfill"])
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=ArtifactFilter(key=key))
+    (mine,) = [each for each in found if str(each.flow_run_id) == report["flow_run_id"]]
+    return str(mine.data)
+
+
 @pytest.fixture
 def daily(tmp_path: Path) -> Path:
     for day in DAYS:
@@ -33,13 +45,16 @@ def daily(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_range_new_inputs_then_nothing_then_another_model(tmp_path: Path) -> None:
+def test_without_a_range_new_inputs_then_nothing_then_another_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     put(tmp_path, DAYS[0])
     source = {"kind": "parquet", "path": str(tmp_path / "in")}
     spec = spec_of(tmp_path, source=source, sink={"kind": "parquet", "path": str(tmp_path / "out")})
     batch_inference(spec)
     put(tmp_path, DAYS[1])
     assert told(backfill(spec)) == ["published, 10 rows written, 1 inputs skipped"]
+    assert "inputs: 1 to do, 1 published already" in caplog.text
     assert told(backfill(spec)) == ["up to date, 2 inputs skipped"]
     other = spec.model_copy(update={"model": spec_of(tmp_path, model=OTHER).model})
     with pytest.raises(InvalidSpec, match="batch-inference backfill SPEC"):
@@ -57,6 +72,7 @@ def test_a_run_for_each_day_oldest_first(daily: Path) -> None:
     batch_inference(spec, scheduled_time=datetime(2026, 1, 2))
     report = backfill(spec, *RANGE)
     assert [each["period"] for each in report["periods"]] == list(DAYS)
+    assert table_of(report).count("<tr>") == 1 + len(DAYS)
     new, done = "published, 10 rows written", "up to date, 1 inputs skipped"
     assert told(report) == [new, done, new]
     assert told(backfill(spec, *RANGE)) == [done] * 3

@@ -52,6 +52,7 @@ def test_every_verb_takes_the_scheduled_time(
     said = capsys.readouterr()
     report = json.loads(said.out.splitlines()[-1])
     assert report["scheduled_time"] == "2026-01-03T02:00:00+01:00"
+    assert "skipped      0 inputs, published before" in said.err
     assert "scheduled    2026-01-03T02:00:00+01:00" in said.err
     assert report["output"] == str(tmp_path / "out" / DAYS[1])
     assert call(monkeypatch, "status", spec, *at, "--json") == 0
