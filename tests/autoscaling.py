@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 ENVIRONMENT = {
     "RAY_FAKE_CLUSTER": "1",
@@ -24,8 +23,8 @@ NO_COMMANDS: dict[str, list[str]] = {
 }
 
 
-def autoscaling_head(folder: Path, gcs_port: int, node: dict[str, float]) -> dict[str, Any]:
-    """Arguments of a head whose autoscaler may start one node.
+def autoscaling(folder: Path, gcs_port: int, node: dict[str, float]) -> dict[str, str]:
+    """What makes a head one whose autoscaler may start one node.
 
     Args:
         folder: for the configuration.
@@ -51,4 +50,4 @@ def autoscaling_head(folder: Path, gcs_port: int, node: dict[str, float]) -> dic
     }
     file = folder / "autoscaling.json"
     file.write_text(json.dumps(config))
-    return {"autoscaling_config": str(file), "gcs_server_port": gcs_port}
+    return {"autoscaling_config": str(file)}

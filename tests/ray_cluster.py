@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from tests.autoscaling import ENVIRONMENT, autoscaling_head
+from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20
 READY_SECONDS = 90.0
@@ -55,6 +55,8 @@ def ray_cluster(
     dashboard_port: int | None = None,
     environment: dict[str, str] | None = None,
     scales_to: dict[str, float] | None = None,
+    gcs_port: int | None = None,
+    python: str = sys.executable,
     **node: Any,
 ) -> Iterator[RayCluster]:
     """Start a cluster, and end it with all that it started.
@@ -65,22 +67,30 @@ def ray_cluster(
         token: what clients must show; None: nothing.
         dashboard_port: None: any that is free.
         environment: of the cluster's processes; the test's own by default.
+        gcs_port: where nodes find the head; None: any that is free.
         scales_to: what the one node has that an autoscaler may add; None: there is no autoscaler.
+        python: the interpreter of all of its processes.
         node: resources of each node, such as num_cpus, num_gpus.
     """
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     auth = auth or {"RAY_AUTH_MODE": "disabled"}
     options = {"nodes": nodes, "dashboard_port": dashboard_port or free_port(), "node": node}
-    head = autoscaling_head(folder, free_port(), scales_to) if scales_to else {}
+    gcs = {"gcs_server_port": gcs_port or free_port()}
+    scaling = autoscaling(folder, gcs["gcs_server_port"], scales_to) if scales_to else {}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     quiet = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     quiet |= NO_SPARE_WORKERS
-    scaling = ENVIRONMENT if scales_to else {}
-    own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth, **scaling}
+    own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
+    own |= ENVIRONMENT if scales_to else {}
     with (folder / "cluster.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ray_cluster", json.dumps({**options, "head": head})],
+            [
+                sys.executable,
+                "-m",
+                "tests.ray_cluster",
+                json.dumps({**options, "head": {**gcs, **scaling}}),
+            ],
             stdout=subprocess.PIPE,
             stderr=log,
             env={**(environment or os.environ), **own},

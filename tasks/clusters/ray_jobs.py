@@ -12,11 +12,13 @@ from tasks.clusters.local import QUIET_RAY
 from tasks.clusters.ray_api import LIVE, NotFoundError, RayApi
 from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
+from tasks.ray_job.raylet import end_with_raylet
 
 STOP_SECONDS = 12.0
 END_SECONDS = 5.0
 """For a driver that has left its result, and for Ray to notice that it is gone."""
 STATUS_EVERY_SECONDS = 0.3
+END_WITH_RAYLET = f"{end_with_raylet.__module__}.{end_with_raylet.__name__}"
 OUR_CODE = Path(__file__).resolve().parents[1]
 NOT_SHIPPED = [
     "tests/",
@@ -151,6 +153,7 @@ def runtime_env(job: Job, code: str) -> dict[str, Any]:
         "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
         **({"pip": environment.pip} if environment.pip else {}),
         "env_vars": {**QUIET_RAY, **environment.env_vars},
+        "worker_process_setup_hook": END_WITH_RAYLET,
     }
 
 

@@ -19,6 +19,7 @@ class Clusters:
     folder: Path
     environment: dict[str, str]
     port: int = field(default_factory=free_port)
+    gcs_port: int = field(default_factory=free_port)
     numbers: Iterator[int] = field(default_factory=count)
     stack: ExitStack = field(default_factory=ExitStack)
     running: RayCluster | None = None
@@ -35,10 +36,27 @@ class Clusters:
             folder.mkdir()
             environment = {**self.environment, MARK: str(folder)}
             started = ray_cluster(
-                folder, dashboard_port=self.port, environment=environment, num_gpus=1
+                folder,
+                dashboard_port=self.port,
+                gcs_port=self.gcs_port,
+                environment=environment,
+                num_gpus=1,
             )
             self.running = self.stack.enter_context(started)
         return self.running
+
+    def kill_head(self) -> None:
+        """SIGKILL the head with all that runs there, drivers too; its nodes live on without it."""
+        for pid in self.start().head.values():
+            kill_tree(pid)
+        self.running = None
+
+    def kill_gcs(self) -> None:
+        """SIGKILL what makes the head one; its raylet and drivers live on, as the nodes do."""
+        head = self.start().head
+        for name in ("gcs_server", "dashboard"):
+            kill_tree(head[name])
+        self.running = None
 
     def kill(self) -> None:
         """SIGKILL all of its processes: head, nodes, workers, drivers."""

@@ -74,8 +74,23 @@ def driver(scene: Scene) -> Struck:
 
 
 def head(scene: Scene) -> Struck:
-    """SIGKILL the whole cluster; seconds later there is a new one, which knows of no job."""
-    scene.clusters.kill()
+    """SIGKILL the whole cluster, head and nodes."""
+    return replaced(scene, scene.clusters.kill)
+
+
+def head_alone(scene: Scene) -> Struck:
+    """SIGKILL the head with its driver; workers on the old nodes may still write for a while."""
+    return replaced(scene, scene.clusters.kill_head)
+
+
+def gcs(scene: Scene) -> Struck:
+    """SIGKILL the head's GCS and dashboard; the old driver lives on, where nobody can ask it."""
+    return replaced(scene, scene.clusters.kill_gcs)
+
+
+def replaced(scene: Scene, kill: Callable[[], None]) -> Struck:
+    """Kill; seconds later there is a new cluster at the same address, which knows of no job."""
+    kill()
     killed = time.time()
     time.sleep(DEAD_SECONDS)
     scene.clusters.start()
@@ -103,10 +118,12 @@ FAULTS: dict[str, Fault] = {
     "raylet": Fault(raylet, 30, spoils_cluster=True),
     "driver": Fault(driver, 60, jobs=2),
     "head": Fault(head, 60, jobs=2),
+    "head-alone": Fault(head_alone, 60, jobs=2, spoils_cluster=True),
+    "gcs": Fault(gcs, 60, jobs=2, spoils_cluster=True),
     "flow": Fault(flow, 5, lambda stage: 12),
     "network": Fault(network, 5, lambda stage: CUTS[stage][1]),
     "namespaces": Fault(
         network, 5, lambda stage: CUTS[stage][1], own_addresses=True, stages=("infer",)
     ),
-    "prefect-worker": Fault(flow, 5, lambda stage: 25, by_worker=True),
+    "prefect-worker": Fault(flow, 5, lambda stage: 75, by_worker=True),
 }
