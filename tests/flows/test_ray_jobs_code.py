@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job
 from tests.flows.conftest import published, spec_of
-from tests.flows.jobs_cluster import CODE, JobsCluster, jobs_spec
+from tests.flows.jobs_cluster import CODE, jobs_spec
 from tests.ray_cluster import ray_cluster
 
 
@@ -147,22 +148,23 @@ def wheel(folder: Path) -> Path:
 @pytest.mark.ray
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
-@pytest.mark.skipif(
-    "RAY_PIP" not in os.environ,
-    reason="for pip Ray copies the whole virtual environment, gigabytes; RAY_PIP=1 has it run",
-)
 def test_requirements_are_installed_on_the_cluster(numbers: Path) -> None:
-    """Of a file on shared storage, so that no index is asked; on one node, which has one copy."""
+    """Of a file on shared storage, so that no index is asked.
+
+    The cluster's interpreter is none of a virtual environment: one of those Ray would copy whole.
+    """
     code = numbers.parent / "code"
     code.mkdir()
     (code / "tiny.py").write_text(TINY)
+    bare = str(Path(sys.base_prefix, "bin/python3"))
+    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     with (
         tempfile.TemporaryDirectory(prefix="rj", ignore_cleanup_errors=True) as folder,
-        ray_cluster(Path(folder), nodes=0) as found,
+        ray_cluster(Path(folder), nodes=0, python=bare, environment=environment) as found,
     ):
         spec = jobs_spec(
             numbers,
-            JobsCluster(found, token="").by_address,
+            {"kind": "ray_jobs", "address": found.dashboard},
             environment={"working_dir": str(code), "pip": [str(wheel(numbers.parent))]},
             model={"kind": "python", "class": "tiny:Tiny"},
             resources={"num_cpus": 0.5, "max_replicas": 1},
