@@ -96,14 +96,14 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
 
 
 def alert_on_failure(block: UUID) -> Automation:
-    """Somebody is told of every run that fails.
+    """Somebody is told of every run that fails or crashes.
 
     Args:
         block: id of a notification block: Slack, mail, a webhook, ...
     """
     return Automation(
         name="batch-inference: alert on failure",
-        description="Tells somebody of every run that fails, or crashes once too often.",
+        description="Tells somebody of every run that fails or crashes.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
             expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},

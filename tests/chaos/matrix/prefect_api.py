@@ -34,7 +34,3 @@ class PrefectApi:
         """The type of a flow run's state."""
         with urllib.request.urlopen(f"{self.url}/flow_runs/{flow_run}", timeout=30) as answer:
             return str(json.load(answer)["state_type"])
-
-    def set_state(self, flow_run: str, kind: str) -> None:
-        """Say what has become of a flow run."""
-        self.post(f"flow_runs/{flow_run}/set_state", {"state": {"type": kind}, "force": True})
