@@ -86,7 +86,7 @@ def ray_cluster(
     with (folder / "cluster.log").open("ab") as log:
         process = subprocess.Popen(
             [
-                sys.executable,
+                python,
                 "-m",
                 "tests.ray_cluster",
                 json.dumps({**options, "head": {**gcs, **scaling}}),
