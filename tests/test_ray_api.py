@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,6 +145,20 @@ def test_of_a_job_whose_cluster_is_away_nobody_can_say(odd: Odd) -> None:
 
     job = RayJob(api_of(odd.url), AnyJob())  # type: ignore[arg-type]
     assert (job.is_alive(), job.log()) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "told"),
+    [("lines", "FAILED", "lines"), ("", "FAILED", "pip has failed"), ("", "PENDING", "")],
+)
+def test_of_a_job_that_failed_before_it_could_speak_the_cluster_does(
+    said: str, status: str, told: str
+) -> None:
+    info = SimpleNamespace(status=SimpleNamespace(value=status), message="pip has failed")
+    api = api_of("http://127.0.0.1:9")
+    answers = {"get_job_logs": lambda _: said, "get_job_info": lambda _: info}
+    vars(api)["client"] = SimpleNamespace(**answers)
+    assert api.log("run-1") == told
 
 
 @pytest.mark.parametrize(

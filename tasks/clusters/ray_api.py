@@ -87,8 +87,14 @@ class RayApi:
             return None
 
     def log(self, submission_id: str) -> str:
-        """All that a job has said."""
-        return str(self.asked(lambda: self.client.get_job_logs(submission_id)))
+        """All that a job has said, or what the cluster says of one that failed before it could."""
+        said = str(self.asked(lambda: self.client.get_job_logs(submission_id)))
+        return said or self.reason(submission_id)
+
+    def reason(self, submission_id: str) -> str:
+        """Why a job has failed, in the cluster's words; empty where it has not."""
+        info = self.asked(lambda: self.client.get_job_info(submission_id))
+        return str(info.message or "") if info.status.value == "FAILED" else ""
 
     def stop(self, submission_id: str) -> None:
         """Ask a job to stop; of one that is over or not known nothing is asked."""
