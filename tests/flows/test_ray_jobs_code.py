@@ -144,6 +144,18 @@ def wheel(folder: Path) -> Path:
     return file
 
 
+def interpreter(folder: Path) -> Path:
+    """One that has all that is installed here, and is none of a virtual environment."""
+    file = folder / "bin/python3"
+    file.parent.mkdir()
+    bare = Path(sys.base_prefix, "bin/python3")
+    packages = sysconfig.get_path("purelib")
+    script = f'#!/bin/bash\nPYTHONPATH="$PYTHONPATH:{packages}" exec -a "$0" {bare} "$@"\n'
+    file.write_text(script)
+    file.chmod(0o755)
+    return file
+
+
 @pytest.mark.cluster
 @pytest.mark.ray
 @pytest.mark.prefect
@@ -156,11 +168,9 @@ def test_requirements_are_installed_on_the_cluster(numbers: Path) -> None:
     code = numbers.parent / "code"
     code.mkdir()
     (code / "tiny.py").write_text(TINY)
-    bare = str(Path(sys.base_prefix, "bin/python3"))
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     with (
         tempfile.TemporaryDirectory(prefix="rj", ignore_cleanup_errors=True) as folder,
-        ray_cluster(Path(folder), nodes=0, python=bare, environment=environment) as found,
+        ray_cluster(Path(folder), nodes=0, python=str(interpreter(numbers.parent))) as found,
     ):
         spec = jobs_spec(
             numbers,
