@@ -61,7 +61,9 @@ def train(images: list[Path], held_out: list[Path], folder: Path, training: Trai
 def untrained(folder: Path) -> Any:
     """A model with random weights; its configuration and image processor are in the folder."""
     import torch
-    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+
+    with quiet():  # its image processor mentions torchvision as soon as it is imported
+        from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
     config = ViTConfig(
         image_size=IMAGE_SIZE,
@@ -76,9 +78,7 @@ def untrained(folder: Path) -> Any:
     )
     config.save_pretrained(folder)
     size = {"height": IMAGE_SIZE, "width": IMAGE_SIZE}
-    with quiet():
-        processor = ViTImageProcessor(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
-        processor.save_pretrained(folder)
+    ViTImageProcessor(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3).save_pretrained(folder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         return ViTForImageClassification(config)

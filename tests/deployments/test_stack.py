@@ -15,14 +15,14 @@ from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
 from tests.deployments.conftest import AUTH
 
-pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(900)]
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
 AFTER_OTHERS = {"redrive-images", "reembed-texts"}
 """They go on with what a run of another has published."""
 SCHEDULED_SECONDS = 60.0
-RUN_SECONDS = 200.0
+RUN_SECONDS = 300.0
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
