@@ -35,6 +35,7 @@ def rehearse(planned: PlannedRun) -> str:
     )
     job.save()
     attempt = Attempt(job, cluster_of(planned.spec.cluster), tell=lambda _: None)
+    attempt.unreachable_seconds = 0.0  # nothing is lost yet: who does not answer is reported
     until = time.monotonic() + REHEARSAL_SECONDS
     try:
         attempt.ensure_started()
