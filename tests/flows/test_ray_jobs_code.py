@@ -115,6 +115,7 @@ def test_without_code_of_their_own_no_folder_is_sent(numbers: Path, code: Path) 
     assert "working_dir" not in sent
     assert sent["env_vars"]["A"] == "b"
     assert sent["pip"] == ["one==1"]
+    assert sent["worker_process_setup_hook"] == "tasks.ray_job.raylet.end_with_raylet"
 
 
 WHEEL = {
