@@ -10,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
-CLUSTERS = ("ray_address: ", "jobs_cluster: ", "chaos_session: ")
+CLUSTERS = ("ray_address: ", "jobs_cluster: ", "stack: ", "chaos_session: ")
 """Fixtures as arguments of tests, in the order of what these take."""
 FIRST = (*CLUSTERS, "stack: Stack", "mark.cluster", "prefect_server")
 """What stands in the files to be begun first."""

@@ -18,7 +18,9 @@ from tests.ray_cluster import NO_SPARE_WORKERS
 
 HEAD = """
 import ray, sys
-ray.init(num_cpus=4, include_dashboard=False, object_store_memory=300 << 20, logging_level="ERROR")
+sizes = {"num_cpus": 4, "object_store_memory": 300 << 20}
+# Without an address Ray would join whatever another test has started on this machine.
+ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """

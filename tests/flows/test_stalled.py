@@ -50,7 +50,7 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
         numbers,
         cluster={"kind": "local", "address": ray_address},
         resources={"num_cpus": 4},
-        timeouts={"no_progress_seconds": 12},
+        timeouts={"no_progress_seconds": 20},
     )
     with cores_held(ray_address), pytest.raises(NoProgress) as caught:
         batch_inference(spec)

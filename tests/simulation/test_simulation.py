@@ -4,7 +4,8 @@ import multiprocessing
 
 from tests.simulation.schedule import Schedule, run_schedule
 
-SCHEDULES = 1_000
+SCHEDULES = 600
+"""As many as show each rule of the protocol broken, see `test_rules_broken`."""
 PROCESSES = 2
 
 
