@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tasks.calendar import find_zone, parse_step
+from tasks.kinds.form import FormModel, PickOne
 from tasks.kinds.gates import AnyGate
-from tasks.kinds.kind import PickOne
 from tasks.kinds.models import AnyModel
 from tasks.kinds.models.model import DType
 from tasks.kinds.sinks import AnySink
@@ -17,13 +17,7 @@ Auto = Literal["auto"]
 Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
 
 
-class SpecModel(BaseModel):
-    """Frozen, and strict about names: a misspelt field is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Resources(SpecModel):
+class Resources(FormModel):
     """What one replica of the model gets, and how many there may be."""
 
     num_gpus: float | Auto = Field(
@@ -41,7 +35,7 @@ class Resources(SpecModel):
     dtype: DType = Field("auto", description="Precision of the weights; auto: by device.")
 
 
-class StageOptions(SpecModel):
+class StageOptions(FormModel):
     """Resources of the read, preprocess or write stage."""
 
     num_cpus: float = Field(1, ge=0, description="CPU cores of one worker.")
@@ -67,7 +61,7 @@ class WriteOptions(StageOptions):
     max_workers: int | None = Field(4, ge=1, description="Workers at most.")
 
 
-class Stages(SpecModel):
+class Stages(FormModel):
     """Only when the defaults do not do."""
 
     read: ReadOptions = ReadOptions()
@@ -75,14 +69,14 @@ class Stages(SpecModel):
     write: WriteOptions = WriteOptions()
 
 
-class InlineCluster(SpecModel):
+class InlineCluster(FormModel):
     """In the flow's own process, without Ray: for trials, tests and small jobs."""
 
     model_config = ConfigDict(title="This process")
     kind: Literal["inline"] = "inline"
 
 
-class LocalCluster(SpecModel):
+class LocalCluster(FormModel):
     """Ray on this machine, started for the run."""
 
     model_config = ConfigDict(title="This machine")
@@ -95,7 +89,7 @@ class LocalCluster(SpecModel):
     )
 
 
-class RayJobsCluster(SpecModel):
+class RayJobsCluster(FormModel):
     """A Ray cluster that runs already; jobs are submitted through its Jobs API."""
 
     model_config = ConfigDict(title="A Ray cluster")
@@ -125,7 +119,7 @@ class RayJobsCluster(SpecModel):
         return self
 
 
-class KubeRayCluster(SpecModel):
+class KubeRayCluster(FormModel):
     """A Ray cluster of its own for each run, made by KubeRay and deleted when the run ends."""
 
     model_config = ConfigDict(title="Kubernetes (KubeRay)")
@@ -177,13 +171,13 @@ class KubeRayCluster(SpecModel):
 RemoteCluster = RayJobsCluster | KubeRayCluster
 """Clusters elsewhere: code is sent there, and their nodes are their own."""
 AnyCluster = Annotated[
-    LocalCluster | InlineCluster | RayJobsCluster | KubeRayCluster,
+    InlineCluster | LocalCluster | RayJobsCluster | KubeRayCluster,
     Field(discriminator="kind"),
     PickOne(),
 ]
 
 
-class Environment(SpecModel):
+class Environment(FormModel):
     """What the job's code needs."""
 
     working_dir: str = Field(".", description="Put on the Python path; holds your own modules.")
@@ -193,7 +187,7 @@ class Environment(SpecModel):
     env_vars: dict[str, str] = Field({}, description="Environment variables; never secrets.")
 
 
-class ErrorBudget(SpecModel):
+class ErrorBudget(FormModel):
     """How many rows may be set aside before nothing is published."""
 
     max_rejected_fraction: float = Field(0.01, ge=0, le=1, description="Share of all rows.")
@@ -202,7 +196,7 @@ class ErrorBudget(SpecModel):
     )
 
 
-class Cost(SpecModel):
+class Cost(FormModel):
     """What the machines cost, in any currency; the report then says what a run did.
 
     What counts is what the stages' workers hold while rows flow, loading the model included, in all
@@ -222,13 +216,13 @@ class Cost(SpecModel):
     )
 
 
-class Retries(SpecModel):
+class Retries(FormModel):
     """How often to try."""
 
     max_attempts: int = Field(5, ge=1, description="Attempts before the run fails.")
 
 
-class Timeouts(SpecModel):
+class Timeouts(FormModel):
     """When to give up."""
 
     no_progress_seconds: float = Field(600, gt=0, description="Without any progress.")
@@ -241,7 +235,7 @@ class Timeouts(SpecModel):
     )
 
 
-class Scheduled(SpecModel):
+class Scheduled(FormModel):
     """Which time {scheduled:...} in paths stands for."""
 
     timezone: str = Field(
@@ -267,7 +261,7 @@ class Scheduled(SpecModel):
         return offset
 
 
-class BatchInferenceSpec(SpecModel):
+class BatchInferenceSpec(FormModel):
     """What to run: source, steps, model, sink, and what it may use."""
 
     name: str = Field(
@@ -277,7 +271,10 @@ class BatchInferenceSpec(SpecModel):
     )
     source: AnySource = Field(title="Source", description="Where rows come from.")
     steps: list[AnyStep] = Field(
-        [], title="Steps", description="CPU steps before the model's own preprocessing."
+        [],
+        title="Steps",
+        description="CPU steps before the model's own preprocessing. As JSON, one is "
+        '{"kind": "select", "columns": ["text"]}.',
     )
     model: AnyModel = Field(title="Model", description="What makes predictions.")
     sink: AnySink = Field(title="Sink", description="Where rows go.")

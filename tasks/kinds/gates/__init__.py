@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tasks.kinds.form import PickOne
 from tasks.kinds.gates.accuracy import AccuracyGate
 from tasks.kinds.gates.bounds import BoundsGate
 from tasks.kinds.gates.drift import DriftGate
@@ -11,10 +12,9 @@ from tasks.kinds.gates.f1 import F1Gate
 from tasks.kinds.gates.gate import Gate
 from tasks.kinds.gates.nulls import NullsGate
 from tasks.kinds.gates.rows import RowsGate
-from tasks.kinds.kind import PickOne
 
 AnyGate = Annotated[
-    AccuracyGate | F1Gate | NullsGate | BoundsGate | DriftGate | RowsGate,
+    AccuracyGate | F1Gate | NullsGate | RowsGate | BoundsGate | DriftGate,
     Field(discriminator="kind"),
     PickOne(),
 ]

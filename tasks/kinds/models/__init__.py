@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.kinds.kind import PickOne
+from tasks.kinds.form import PickOne
 from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.python import PythonModel

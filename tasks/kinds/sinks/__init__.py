@@ -4,14 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.kinds.kind import PickOne
+from tasks.kinds.form import PickOne
 from tasks.kinds.sinks.csv import CsvSink
 from tasks.kinds.sinks.jsonl import JsonlSink
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 
 AnySink = Annotated[
-    ParquetSink | JsonlSink | CsvSink,
+    JsonlSink | ParquetSink | CsvSink,
     Field(discriminator="kind"),
     PickOne(),
 ]

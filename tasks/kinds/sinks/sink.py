@@ -25,8 +25,8 @@ class Sink(Kind):
         title="Output folder",
         min_length=1,
         description="Folder of the published rows; local or a URL. Its path is what identifies "
-        "the output; state lies beside it in <path>.state. {scheduled:%Y-%m-%d} stands for the "
-        "scheduled time.",
+        "the output; state lies beside it, under its name and .state. {scheduled:%Y-%m-%d} "
+        "stands for the scheduled time.",
     )
     storage_options: dict[str, Any] = Field(
         default={},

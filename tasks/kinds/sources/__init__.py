@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.kinds.kind import PickOne
+from tasks.kinds.form import PickOne
 from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.images import ImagesSource
@@ -14,7 +14,7 @@ from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
 
 AnySource = Annotated[
-    ImagesSource | ParquetSource | TextSource | JsonlSource | CsvSource | BinarySource,
+    ImagesSource | JsonlSource | ParquetSource | CsvSource | TextSource | BinarySource,
     Field(discriminator="kind"),
     PickOne(),
 ]

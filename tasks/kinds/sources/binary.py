@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from tasks.kinds.sources.source import Read, Source, url_of
 from tasks.protocol.plan_file import Shard
@@ -18,9 +18,19 @@ class BinarySource(Source):
 
     model_config = ConfigDict(title="Any files")
     kind: Literal["binary"] = "binary"
+    endings: list[str] = Field(
+        default=[],
+        description="Endings of the names to look for in folders, as in .pdf; every file where "
+        "empty.",
+    )
     suffixes: ClassVar[tuple[str, ...]] = ()
     one_row_per_file: ClassVar[bool] = True
     media_columns: ClassVar[tuple[str, ...]] = ("bytes",)
+
+    @property
+    def endings_wanted(self) -> tuple[str, ...]:
+        """What a folder is searched for."""
+        return tuple(each.lower() for each in self.endings)
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row."""

@@ -31,7 +31,7 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
-        infos = list_path(storage, path, source.suffixes)
+        infos = list_path(storage, path, source.endings_wanted)
         kept = {name: info for name, info in infos.items() if not is_excluded(name, source.exclude)}
         if not kept and source.on_empty == "fail":
             raise InputNotFound.at("source.path", url, nothing_there(source, len(infos)))
@@ -44,7 +44,7 @@ def nothing_there(source: "Source", num_files: int) -> str:
     """Why a path gave no input, and the way out."""
     if num_files:
         return f"has {num_files} files, all of them left out by source.exclude {source.exclude}"
-    wanted = f" ending in {', '.join(source.suffixes)}" if source.suffixes else ""
+    wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
     return f"holds no file{wanted}; mend the path, or set source.on_empty: succeed"
 
 

@@ -13,7 +13,7 @@ from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ, BadRow, Re
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, Stat
 
-SPLIT_ABOVE_BYTES = 128 << 20
+MIB = 1 << 20
 FILES_TO_INFER = 10
 DATA_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
 
@@ -27,6 +27,11 @@ class ParquetSource(Source):
         default=None,
         description="Read only these columns. Where empty, those of the first file are read; a "
         "file that lacks one gives null.",
+    )
+    split_above_mib: float = Field(
+        default=128,
+        gt=0,
+        description="A file larger than so many MiB is cut at its row groups, for several workers.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
@@ -55,7 +60,7 @@ class ParquetSource(Source):
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A small file is one shard; a big one is cut at row groups, whose lengths are known."""
-        if stat.size <= SPLIT_ABOVE_BYTES:
+        if stat.size <= self.split_above_mib * MIB:
             return super().split(storage, stat)
         with storage.open(stat.path) as opened:
             try:
@@ -67,7 +72,7 @@ class ParquetSource(Source):
         shards, start, first = [], 0, 0
         for stop in range(1, len(groups) + 1):
             size = sum(group.total_byte_size for group in groups[start : stop + 1])
-            if stop == len(groups) or size > SPLIT_ABOVE_BYTES:
+            if stop == len(groups) or size > self.split_above_mib * MIB:
                 rows = sum(group.num_rows for group in groups[start:stop])
                 shards.append(
                     Shard(0, stat.path, stat.identity, stat.size, start, stop, first, rows)

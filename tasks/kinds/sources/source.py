@@ -50,7 +50,7 @@ class Source(Kind):
     )
 
     suffixes: ClassVar[tuple[str, ...]]
-    """What a folder is searched for; empty: every file."""
+    """Endings of the names that a folder is searched for; empty: every file."""
     one_row_per_file: ClassVar[bool] = False
     media_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of encoded media; not published unless the sink's `keep_columns` names them."""
@@ -68,6 +68,11 @@ class Source(Kind):
         for path in [given] if isinstance(given, str) else given:
             check_placeholders(path)
         return given
+
+    @property
+    def endings_wanted(self) -> tuple[str, ...]:
+        """What a folder is searched for; empty: every file."""
+        return self.suffixes
 
     @property
     def paths(self) -> list[str]:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import ConfigDict
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field
 
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
 from tasks.protocol.plan_file import Shard
@@ -36,12 +37,14 @@ class TextSource(Source):
 
     model_config = ConfigDict(title="Text files, one row a line")
     kind: Literal["text"] = "text"
+    skip_blank: bool = Field(default=False, description="Leave out lines of nothing but spaces.")
     suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the lines; one that is too long or not UTF-8 is a bad row."""
         with storage.open(shard.path) as file:
-            yield from read_lines(universal(blocks(file, shard.path)), text_rows)
+            found = read_lines(universal(blocks(file, shard.path)), text_rows)
+            yield from without_blank(found) if self.skip_blank else found
 
 
 def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
@@ -174,6 +177,15 @@ def text_rows(lines: bytes) -> Iterator[Read]:
             good = []
             yield bad_row(not_utf8(error), line)
     yield from tables(good)
+
+
+def without_blank(found: Iterator[Read]) -> Iterator[Read]:
+    """Rows but for those whose text is blank."""
+    for read in found:
+        if isinstance(read, BadRow):
+            yield read
+        elif len(rows := read.filter(pc.not_equal(pc.utf8_trim_whitespace(read["text"]), ""))):
+            yield rows
 
 
 def tables(lines: list[str]) -> Iterator[pa.Table]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.kinds.kind import PickOne
+from tasks.kinds.form import PickOne
 from tasks.kinds.steps.filter import FilterStep
 from tasks.kinds.steps.label_from_path import LabelFromPathStep
 from tasks.kinds.steps.python import PythonStep
@@ -13,7 +13,7 @@ from tasks.kinds.steps.select import SelectStep
 from tasks.kinds.steps.step import Step
 
 AnyStep = Annotated[
-    LabelFromPathStep | SelectStep | RenameStep | FilterStep | PythonStep,
+    LabelFromPathStep | RenameStep | SelectStep | FilterStep | PythonStep,
     Field(discriminator="kind"),
     PickOne(),
 ]

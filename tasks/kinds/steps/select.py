@@ -1,4 +1,4 @@
-"""Keeps some columns."""
+"""Keeps some columns, or drops some."""
 
 from typing import Literal
 
@@ -11,24 +11,26 @@ from tasks.protocol.batch import ROW
 
 
 class SelectStep(Step):
-    """Keeps the named columns and drops the others."""
+    """Keeps the named columns and drops the others, or the other way round."""
 
     model_config = ConfigDict(title="Select columns")
     kind: Literal["select"] = "select"
     columns: list[str] = Field(description="Columns to keep, in this order.", min_length=1)
+    drop: bool = Field(
+        default=False, description="Drop the named columns instead, and keep the others."
+    )
 
     def build(self) -> Function:
         """The step as a function."""
         return self.select
 
     def select(self, rows: pa.Table) -> pa.Table:
-        """Keep the columns.
+        """Keep the columns, or the others.
 
         Raises:
             UserCodeBroke: the rows lack a column.
         """
-        missing = [name for name in self.columns if name not in rows.column_names]
-        if missing:
-            have = [name for name in rows.column_names if name != ROW]
+        have = [name for name in rows.column_names if name != ROW]
+        if missing := [name for name in self.columns if name not in have]:
             raise UserCodeBroke(f"select: {missing} are not among the columns {have}")
-        return rows.select([ROW, *self.columns])
+        return rows.drop_columns(self.columns) if self.drop else rows.select([ROW, *self.columns])

@@ -37,6 +37,11 @@ def test_binary_takes_every_file(folder: Path) -> None:
     assert rows == [{"path": f"{folder}/{name}", "bytes": name.encode()} for name in names]
 
 
+def test_binary_takes_files_with_the_endings_asked_for(folder: Path) -> None:
+    rows = read_all(BinarySource(path=str(folder), endings=[".JPG", ".txt"]))
+    assert [row["path"] for row in rows] == [f"{folder}/b.JPG", f"{folder}/notes.txt"]
+
+
 def test_each_file_is_a_shard_of_one_row(folder: Path) -> None:
     source = ImagesSource(path=str(folder))
     storage, stats = list_inputs(source)

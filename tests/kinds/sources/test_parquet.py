@@ -36,15 +36,15 @@ def test_empty_file(tmp_path: Path) -> None:
     assert read_all(source(tmp_path)) == []
 
 
-def test_big_files_are_cut_at_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_big_files_are_cut_at_row_groups(tmp_path: Path) -> None:
     file = store(tmp_path, "a.parquet", {"x": range(1000)}, row_group_size=100)
     group = pq.ParquetFile(file).metadata.row_group(0).total_byte_size
-    monkeypatch.setattr(parquet, "SPLIT_ABOVE_BYTES", 3 * group)
-    storage, (stat,) = list_inputs(source(tmp_path))
-    shards = source(tmp_path).split(storage, stat)
+    cut = source(tmp_path, split_above_mib=3 * group / parquet.MIB)
+    storage, (stat,) = list_inputs(cut)
+    shards = cut.split(storage, stat)
     assert [shard.rows for shard in shards] == [300, 300, 300, 100]
     assert [shard.first_row for shard in shards] == [0, 300, 600, 900]
-    assert read_all(source(tmp_path)) == [{"x": at} for at in range(1000)]
+    assert read_all(cut) == [{"x": at} for at in range(1000)]
 
 
 @pytest.mark.parametrize("columns", [["y"], ["x", "y"]])
@@ -100,9 +100,7 @@ def test_what_is_no_parquet_is_one_bad_row(tmp_path: Path, content: bytes) -> No
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_damage_costs_its_rows_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
-) -> None:
+def test_damage_costs_its_rows_only(tmp_path: Path, split: bool) -> None:
     noise = np.random.default_rng(0).integers(0, 1 << 60, 3000)
     file = store(tmp_path, "a.parquet", {"x": noise}, row_group_size=1000, compression="zstd")
     chunk = pq.ParquetFile(file).metadata.row_group(1).column(0)
@@ -110,9 +108,7 @@ def test_damage_costs_its_rows_only(
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     file.write_bytes(bytes(content))
-    if split:
-        monkeypatch.setattr(parquet, "SPLIT_ABOVE_BYTES", 1)
-    found = read_all(source(tmp_path))
+    found = read_all(source(tmp_path, **({"split_above_mib": 1e-6} if split else {})))
     assert [isinstance(row, BadRow) for row in found] == [1000 <= at < 2000 for at in range(3000)]
     assert [row["x"] for row in found[:1000] + found[2000:]] == [*noise[:1000], *noise[2000:]]
 

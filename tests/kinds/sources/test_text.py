@@ -46,6 +46,17 @@ def test_line_ends(tmp_path: Path, content: bytes, expected: list[str]) -> None:
     assert texts(tmp_path, content) == expected
 
 
+def test_blank_lines_are_left_out_on_demand(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", b"\na\n \t\n" + BAD + b"\n\n b \n\n")
+    rows = read_all(TextSource(path=str(tmp_path), skip_blank=True))
+    assert [row if isinstance(row, BadRow) else row["text"] for row in rows] == [
+        "a",
+        rows[1],
+        " b ",
+    ]
+    assert isinstance(rows[1], BadRow)
+
+
 @given(
     st.lists(LINE.map(str.encode) | st.just(BAD), max_size=30),
     st.sampled_from([b"\n", b"\r\n", b"\r"]),

@@ -46,6 +46,13 @@ def test_select_keeps_ids() -> None:
     assert SelectStep(columns=["x"]).build()(ROWS).column_names == [ROW, "x"]
 
 
+def test_select_drops() -> None:
+    kept = SelectStep(columns=["x", "path"], drop=True).build()(ROWS)
+    assert kept.column_names == [ROW, "name"]
+    with pytest.raises(UserCodeBroke, match=r"\['__row'\] are not among"):
+        SelectStep(columns=[ROW], drop=True).build()(ROWS)
+
+
 def test_select_names_what_is_missing() -> None:
     with pytest.raises(UserCodeBroke, match=r"\['y'\] are not among"):
         SelectStep(columns=["y"]).build()(ROWS)

@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from tasks.kinds.form import FormModel
 
 Task = Literal[
     "image-classification",
@@ -32,10 +34,10 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
 }
 
 
-class HuggingFaceOptions(BaseModel):
+class HuggingFaceOptions(FormModel):
     """Settings of a task; each belongs to some tasks only and is refused with others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", title="Options of the task")
+    model_config = ConfigDict(title="Options of the task")
 
     top_k: int | None = Field(
         default=None,

@@ -1,0 +1,85 @@
+"""What Prefect's run form needs of a JSON schema, beside what pydantic says by itself.
+
+The form draws `anyOf` as a row of buttons, named by the titles of what can be picked, and selects
+the first variant of which the value has the most fields; `oneOf` is a raw JSON editor to it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+
+if TYPE_CHECKING:
+    from pydantic.fields import ComputedFieldInfo, FieldInfo
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+WORDS = {
+    "num": "",
+    "cpu": "CPU",
+    "cpus": "CPUs",
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "gb": "(GiB)",
+    "mib": "(MiB)",
+    "seconds": "(seconds)",
+    "env": "environment",
+    "vars": "variables",
+    "ids": "IDs",
+}
+"""How a word of a field's name is written in its title, where not as it is."""
+BUTTONS = {
+    "string": "Text",
+    "number": "Number",
+    "integer": "Number",
+    "boolean": "Yes or no",
+    "array": "List",
+    "null": "Empty",
+}
+"""Names of the buttons of a field that takes values of several types."""
+
+
+def title_of(name: str, _info: "FieldInfo | ComputedFieldInfo | None" = None) -> str:
+    """A field's name as people write it, units in brackets."""
+    words = [WORDS.get(word, word) for word in name.split("_")]
+    text = " ".join(filter(None, words))
+    return text[:1].upper() + text[1:]
+
+
+class FormModel(BaseModel):
+    """Frozen, and strict about names: a misspelt field is an error. Shows well in the run form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", field_title_generator=title_of)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: "CoreSchema", handler: GetJsonSchemaHandler
+    ) -> "JsonSchemaValue":
+        """Name the buttons, and make `kind` a list to pick from that has one entry."""
+        schema = handler(core_schema)
+        for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
+            for option in field.get("anyOf", []):
+                name_button(option)
+            if "const" in field:
+                field |= {"enum": [field["const"]], "description": "Set by the choice above."}
+        return schema
+
+
+def name_button(option: dict[str, Any]) -> None:
+    """Give a value's type, or the one word that is allowed, a title; models have theirs."""
+    if "$ref" in option or "title" in option:
+        return
+    option["title"] = str(option.get("const", BUTTONS[option["type"]])).capitalize()
+
+
+class PickOne:
+    """Makes a discriminated union a picker in the run form; the discriminator still validates."""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: "CoreSchema", handler: GetJsonSchemaHandler
+    ) -> "JsonSchemaValue":
+        """Swap `oneOf` for `anyOf`."""
+        schema: dict[str, Any] = dict(handler(core_schema))
+        if "oneOf" in schema:
+            schema["anyOf"] = schema.pop("oneOf")
+            schema.pop("discriminator", None)
+        return schema
