@@ -15,7 +15,7 @@ from tasks.clusters.local import QUIET_RAY
 
 NOT_INHERITED = ("PREFECT_PROFILE", "PREFECT_PROFILES_PATH", "PREFECT_API_KEY", "RAY_ADDRESS")
 """Settings of a person's own that would lead the stack's processes elsewhere."""
-ROOM_FOR_TWO_RUNS = 4
+ROOM_FOR_TWO_RUNS = 6
 """Ray's cores at least; Ray only counts them, and runs may share what the machine has."""
 
 
