@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 ROOT = Path(__file__).parents[1]
 CLUSTERS = ("ray_address: ", "jobs_cluster: ", "stack: ", "chaos_session: ")
 """Fixtures as arguments of tests, in the order of what these take."""
-FIRST = (*CLUSTERS, "stack: Stack", "mark.cluster", "prefect_server")
+FIRST = (*CLUSTERS, "mark.cluster", "mark.ray", "prefect_server")
 """What stands in the files to be begun first."""
 
 
