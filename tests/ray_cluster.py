@@ -71,6 +71,10 @@ def ray_cluster(
         scales_to: what the one node has that an autoscaler may add; None: there is no autoscaler.
         python: the interpreter of all of its processes.
         node: resources of each node, such as num_cpus, num_gpus.
+
+    Raises:
+        RuntimeError: it does not start; with the last of what it said.
+        TimeoutError: it starts and takes no jobs.
     """
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     auth = auth or {"RAY_AUTH_MODE": "disabled"}
@@ -98,7 +102,9 @@ def ray_cluster(
     assert process.stdout
     try:
         lines = (line.decode() for line in process.stdout)
-        found = json.loads(next(line for line in lines if line.startswith("{")))
+        found = next((json.loads(line) for line in lines if line.startswith("{")), None)
+        if found is None:
+            raise RuntimeError((folder / "cluster.log").read_text()[-3_000:])
         await_jobs_api(found["dashboard"], auth)
         yield RayCluster(**found, pid=process.pid, environment=auth)
     finally:

@@ -67,31 +67,31 @@ def holder(run: Path) -> int:
 
 
 def test_whatever_ends_a_job_the_next_one_goes_on(numbers: Path, jobs_cluster: JobsCluster) -> None:
-    """One run: cancelled twice, then left alone, then without its driver."""
+    """One run: cancelled, then left alone, then without its driver."""
     spec = jobs_spec(numbers, jobs_cluster.by_address, model=slow(0.5))
-    cancel(spec, jobs_cluster, signal.SIGTERM, attempt=1)
-    cancel(spec, jobs_cluster, signal.SIGINT, attempt=2)
-    leave_alone(spec, jobs_cluster, attempt=3)
-    report = lose_driver(spec, jobs_cluster, attempt=4)
+    cancel(spec, jobs_cluster, attempt=1)
+    leave_alone(spec, jobs_cluster, attempt=2)
+    report = lose_driver(spec, jobs_cluster, attempt=3)
     assert report["attempts"] == 2
-    assert report["resumed_rows"] >= 150
+    assert report["resumed_rows"] >= 100
     assert_published_once(spec)
     jobs = list(jobs_cluster.jobs(report["run_id"]).values())
-    assert jobs == ["STOPPED", "STOPPED", "FAILED", "FAILED", "SUCCEEDED"]
+    assert jobs == ["STOPPED", "FAILED", "FAILED", "SUCCEEDED"]
 
 
-def cancel(
-    spec: BatchInferenceSpec, cluster: JobsCluster, number: signal.Signals, attempt: int
-) -> None:
-    """Start a run and send it a signal when rows are written: its job must stop."""
+def cancel(spec: BatchInferenceSpec, cluster: JobsCluster, attempt: int) -> None:
+    """Start a run and end it when rows are written: its job must stop.
+
+    SIGTERM, which the command line turns into the SIGINT of Ctrl-C, so that this shows both.
+    """
     with orchestrator(spec, cluster) as running:
         run = await_rows(spec, attempt)
-        running.process.send_signal(number)
+        running.process.send_signal(signal.SIGTERM)
         stopped = await_that(
             lambda: not cluster.is_live(f"{run.name}-{attempt}"), "the job does not stop"
         )
         code, _ = running.end()
-    print(f"\n{number.name}: the job has stopped after {stopped:.1f} s, exit code {code}")
+    print(f"\nthe job has stopped after {stopped:.1f} s, exit code {code}")
     assert stopped < STOPS_WITHIN_SECONDS
     assert code != 0
 
