@@ -34,6 +34,12 @@ class Look:
     result: dict[str, Any] | None = None
     """How it ended; None while it runs."""
 
+    @property
+    def queued_for(self) -> str | None:
+        """What a job waits for that has not had its turn yet; None for all others."""
+        is_queued = self.progress is not None and self.progress["state"] == "queued"
+        return self.progress["waits_for"] if self.progress and is_queued else None
+
     def stage(self, stage: str) -> dict[str, Any]:
         """One stage's counts; empty before there are any."""
         return self.progress["stages"][stage] if self.progress else {}

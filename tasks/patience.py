@@ -84,9 +84,9 @@ class Stall:
     since: float = field(default_factory=time.monotonic)
 
     def lasts(self, progress: dict[str, Any] | None) -> bool:
-        """Take a look; whether no stage has moved a row for too long."""
+        """Take a look; whether no stage has moved a row for too long, with its turn come."""
         counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
-        if counts != self.seen:
+        if counts != self.seen or (progress and progress["state"] == "queued"):
             self.seen, self.since = counts, time.monotonic()
         return time.monotonic() - self.since > self.limit_seconds
 

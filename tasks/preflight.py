@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tasks.clusters.choose import api_of
+from tasks.clusters.choose import api_of, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import check_sink, check_source
@@ -103,9 +103,29 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
     gpus = sum(node.get("GPU", 0.0) for node in nodes)
     found = f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+    if (limit := max_gpus_of(cluster)) is not None:
+        refuse_beyond(spec, limit)
+        found += f", of which jobs may hold {limit:g}"
     if spec.resources.num_gpus == "auto" and not gpus and cluster.wait_for_nodes_seconds:
         found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
     return found
+
+
+def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float) -> None:
+    """Refuse a job that would wait for its turn for ever.
+
+    Raises:
+        InvalidSpec: its replicas need more GPUs at once than jobs of the cluster may hold.
+    """
+    resources = spec.resources
+    each = 0.0 if resources.num_gpus == "auto" else resources.num_gpus
+    if resources.min_replicas * each > max_gpus:
+        raise InvalidSpec.at(
+            "resources.min_replicas",
+            resources.min_replicas,
+            f"replicas with {each:g} GPUs each are asked for, and jobs of the cluster may hold "
+            f"{max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
+        )
 
 
 CHECKS = (

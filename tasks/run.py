@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks import errors
 from tasks.attempt import FOLLOWED, Attempt
-from tasks.clusters.choose import cluster_of, resources_on
+from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
 from tasks.errors import BatchInferenceError, JobLost
 from tasks.lease import hold
 from tasks.patience import until_reachable
@@ -84,6 +84,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         todo_bytes=sum(todo["size"].to_pylist()),
         todo_rows=gap.rows,
         todo_name=uuid.uuid4().hex,
+        max_gpus=max_gpus_of(planned.spec.cluster),
     )
     planned.storage.write(job.todo, parquet_bytes(todo))
     job.save()

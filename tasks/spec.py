@@ -112,6 +112,13 @@ class RayJobsCluster(FormModel):
         "can hold is refused at once.",
     )
 
+    max_gpus: float | None = Field(
+        None,
+        gt=0,
+        description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
+        "for its turn. Where empty the block's; give all specs of a cluster the same.",
+    )
+
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.address is None) == (self.block is None):

@@ -95,7 +95,7 @@ class StageArtifact:
         if not counts or not (now or self.is_due()):
             return
         self.shown = time.monotonic()
-        self.summary = summary(counts)
+        self.summary = f"waits for {look.queued_for}" if look.queued_for else summary(counts)
         percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
         if self.id is None:
             self.id = create_progress_artifact(percent, key=self.key, description=self.summary)

@@ -98,9 +98,13 @@ def test_without_a_deadline_time_is_not_counted() -> None:
     assert Deadline(None).seconds_left() is None
 
 
-def progress(rows: int) -> dict[str, Any]:
+def progress(rows: int, state: str = "running") -> dict[str, Any]:
     """What a job says of itself."""
-    return {"at": random.random(), "stages": {"read": {"rows": 7}, "infer": {"rows": rows}}}
+    return {
+        "at": random.random(),
+        "state": state,
+        "stages": {"read": {"rows": 7}, "infer": {"rows": rows}},
+    }
 
 
 def test_a_row_that_moves_ends_a_stall(clock: Clock) -> None:
@@ -113,6 +117,15 @@ def test_a_row_that_moves_ends_a_stall(clock: Clock) -> None:
     clock.sleep(2)
     assert stall.lasts(progress(4)), "what else changes is no progress"
     assert not stall.lasts(progress(5))
+
+
+def test_a_job_that_waits_for_its_turn_does_not_stall(clock: Clock) -> None:
+    stall = Stall(10, since=clock.now)
+    for _ in range(3):
+        clock.sleep(11)
+        assert not stall.lasts(progress(0, "queued"))
+    clock.sleep(11)
+    assert stall.lasts(progress(0)), "from its turn on it has to move"
 
 
 def test_a_job_that_says_nothing_stalls(clock: Clock) -> None:

@@ -58,6 +58,21 @@ def resources_on(spec: BatchInferenceSpec) -> Resources:
     return resources.model_copy(update={"num_gpus": float(has_gpus(load_manifest(cluster)))})
 
 
+def max_gpus_of(cluster: AnyCluster) -> float | None:
+    """GPUs that all jobs of a cluster may hold together; None where nobody has set a limit.
+
+    Raises:
+        InvalidSpec: there is no such block.
+    """
+    if not isinstance(cluster, RayJobsCluster):
+        return None
+    if cluster.max_gpus is not None or cluster.block is None:
+        return cluster.max_gpus
+    from tasks.clusters.ray_cluster import load_ray_cluster
+
+    return load_ray_cluster(cluster.block).max_gpus
+
+
 def api_of(cluster: RayJobsCluster) -> RayApi:
     """The API of a cluster that is named by its address or by a block.
 

@@ -109,7 +109,13 @@ class RayApi:
         options = {"include_gitignore": False, "include_parent_dir": True, "excludes": excludes}
         return str(self.asked(lambda: send(folder, **options)))
 
-    def submit(self, submission_id: str, entrypoint: str, runtime_env: dict[str, Any]) -> None:
+    def submit(
+        self,
+        submission_id: str,
+        entrypoint: str,
+        runtime_env: dict[str, Any],
+        metadata: dict[str, str] | None = None,
+    ) -> None:
         """Submit a job; that it is there already is no error.
 
         Raises:
@@ -118,7 +124,10 @@ class RayApi:
         try:
             self.asked(
                 lambda: self.client.submit_job(
-                    submission_id=submission_id, entrypoint=entrypoint, runtime_env=runtime_env
+                    submission_id=submission_id,
+                    entrypoint=entrypoint,
+                    runtime_env=runtime_env,
+                    metadata=metadata,
                 )
             )
         except AlreadyThereError:

@@ -35,6 +35,13 @@ class RayCluster(Block):
     )
     client_key_file: str | None = Field(default=None, description="File of its key.")
 
+    max_gpus: float | None = Field(
+        default=None,
+        gt=0,
+        description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
+        "for its turn.",
+    )
+
     def api(self) -> RayApi:
         """A client of the cluster."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}

@@ -6,13 +6,14 @@ import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tasks.clusters.local import QUIET_RAY
 from tasks.clusters.ray_api import LIVE, NotFoundError, RayApi
 from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
+from tasks.ray_job.turn import GPUS, claim_of
 
 STOP_SECONDS = 12.0
 END_SECONDS = 5.0
@@ -46,7 +47,7 @@ class RayJob:
     @property
     def id(self) -> str:
         """Its submission id."""
-        return submission_id(self.job)
+        return self.job.id
 
     @property
     def where(self) -> str:
@@ -110,25 +111,33 @@ class RayJobs:
         # Without -P the user's folder would come first, and a `tasks` in it would hide ours.
         command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
         code = self.api.upload(str(OUR_CODE), NOT_SHIPPED)
-        self.api.submit(running.id, shlex.join(command), runtime_env(job, code))
+        self.api.submit(running.id, shlex.join(command), runtime_env(job, code), self.metadata(job))
         marker = {"submission_id": running.id, "address": self.api.address}
         job.storage.write(submitted(job), json.dumps(marker).encode())
         return running
 
+    def metadata(self, job: Job) -> dict[str, str]:
+        """What other jobs must know of it, where they share the cluster's GPUs out."""
+        if job.max_gpus is None:
+            return {}
+        asked = job.spec.resources.num_gpus
+        return {GPUS: f"{claim_of(job.spec, job.max_gpus, self.gpus_per_replica(asked)):g}"}
+
+    def gpus_per_replica(self, asked: float | Literal["auto"]) -> float:
+        """GPUs of one replica: as asked for, or one where the cluster has any."""
+        if asked != "auto":
+            return asked
+        return min(1.0, max(node["resources_total"].get("GPU", 0.0) for node in self.api.nodes()))
+
     def attach(self, job: Job) -> RayJob | None:
         """The job, if it waits or runs."""
-        status = self.api.status(submission_id(job))
+        status = self.api.status(job.id)
         return RayJob(self.api, job) if status in LIVE else None
 
     def was_started(self, job: Job) -> bool:
         """Whether it has been submitted, here or to a cluster that is no more."""
-        known = self.api.status(submission_id(job)) is not None
+        known = self.api.status(job.id) is not None
         return known or job.storage.stat(submitted(job)) is not None
-
-
-def submission_id(job: Job) -> str:
-    """Derived from run and attempt: whoever wants the same job asks for the same id."""
-    return f"{job.run_id}-{job.attempt}"
 
 
 def submitted(job: Job) -> str:

@@ -24,6 +24,7 @@ from tasks.ray_job.nodes import await_room, check_nodes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Snapshot, Standing
 from tasks.ray_job.room import GIB
+from tasks.ray_job.turn import await_turn, within_limit
 from tasks.spec import LocalCluster
 
 MAX_READ_TASKS = 10_000
@@ -54,6 +55,7 @@ def run_on_ray(job: Job) -> None:
     with connected(job):
         configure(job)
         followed = Followed(job)
+        await_turn(job, Queued(job, followed))
         await_room(job, followed.check)
         if not is_own_machine(job):
             check_nodes(job)
@@ -64,8 +66,27 @@ def run_on_ray(job: Job) -> None:
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
         progress = Progress(job, LastSnapshot(counts), len(shares))
         Watch.progress, Watch.followed = progress, followed
-        run_pipeline(job, shares, gpus_of(job, resources), ActorReporter(counts))
+        gpus = gpus_of(job, resources)
+        run_pipeline(within_limit(job, gpus), shares, gpus, ActorReporter(counts))
         progress.finish()
+
+
+@dataclass
+class Queued:
+    """Says what a job waits for that has not begun, and ends it where nobody follows."""
+
+    job: Job
+    followed: Followed
+    said: str = ""
+
+    def __call__(self, waits_for: str) -> None:
+        """Say so, in the log where it is news."""
+        if waits_for != self.said:
+            print(f"the job waits for {waits_for}", flush=True)
+            self.said = waits_for
+        progress = Progress(self.job, Counts().snapshot, num_reads=1)
+        progress.write("queued", Counts().snapshot(), Standing(waits_for=waits_for))
+        self.followed.check()
 
 
 def counting_actor(job: Job) -> Any:

@@ -27,8 +27,15 @@ class Job:
     """Rows left to do; None while a shard's length is unknown."""
     todo_name: str
     """Of two who make the same attempt at once, each has a todo of its own."""
+    max_gpus: float | None = None
+    """GPUs that all jobs of the cluster may hold together; None: as many as there are."""
     only_check: bool = False
     """Whether to look at the cluster's nodes and end there."""
+
+    @property
+    def id(self) -> str:
+        """Derived from run and attempt: whoever wants the same job asks for the same id."""
+        return f"{self.run_id}-{self.attempt}"
 
     @property
     def storage(self) -> FsspecStorage:

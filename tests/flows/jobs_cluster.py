@@ -60,6 +60,12 @@ class JobsCluster:
         block.save(name, overwrite=True)
         return name
 
+    def gpus_in_use(self) -> float:
+        """GPUs of all nodes that are not free, as Ray's own status page counts them."""
+        status = self.api.get("/api/cluster_status")["data"]["clusterStatus"]
+        used, _ = status["loadMetricsReport"]["usage"].get("GPU", (0.0, 0.0))
+        return float(used)
+
     def jobs(self, run_id: str = "") -> dict[str, str]:
         """Jobs by submission id with their status, of one run or of all."""
         listed = self.api.client.list_jobs()

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,4 +39,20 @@ class Slow:
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
         """One column besides x."""
         time.sleep(self.seconds)
+        return {"doubled": voice.double(batch["x"])}
+
+
+class Waits:
+    """Doubles x, as soon as a file is there."""
+
+    def __init__(self, file: str, seconds: float) -> None:
+        self.file, self.seconds = Path(file), seconds
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
+        """One column besides x."""
+        until = time.monotonic() + self.seconds
+        while not self.file.exists():
+            if time.monotonic() > until:
+                raise OSError(5, f"{self.file} has not come")
+            time.sleep(0.05)
         return {"doubled": voice.double(batch["x"])}

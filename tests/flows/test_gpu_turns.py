@@ -1,0 +1,103 @@
+"""Runs that overlap on a cluster: never more GPUs than its limit, the oldest job first."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.preflight import check_spec
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published
+from tests.flows.jobs_cluster import (
+    JobsCluster,
+    await_that,
+    jobs_spec,
+    orchestrator,
+    read_json,
+    run_folder,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
+PENDING_SECONDS = 120.0
+LONGER_THAN_A_LOOK_SECONDS = 3.0
+
+
+def greedy(folder: Path, cluster: JobsCluster, **changes: Any) -> BatchInferenceSpec:
+    """A run that would take both of the cluster's GPUs, of which jobs may hold one."""
+    numbers = folder / "numbers"
+    numbers.mkdir(parents=True)
+    for number in range(2):
+        ids = list(range(number * 100, number * 100 + 100))
+        table = pa.table({"id": ids, "x": [float(each) for each in ids]})
+        pq.write_table(table, numbers / f"{number}.parquet")
+    resources = {"num_gpus": 1, "max_replicas": 2}
+    init = {"file": str(folder / "go"), "seconds": PENDING_SECONDS}
+    model = {"kind": "python", "class": "speaking:Waits", "init": init}
+    limited = {**cluster.by_block, "max_gpus": 1}
+    return jobs_spec(numbers, limited, **{"resources": resources, "model": model, **changes})
+
+
+@contextmanager
+def gpus_in_use(cluster: JobsCluster) -> Iterator[list[float]]:
+    """GPUs that somebody holds, asked of the cluster until the block ends."""
+    seen: list[float] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.2):
+            seen.append(cluster.gpus_in_use())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def is_queued(spec: BatchInferenceSpec) -> bool:
+    """Whether the run's job waits for its turn."""
+    progress = read_json(run_folder(spec) / "attempts/1/progress.json")
+    return bool(progress and progress["state"] == "queued")
+
+
+def test_runs_that_overlap_never_hold_more_than_the_limit(
+    tmp_path: Path, jobs_cluster: JobsCluster
+) -> None:
+    first = greedy(tmp_path / "first", jobs_cluster)
+    second = greedy(tmp_path / "second", jobs_cluster)
+    (tmp_path / "second/go").touch()
+    with gpus_in_use(jobs_cluster) as seen, orchestrator(first, jobs_cluster) as one:
+        await_that(lambda: max(seen, default=0) > 0, "the first holds no GPU", PENDING_SECONDS)
+        with orchestrator(second, jobs_cluster) as two:
+            await_that(lambda: is_queued(second), "the second does not wait", PENDING_SECONDS)
+            one.kill()
+            time.sleep(LONGER_THAN_A_LOOK_SECONDS)
+            assert is_queued(second), "the GPU is the job's, whoever follows it"
+            (tmp_path / "first/go").touch()
+            with orchestrator(first, jobs_cluster) as again:
+                report = again.report()
+            assert list(jobs_cluster.jobs(report["run_id"])) == [f"{report['run_id']}-1"]
+            code, report = two.end(PENDING_SECONDS)
+    assert (code, report["attempts"]) == (0, 1), two.errors.read_text()
+    for spec in (first, second):
+        assert [row["id"] for row in published(spec)] == list(range(200))
+    assert max(seen) == 1.0, f"{max(seen)} GPUs were in use"
+    print(f"GPUs in use: at most {max(seen):g} of 2 in {len(seen)} looks")
+
+
+def test_what_could_never_have_its_turn_is_refused(
+    tmp_path: Path, jobs_cluster: JobsCluster
+) -> None:
+    resources = {"num_gpus": 1, "min_replicas": 2, "max_replicas": 2}
+    spec = greedy(tmp_path, jobs_cluster, resources=resources)
+    with pytest.raises(InvalidSpec, match=r"resources\.min_replicas: 2 .* may hold 1 together"):
+        check_spec(spec)
