@@ -143,6 +143,6 @@ def test_a_job_that_a_new_cluster_does_not_know_has_no_log(error: Exception) -> 
     def fail(submission_id: str) -> str:
         raise error
 
-    job: Any = SimpleNamespace(run_id="run", attempt=1)
+    job: Any = SimpleNamespace(id="run-1")
     api: Any = SimpleNamespace(log=fail)
     assert RayJob(api, job).log() == ""
