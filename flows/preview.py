@@ -7,7 +7,8 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 
-from flows.batch_inference import SIDE_BY_SIDE, plan_run, run_attempts
+from flows.attempts import plan_run, run_attempts
+from flows.batch_inference import SIDE_BY_SIDE
 from tasks.at_work import stop_jobs
 from tasks.clusters.choose import release
 from tasks.patience import Deadline
