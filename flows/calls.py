@@ -141,7 +141,7 @@ def print_report(report: dict[str, Any]) -> None:
         skipped = report["inputs_skipped"]
         console.print(f"nothing to do: all {skipped} inputs are published at {report['output']}")
         return
-    accuracy = report["accuracy"]
+    accuracy, speed = report["accuracy"], report["rows_per_second"]
     for name, value in {
         "rows read": f"{rows['read']:,}",
         "written": f"{rows['written']:,}",
@@ -149,7 +149,7 @@ def print_report(report: dict[str, Any]) -> None:
         "filtered": f"{rows['filtered']:,}",
         "skipped": f"{report['inputs_skipped']:,} inputs, published before",
         "seconds": f"{report['seconds']['total']:.1f}",
-        "rows/s": rows_per_second(report),
+        "rows/s": "-" if speed is None else f"{speed:,.0f}",
         "bottleneck": report["bottleneck"] or "-",
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),
@@ -173,12 +173,6 @@ def gates_line(report: dict[str, Any]) -> dict[str, str]:
         return {"gates": f"{len(gates)} passed"}
     failed = f"{len(accepted['failed'])} of {len(gates)} failed"
     return {"gates": f"{failed}, published on the word of {accepted['by']}"}
-
-
-def rows_per_second(report: dict[str, Any]) -> str:
-    """Rows through the model in a second, start-up left out."""
-    steady = report["seconds"]["steady"]
-    return f"{report['stages']['infer']['rows'] / steady:,.0f}" if steady else "-"
 
 
 def call_backfill(

@@ -134,7 +134,7 @@ def load_rejections(planned: PlannedRun, accepted: Accepted) -> list[dict[str, A
 
 def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:
     """Store what happened beside the output; return where."""
-    path = f"{planned.output.manifests}/{planned.run.run_id}.json"
+    path = planned.output.manifest(planned.run.run_id)
     planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
     return path
 

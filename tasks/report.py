@@ -21,6 +21,7 @@ from tasks.reporting.figures import (
     hours_held,
     measure_seconds,
     stage_figures,
+    written_per_second,
 )
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
@@ -49,6 +50,8 @@ class RunReport:
     """Rows that left the model and were not accepted: what crashes and replays have cost."""
     seconds: dict[str, float | None] = field(default_factory=dict)
     """Of this call: total, until the model's first row, and steady."""
+    rows_per_second: float | None = None
+    """Rows that this call has written, over its steady seconds."""
     stages: dict[str, Any] = field(default_factory=dict)
     """Of the whole run: rows and busy seconds by stage."""
     bottleneck: str | None = None
@@ -100,6 +103,7 @@ def report_run(
         resumed_rows=evidence.resumed_rows,
         redone_rows=count_redone(evidence, stages),
         seconds=seconds,
+        rows_per_second=written_per_second(evidence, seconds["steady"]),
         stages=stages,
         bottleneck=find_bottleneck(planned.spec, seconds, busy_shares(evidence, seconds["steady"])),
         held=held,

@@ -39,6 +39,10 @@ class OutputFolder:
         """One JSON file a published run."""
         return f"{self.state}/manifests"
 
+    def manifest(self, run_id: str) -> str:
+        """What happened in one run, for machines."""
+        return f"{self.manifests}/{run_id}.json"
+
     @property
     def runs(self) -> str:
         """One folder a run."""

@@ -32,6 +32,12 @@ def measure_seconds(evidence: Evidence, total: float) -> Seconds:
     }
 
 
+def written_per_second(evidence: Evidence, steady: float | None) -> float | None:
+    """Rows that this call has written in a second of its steady time; None where nothing ran."""
+    rows = sum(file.rows for record in evidence.own_records for file in record.files)
+    return round(rows / steady, 3) if steady else None
+
+
 def own_spans(evidence: Evidence) -> list[tuple[float, float]]:
     """When the model was at work in this call; of a job that was there before, from the call on."""
     spans = [record.inferred_at for record in evidence.own_records if record.inferred_at]

@@ -1,15 +1,14 @@
 """What the gates said, with a chart of what was expected beside what was seen."""
 
-import base64
 import json
 import time
 from dataclasses import replace
 from typing import Any
 
 from tasks.kinds.gates.gate import Chart
+from tasks.reporting.drawing import as_image, as_svg, text
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import cell, scrub, table
-from tasks.reporting.timeline import text
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 640, 170, 70, 30, 34
 EXPECTED, SEEN = "#9ecae9", "#f58518"
@@ -40,14 +39,12 @@ def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> st
     if accepted:
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(accepted["at"]))
         parts.insert(0, f"<p>Published on the word of {cell(accepted['by'])}, {at}.</p>")
-    parts += [chart_image(each["gate"], Chart(**each["chart"])) for each in judged if each["chart"]]
+    parts += [
+        as_image(each["gate"], chart_svg(each["gate"], Chart(**each["chart"])))
+        for each in judged
+        if each["chart"]
+    ]
     return scrub("\n\n".join(parts), planned.spec)
-
-
-def chart_image(title: str, chart: Chart) -> str:
-    """A chart as an HTML image."""
-    data = base64.b64encode(chart_svg(title, chart).encode()).decode()
-    return f'<p><img alt="{cell(title)}" src="data:image/svg+xml;base64,{data}"></p>'
 
 
 def shortened(chart: Chart) -> Chart:
@@ -77,12 +74,7 @@ def chart_svg(title: str, chart: Chart) -> str:
         parts += bar(chart.seen[at], largest, top + 14, SEEN)
     parts += legend(LEFT, bottom + 8, EXPECTED, chart.expected_name)
     parts += legend(LEFT + 200, bottom + 8, SEEN, chart.seen_name)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 30}" '
-        f'viewBox="0 0 {WIDTH} {bottom + 30}" font-family="sans-serif" font-size="12">'
-        # A background of its own: the page behind it may be dark.
-        '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>' + "".join(parts) + "</svg>"
-    )
+    return as_svg(WIDTH, bottom + 30, 12, parts)
 
 
 def bar(share: float, largest: float, top: int, colour: str) -> list[str]:

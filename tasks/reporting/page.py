@@ -14,9 +14,11 @@ from tasks.reporting.accuracy import confusion_table
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
+from tasks.reporting.past_runs import past_runs
 from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
 from tasks.reporting.samples import run_sample
 from tasks.reporting.timeline import timeline_image
+from tasks.reporting.trend import trend_part
 
 SHOWN_FILES = 20
 
@@ -28,10 +30,11 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         f"# {planned.spec.name}: {report['rows']['written']:,} rows published",
         output_line(report),
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
-        section("Time", timeline_image(evidence.attempts), time_table(evidence, report)),
+        section("Time", timeline_image(evidence.attempts), time_table(report)),
         section("Stages", stages_table(report)),
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
+        section("Last runs", *trend_part(past_runs(evidence, report))),
         section("Sample predictions", run_sample(planned, evidence.accepted)),
         section("Rows set aside", rejections_part(evidence)),
         section("Files", files_table(evidence)),
@@ -113,13 +116,12 @@ def counts_table(report: dict[str, Any], *, redrives: bool) -> str:
     return pairs(values)
 
 
-def time_table(evidence: Evidence, report: dict[str, Any]) -> str:
+def time_table(report: dict[str, Any]) -> str:
     """How long it took, how fast it was, and what bounds it."""
     seconds = report["seconds"]
     values = {name: f"{value:.1f} s" for name, value in seconds.items() if value is not None}
-    if seconds["steady"]:
-        rows = sum(file.rows for record in evidence.own_records for file in record.files)
-        values["throughput"] = f"{rows / seconds['steady']:,.0f} rows/s, steady"
+    if report["rows_per_second"] is not None:
+        values["throughput"] = f"{report['rows_per_second']:,.0f} rows/s, steady"
     values["attempts"] = report["attempts"]
     held = report["held"]
     values["held"] = f"{held['cpu_hours']:.4g} CPU hours, {held['gpu_hours']:.4g} GPU hours"

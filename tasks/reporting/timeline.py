@@ -1,12 +1,11 @@
 """Draws when each stage was at work, attempt by attempt, as an SVG image."""
 
-import base64
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.ray_job.counts import STAGES
+from tasks.reporting.drawing import as_image, as_svg, line, round_step, text
 from tasks.reporting.evidence import PastAttempt
 
 COLOURS = {"read": "#4c78a8", "preprocess": "#72b7b2", "infer": "#f58518", "write": "#54a24b"}
@@ -32,8 +31,7 @@ def timeline_image(attempts: list[PastAttempt]) -> str:
     shown = [each for each in attempts if each.stages and each.started][-SHOWN_ATTEMPTS:]
     if not shown:
         return ""
-    data = base64.b64encode(timeline_svg(shown).encode()).decode()
-    return f'<p><img alt="timeline of the stages" src="data:image/svg+xml;base64,{data}"></p>'
+    return as_image("timeline of the stages", timeline_svg(shown))
 
 
 def timeline_svg(attempts: list[PastAttempt]) -> str:
@@ -48,12 +46,7 @@ def timeline_svg(attempts: list[PastAttempt]) -> str:
             parts += bar(attempt, stage, top, scale)
             top += ROW
     parts += axis(scale, top)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 32}" '
-        f'viewBox="0 0 {WIDTH} {top + 32}" font-family="sans-serif" font-size="13">'
-        # A background of its own: the page behind it may be dark.
-        '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>' + "".join(parts) + "</svg>"
-    )
+    return as_svg(WIDTH, top + 32, 13, parts)
 
 
 def length(attempt: PastAttempt) -> float:
@@ -109,29 +102,3 @@ def axis(scale: Scale, top: int) -> list[str]:
         parts.append(line(x, top, x, top + 5))
         parts.append(text(x, top + 20, f"{tick * step:g} s", anchor="middle", fill="#555555"))
     return parts
-
-
-def round_step(seconds: float) -> float:
-    """The next 1, 2 or 5 with zeros."""
-    power = float(10 ** math.floor(math.log10(seconds)))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= seconds)
-
-
-def line(x1: float, y1: float, x2: float, y2: float) -> str:
-    """A thin line."""
-    return f'<line x1="{x1:.1f}" y1="{y1}" x2="{x2:.1f}" y2="{y2}" stroke="#999999"/>'
-
-
-def text(
-    x: float,
-    y: float,
-    words: str,
-    anchor: str = "start",
-    fill: str = "#222222",
-    weight: str = "normal",
-) -> str:
-    """Words."""
-    return (
-        f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}">'
-        f"{html.escape(words)}</text>"
-    )
