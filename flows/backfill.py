@@ -7,7 +7,7 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 
-from flows.batch_inference import batch_inference
+from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import Portion, label, portions
@@ -30,7 +30,7 @@ class Backfill:
     accept: bool
 
 
-@flow(name="backfill", on_cancellation=[stop_backfill_jobs])
+@flow(name="backfill", on_cancellation=[stop_backfill_jobs], **OURS)
 def backfill(
     spec: BatchInferenceSpec,
     start: datetime | None = None,

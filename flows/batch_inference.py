@@ -20,11 +20,16 @@ from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
 
 publish_run = task(name="publish", persist_result=False)(publish_planned)
-# The four stages, and room for plan and publish.
-SIDE_BY_SIDE: Any = ThreadPoolTaskRunner(max_workers=8)
+OURS: dict[str, Any] = {
+    # The four stages, and room for plan and publish.
+    "task_runner": ThreadPoolTaskRunner(max_workers=8),
+    # What is published tells what is left to do: no result of an earlier try may stand in for it.
+    "persist_result": False,
+}
+"""Options of all flows of ours."""
 
 
-@flow(name="batch-inference", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_its_jobs])
+@flow(name="batch-inference", on_cancellation=[stop_its_jobs], **OURS)
 def batch_inference(
     spec: BatchInferenceSpec,
     restart: bool = False,

@@ -8,7 +8,7 @@ from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 
 from flows.attempts import plan_run, run_attempts
-from flows.batch_inference import SIDE_BY_SIDE
+from flows.batch_inference import OURS
 from tasks.at_work import stop_jobs
 from tasks.clusters.choose import release
 from tasks.patience import Deadline
@@ -30,7 +30,7 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     clear_away(trial)
 
 
-@flow(name="preview", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_preview])
+@flow(name="preview", on_cancellation=[stop_preview], **OURS)
 def preview(
     spec: BatchInferenceSpec, rows: int = ROWS, scheduled_time: datetime | None = None
 ) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from typing import Any
 
 from prefect import flow
 
-from flows.batch_inference import SIDE_BY_SIDE, carry_out
+from flows.batch_inference import OURS, carry_out
 from flows.cancellation import stop_its_jobs
 from tasks.plan import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 
-@flow(name="redrive", task_runner=SIDE_BY_SIDE, on_cancellation=[stop_its_jobs])
+@flow(name="redrive", on_cancellation=[stop_its_jobs], **OURS)
 def redrive(
     spec: BatchInferenceSpec, restart: bool = False, scheduled_time: datetime | None = None
 ) -> dict[str, Any]:
