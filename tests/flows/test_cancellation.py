@@ -150,6 +150,7 @@ batch_inference(BatchInferenceSpec.model_validate({parameters_of(spec)["spec"]!r
     orchestrator.wait()
     assert live_jobs(spec), "the job outlives its orchestrator"
     began = time.monotonic()
-    stop_its_jobs(None, SimpleNamespace(parameters=parameters_of(spec)), None)
+    run = SimpleNamespace(parameters=parameters_of(spec), expected_start_time=None)
+    stop_its_jobs(None, run, None)
     assert time.monotonic() - began < STOP_SECONDS
     assert not live_jobs(spec)
