@@ -9,10 +9,10 @@ from prefect.runtime import flow_run
 
 from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
+from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import Portion, label, portions
 from tasks.preflight import check_spec
-from tasks.report import artifact_key, show_in_prefect
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
 from tasks.standing import allowing_gaps, gaps, has_inputs, look_at
@@ -127,7 +127,7 @@ def show(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
     """Leave a table of what was done; what ended the backfill is not hidden by trouble in here."""
     try:
         if done:
-            show_in_prefect(artifact_key(spec.name, "backfill"), outcome_table(done))
+            show_page(artifact_key(spec.name, "backfill"), outcome_table(done))
     except Exception:
         get_run_logger().exception("the backfill's table could not be shown")
 

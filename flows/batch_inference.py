@@ -5,21 +5,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import plan_run, run_attempts
 from flows.cancellation import stop_its_jobs
 from tasks.clusters.choose import release
+from tasks.lineage import publish_run
 from tasks.patience import Deadline
 from tasks.plan import RunOptions
-from tasks.publish import publish_planned
 from tasks.report import RunReport, report_failure, report_run
 from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
 
-publish_run = task(name="publish", persist_result=False)(publish_planned)
 OURS: dict[str, Any] = {
     # The four stages, and room for plan and publish.
     "task_runner": ThreadPoolTaskRunner(max_workers=8),

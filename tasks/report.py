@@ -1,16 +1,16 @@
 """What happened: one report for people and machines."""
 
 import logging
-import re
-import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
 from tasks.publish import count_rows
 from tasks.reporting.accuracy import compare_labels
+from tasks.reporting.addresses import sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
@@ -127,6 +127,7 @@ def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
         report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
         report = replace(report, manifest=save_manifest(evidence, report.as_json()))
         leave_page(planned, success_page(evidence, report.as_json(), compared))
+        show_output(planned, report.version)
         return report
     except Exception:
         logger.exception("run %s is published, but its report failed", report.run_id)
@@ -150,7 +151,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
         whole=whole,
         estimate=estimate_run(spec, evidence.accepted.records, whole, num_gpus=num_gpus),
     )
-    show_in_prefect(artifact_key(spec.name, "preview"), preview_page(found))
+    show_page(artifact_key(spec.name, "preview"), preview_page(found))
     return found.as_json()
 
 
@@ -174,6 +175,13 @@ def report_failure(planned: PlannedRun, started: float, error: BaseException) ->
         return None
 
 
+def show_output(planned: PlannedRun, version: int) -> None:
+    """Leave a link to the published rows in Prefect."""
+    sink, name = planned.spec.sink, planned.spec.name
+    words = f"{sink_url(sink)}, version {version}"
+    show_link(artifact_key(name, "output"), sink_page(sink), words, f"What {name} has published")
+
+
 def page_path(planned: PlannedRun) -> str:
     """Where a run's page lies."""
     return f"{planned.run.path}/report.md"
@@ -182,22 +190,5 @@ def page_path(planned: PlannedRun) -> str:
 def leave_page(planned: PlannedRun, page: str) -> str:
     """Store the page in the run's folder, and show it in Prefect where a flow runs."""
     planned.storage.write(page_path(planned), page.encode())
-    show_in_prefect(artifact_key(planned.spec.name), page)
+    show_page(artifact_key(planned.spec.name, "report"), page)
     return page_path(planned)
-
-
-def show_in_prefect(key: str, page: str) -> None:
-    """Make an artifact of a page; nothing happens outside a flow run."""
-    # Where nobody has imported Prefect there is no flow run, and importing it takes seconds.
-    if "prefect" not in sys.modules:
-        return
-    from prefect.artifacts import create_markdown_artifact
-    from prefect.context import FlowRunContext
-
-    if FlowRunContext.get() is not None:
-        create_markdown_artifact(page, key=key)
-
-
-def artifact_key(name: str, what: str = "report") -> str:
-    """A name as Prefect takes it: lowercase letters, digits and dashes."""
-    return f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{what}"

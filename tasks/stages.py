@@ -4,14 +4,11 @@ import time
 from typing import Any
 
 from prefect import task
-from prefect.artifacts import (
-    create_link_artifact,
-    create_progress_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from tasks.artifacts import artifact_key, show_link
 from tasks.attempt import POLL_SECONDS, Attempt, Look
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import STAGES
@@ -36,9 +33,8 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     """
     running = attempt.ensure_started()
     if stage == STAGES[0] and running.where.startswith("http"):
-        create_link_artifact(
-            running.where, "The job in Ray's dashboard", key=key_of(attempt, "job")
-        )
+        key = artifact_key(attempt.job.spec.name, "job")
+        show_link(key, running.where, "The job in Ray's dashboard")
     artifact = StageArtifact(stage, attempt)
     while not attempt.stopped.is_set():
         look = attempt.look()
@@ -73,17 +69,12 @@ def ended(stage: str, result: dict[str, Any], artifact: "StageArtifact") -> Stat
     return Cancelled(message=f"stopped, since {guilty} failed")
 
 
-def key_of(attempt: Attempt, what: str) -> str:
-    """An artifact's key: of small letters, digits and dashes, as Prefect asks for."""
-    return f"{attempt.job.spec.name.lower().replace('.', '-').replace('_', '-')}-{what}"
-
-
 class StageArtifact:
     """A progress artifact that shows rows, rows a second and time left."""
 
     def __init__(self, stage: str, attempt: Attempt) -> None:
         self.stage = stage
-        self.key = key_of(attempt, stage)
+        self.key = artifact_key(attempt.job.spec.name, stage)
         self.id: Any = None
         self.begun = time.monotonic()
         self.shown = 0.0

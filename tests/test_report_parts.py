@@ -1,4 +1,4 @@
-"""The report's parts: timeline, thumbnails, the bottleneck's sentence, artifact keys."""
+"""The report's parts: timeline, thumbnails, the bottleneck's sentence."""
 
 import base64
 import io
@@ -11,7 +11,6 @@ from PIL import Image
 
 from tasks.kinds.gates.gate import Chart
 from tasks.plan import make_plan
-from tasks.report import artifact_key
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.figures import find_bottleneck
 from tasks.reporting.gates import chart_svg
@@ -85,14 +84,6 @@ def test_bottleneck_names_the_setting(
     spec = classify_spec(folder, cluster={"kind": cluster})
     shares = {stage: 0.1 for stage in ("read", "preprocess", "infer", "write")}
     assert said in find_bottleneck(spec, seconds, {**shares, busiest: 0.92})
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [("Pets_nightly", "pets-nightly-report"), ("a..b", "a-b-report"), ("x-", "x-report")],
-)
-def test_artifact_keys_are_what_prefect_takes(name: str, key: str) -> None:
-    assert artifact_key(name) == key
 
 
 def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:

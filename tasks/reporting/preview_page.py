@@ -75,7 +75,7 @@ def preview_page(preview: Preview) -> str:
     rows = count_rows(preview.evidence.accepted)
     sample = "" if preview.rows is None else sample_table(planned, preview.rows)
     return joined(
-        f"# {planned.spec.name}: preview of {rows['read']:,} rows, nothing published",
+        f"# {planned.spec.name}: {rows['read']:,} rows, nothing published",
         section("Inputs and predictions", sample),
         section("Rows set aside", rejections_part(preview.evidence)),
         section("Speed", speed_table(preview)),

@@ -39,7 +39,7 @@ def test_a_preview_shows_inputs_beside_predictions_and_leaves_nothing(numbers: P
     assert found["source"]["inputs"] == 10
     assert found["source"]["rows"] == 1000
     page = page_of("seen")
-    assert "preview of 20 rows, nothing published" in page
+    assert "# seen-preview: 20 rows, nothing published" in page
     assert "<td>doubled</td>" in page or "<th>doubled</th>" in page
     assert left_behind(numbers.parent) == []
 

@@ -1,0 +1,45 @@
+"""What Prefect shows of a run; the keys follow from the spec's name, so that runs line up."""
+
+import re
+import sys
+
+NOT_IN_KEYS = re.compile(r"[^a-z0-9]+")
+MARKDOWN = re.compile(r"([\\\[\]<>*_`])")
+
+
+def artifact_key(name: str, what: str) -> str:
+    """The same for every run of a spec, as Prefect takes it: small letters, digits, dashes.
+
+    Args:
+        name: the spec's.
+        what: what the artifact is, such as `report`.
+    """
+    return f"{NOT_IN_KEYS.sub('-', name.lower()).strip('-')}-{what}"
+
+
+def show_page(key: str, page: str) -> None:
+    """Make an artifact of a Markdown page; nothing happens outside Prefect."""
+    if not in_prefect():
+        return
+    from prefect.artifacts import create_markdown_artifact
+
+    create_markdown_artifact(page, key=key)
+
+
+def show_link(key: str, url: str, words: str, description: str = "") -> None:
+    """Make an artifact of a link; nothing happens outside Prefect."""
+    if not in_prefect():
+        return
+    from prefect.artifacts import create_link_artifact
+
+    create_link_artifact(url, MARKDOWN.sub(r"\\\1", words), key=key, description=description)
+
+
+def in_prefect() -> bool:
+    """Whether a flow or a task runs here."""
+    # Where nobody has imported Prefect nothing of it runs, and importing it takes seconds.
+    if "prefect" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext
+
+    return bool(FlowRunContext.get() or TaskRunContext.get())
