@@ -107,7 +107,8 @@ def decode_media_columns(rows: pa.Table) -> pa.Table:
     for at, each in enumerate(rows.schema):
         if columns.is_media(each) and len(rows):
             arrays = decode_column(rows[each.name])
-            rows = rows.set_column(at, each.name, columns.array_from_numpy(columns.stack(arrays)))
+            # Of one type whatever their sizes: rows around a broken one are decoded in parts.
+            rows = rows.set_column(at, each.name, columns.tensor_array(arrays))
     return rows
 
 
