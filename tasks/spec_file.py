@@ -31,9 +31,23 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
         raise InvalidSpec.at("SPEC", str(path), f"is not YAML: {error}") from error
     if not isinstance(raw, dict):
         raise InvalidSpec.at("SPEC", str(path), "must hold fields: source, model, sink, ...")
-    for override in overrides or []:
+    return complete_spec(raw, overrides or [], file.resolve().parent)
+
+
+def complete_spec(raw: dict[str, Any], overrides: list[str], folder: Path) -> BatchInferenceSpec:
+    """A spec from a file's content, which is changed in place.
+
+    Args:
+        raw: the content.
+        overrides: `field.subfield=value` pairs, values in YAML.
+        folder: what relative paths are relative to.
+
+    Raises:
+        InvalidSpec: one message with all that is wrong.
+    """
+    for override in overrides:
         set_field(raw, override)
-    return parse_spec(resolve_paths(raw, file.resolve().parent))
+    return parse_spec(resolve_paths(raw, folder))
 
 
 def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:

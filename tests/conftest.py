@@ -8,6 +8,9 @@ from hypothesis import settings
 
 from tasks.protocol.storage import open_storage
 
+# The Prefect server and the Ray that all tests share are those that users get.
+pytest_plugins = ["flows.testing"]
+
 # The machines are noisy: a slow example is no bug.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
@@ -62,12 +65,3 @@ def s3() -> Iterator[S3]:
         storage.filesystem.mkdir(bucket)
         yield started
         server.stop()
-
-
-@pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it."""
-    from prefect.testing.utilities import prefect_test_harness
-
-    with prefect_test_harness(server_startup_timeout=120):
-        yield

@@ -20,12 +20,11 @@ from typing import Any
 
 import psutil
 
+from flows.small_ray import NO_SPARE_WORKERS
 from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20
 READY_SECONDS = 90.0
-NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
-"""Ray starts a process for each core in advance; jobs with an environment use none of them."""
 
 
 @dataclass(frozen=True)

@@ -1,55 +1,18 @@
-"""A Ray cluster for the whole session, and a small job to run on it."""
+"""A small job, and a cluster elsewhere to run it on."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
-from tests.ray_cluster import NO_SPARE_WORKERS
 
-HEAD = """
-import ray, sys
-sizes = {"num_cpus": 4, "object_store_memory": 300 << 20}
-# Without an address Ray would join whatever another test has started on this machine.
-ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
-print(ray.get_runtime_context().gcs_address, flush=True)
-sys.stdin.read()
-"""
 CODE = Path(__file__).parent / "user_code"
 ONE_WORKER = {"max_workers": 1}
-
-
-@pytest.fixture(scope="session")
-def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Ray head that lasts for the session; its home is a folder of ours."""
-    os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
-    # A head that listens on loopback for one session; drivers inherit this.
-    os.environ["RAY_AUTH_MODE"] = "disabled"
-    head = subprocess.Popen(
-        [sys.executable, "-c", HEAD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **NO_SPARE_WORKERS},
-    )
-    assert head.stdout
-    address = head.stdout.readline().strip()
-    assert address, "Ray did not start"
-    yield address
-    tree = [*psutil.Process(head.pid).children(recursive=True), psutil.Process(head.pid)]
-    for process in tree:
-        if process.is_running():
-            process.kill()
-    head.communicate()
 
 
 @pytest.fixture

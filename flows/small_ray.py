@@ -1,0 +1,61 @@
+"""A small Ray on this machine, for tests that share one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from tasks.errors import Unreachable
+
+HEAD = """
+import ray, sys
+sizes = {"num_cpus": 4, "object_store_memory": 300 << 20}
+# Without an address Ray would join whatever else has been started on this machine.
+ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
+print(ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.read()
+"""
+NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
+"""Ray starts a process for each core in advance; jobs with an environment use none of them."""
+
+
+@contextmanager
+def small_ray() -> Iterator[str]:
+    """Start a head with four cores and end it with all its processes.
+
+    Its clients need RAY_AUTH_MODE=disabled in their environment: it listens on loopback.
+
+    Yields:
+        Its address.
+
+    Raises:
+        Unreachable: it did not start.
+    """
+    head = subprocess.Popen(
+        [sys.executable, "-c", HEAD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **NO_SPARE_WORKERS, "RAY_AUTH_MODE": "disabled"},
+    )
+    assert head.stdout
+    try:
+        address = head.stdout.readline().strip()
+        if not address:
+            raise Unreachable("Ray did not start; its own words are on stderr")
+        yield address
+    finally:
+        end(head)
+
+
+def end(head: subprocess.Popen[str]) -> None:
+    """Kill a process and all that it has started; there is nothing to be saved."""
+    if head.poll() is None:
+        process = psutil.Process(head.pid)
+        for each in [*process.children(recursive=True), process]:
+            if each.is_running():
+                each.kill()
+    head.communicate()

@@ -1,0 +1,189 @@
+"""Fixtures for people who test their own flows: `pytest_plugins = ["flows.testing"]`.
+
+They are opted into, not installed as a plugin of every pytest on the machine: a fixture that comes
+from nowhere surprises, and so do seconds of imports in a project that uses none of this.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.fake_model import faked
+from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
+from tasks.kinds.sources import AnySource, CsvSource
+from tasks.published import published_rows, rows_set_aside
+from tasks.ray_job.job import output_of
+from tasks.scheduled import at_time
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import complete_spec, load_spec
+
+Spec = str | Path | dict[str, Any]
+Row = dict[str, Any]
+WRITERS: dict[str, type[Sink]] = {"parquet": ParquetSink, "csv": CsvSink, "jsonl": JsonlSink}
+SMALL = (
+    "cluster={kind: inline}",
+    *(f"resources.{name}=1" for name in ("num_cpus", "min_replicas", "max_replicas")),
+    "resources.num_gpus=0",
+    "resources.memory_gb=null",
+    "resources.accelerator_type=null",
+    *(f"stages.{name}.max_workers=1" for name in ("read", "preprocess", "write")),
+    *(f"stages.{name}.num_cpus=0.5" for name in ("read", "preprocess")),
+    "stages.write.num_cpus=0",
+    "retries.max_attempts=1",
+)
+"""What a spec is changed to in a test: no Ray, no GPU, one of everything, no second attempt."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a flow returned, and what its output holds whenever one looks."""
+
+    spec: BatchInferenceSpec
+    report: dict[str, Any]
+    """The flow's own return value."""
+
+    @property
+    def table(self) -> pa.Table:
+        """Published rows, in the order of runs and of the inputs in each."""
+        return published_rows(self.spec)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The same as dicts."""
+        return self.table.to_pylist()
+
+    @property
+    def set_aside(self) -> list[Row]:
+        """Rows in quarantine: source, row, stage, error_type, error_message, input_json."""
+        return rows_set_aside(self.spec)
+
+    @property
+    def page(self) -> str:
+        """The report in Markdown; empty where there was nothing to do."""
+        path = self.report.get("report")
+        return output_of(self.spec)[0].read(path).decode() if path else ""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Runs specs in a test, each output in the test's own folder."""
+
+    folder: Path
+    ray_address: Callable[[], str]
+    """Starts a Ray where there is none yet."""
+
+    def __call__(
+        self,
+        spec: Spec,
+        *overrides: str,
+        rows: list[Row] | None = None,
+        fake: bool | dict[str, Any] = False,
+        ray: bool = False,
+        flow: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> FinishedRun:
+        """Run a whole flow: plan, read, preprocess, infer, write, gates, publish, report.
+
+        The model, the steps, the error budget and the gates are the spec's. Its cluster becomes
+        this process, its resources small, its output a folder of the test's: run again in the
+        same test, it takes what is new.
+
+        Args:
+            spec: a YAML file, or its content; relative paths in the latter are relative to the
+                current folder.
+            overrides: `field.subfield=value` pairs, values in YAML; they have the last word.
+            rows: read these, in the format of the spec's source, instead of what is there; in a
+                later run of the same test they are new ones.
+            fake: put a FakeModel in the model's place; a dict holds its arguments.
+            ray: run on a small Ray, which all tests of the session share.
+            flow: another flow than batch_inference, such as redrive or preview.
+            options: the flow's other parameters, such as accept or scheduled_time.
+
+        Raises:
+            BatchInferenceError: what the flow raises: GateFailed, ErrorBudgetExceeded, ...
+        """
+        from flows.batch_inference import batch_inference
+
+        changed = self.load(spec, [*self.own_overrides(ray), *overrides])
+        if rows is not None:
+            changed = changed.model_copy(
+                update={
+                    "source": few_rows(changed.source, rows, self.folder / "rows" / changed.name)
+                }
+            )
+        if fake is not False:
+            given = {} if fake is True else fake
+            changed = changed.model_copy(update={"model": faked(changed.model, **given)})
+        changed = at_time(changed, options.get("scheduled_time") or datetime.now(UTC))
+        return FinishedRun(changed, (flow or batch_inference)(changed, **options))
+
+    def load(self, spec: Spec, overrides: list[str]) -> BatchInferenceSpec:
+        """The spec as it is run, but for rows and model."""
+        if isinstance(spec, dict):
+            loaded = complete_spec(deepcopy(spec), overrides, Path.cwd())
+        else:
+            loaded = load_spec(spec, overrides)
+        if any(each.startswith("sink.path=") for each in overrides):
+            return loaded
+        sink = {"path": str(self.folder / "published" / loaded.name), "storage_options": {}}
+        return loaded.model_copy(update={"sink": loaded.sink.model_copy(update=sink)})
+
+    def own_overrides(self, ray: bool) -> list[str]:
+        """The changes that every test needs."""
+        if not ray:
+            return [*SMALL]
+        return [*SMALL, f"cluster={{kind: local, address: '{self.ray_address()}'}}"]
+
+
+def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
+    """The source, reading a folder to which a file of these rows is added.
+
+    Raises:
+        InvalidSpec: the source's rows are no table's.
+    """
+    if source.kind not in WRITERS:
+        problem = (
+            f"cannot be made into {source.kind}: put a few files into a folder, and say "
+            '"source.path=that/folder"'
+        )
+        raise InvalidSpec.at("rows", f"{len(rows)} rows", problem)
+    options = {"delimiter": source.delimiter} if isinstance(source, CsvSource) else {}
+    sink = WRITERS[source.kind](path=str(folder), **options)
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{len(list(folder.iterdir()))}{sink.suffix}").write_bytes(sink.encode(table))
+    changes = {"path": str(folder), "exclude": [], "storage_options": {}}
+    return source.model_copy(update=changes)
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """The address of a small Ray that lasts for the session."""
+    from flows.small_ray import small_ray
+
+    with pytest.MonkeyPatch.context() as environment, small_ray() as address:
+        environment.setenv("RAY_AUTH_MODE", "disabled")  # drivers inherit it
+        yield address
+
+
+@pytest.fixture
+def run_spec(prefect_server: None, tmp_path: Path, request: pytest.FixtureRequest) -> RunSpec:
+    """Runs a spec's whole flow, and shows what it has published."""
+    return RunSpec(tmp_path, lambda: str(request.getfixturevalue("ray_address")))

@@ -1,0 +1,160 @@
+"""A model without weights, for people who test their own flows."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.models import AnyModel, HuggingFaceModel, PythonModel
+from tasks.kinds.models.hf.options import CLASSIFICATION, EMBEDDING
+
+Batch = dict[str, np.ndarray]
+LABELS = ("LABEL_0", "LABEL_1")
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """Predicts from a hash of the row: the same content gets the same prediction, anywhere.
+
+    It stands for the model's output: columns, types, best label first, scores that add up to one
+    at most. It runs as any class of yours does, so reading, steps, bad rows, gates, sink and
+    publication are the real ones. It does not stand for the model itself: predictions mean
+    nothing, nothing is tokenised or resized, no weights are looked for, and the speed is not the
+    model's.
+    """
+
+    outputs: Sequence[str]
+    """Columns to make, of those in MAKERS."""
+    column: str | None = None
+    """The column that the model reads; None: a row's prediction depends on all of it."""
+    labels: Sequence[str] = LABELS
+    top_k: int = 1
+    """Labels to give, best first; more than one makes lists."""
+    width: int = 8
+    """Numbers in an embedding."""
+    normalize: bool = False
+    """Whether an embedding is of length 1."""
+    refuses: Sequence[Any] = ()
+    """Values at which the model fails: rows that hold one are set aside."""
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.outputs if name not in MAKERS]:
+            raise InvalidSpec.at("fake.outputs", unknown, f"must be among {sorted(MAKERS)}")
+
+    def __call__(self, batch: Batch) -> dict[str, Any]:
+        """The output columns of a batch.
+
+        Raises:
+            UserCodeBroke: the column that the model reads is not there.
+            ValueError: a row holds what the model refuses.
+        """
+        names = sorted(batch) if self.column is None else [self.column]
+        if missing := set(names) - set(batch):
+            raise UserCodeBroke(f"the model reads {missing}, and the rows have {sorted(batch)}")
+        rows = [list(each) for each in zip(*(batch[name] for name in names), strict=True)]
+        for value in (value for row in rows for value in row if np.isscalar(value)):
+            if value in self.refuses:
+                raise ValueError(f"the fake model refuses {value!r}")
+        seeds = [seed_of(dict(zip(names, row, strict=True))) for row in rows]
+        return {name: MAKERS[name](self, seeds) for name in self.outputs}
+
+    def rankings(self, seeds: list[int]) -> Iterator[list[tuple[float, str]]]:
+        """Labels with their scores, best first."""
+        for seed in seeds:
+            scores = np.random.default_rng(seed).dirichlet(np.ones(len(self.labels)))
+            ranked = sorted(zip(scores, self.labels, strict=True), reverse=True)
+            yield ranked[: self.top_k]
+
+    def best_labels(self, seeds: list[int]) -> list[Any]:
+        """One label a row, or a list of them."""
+        found = [[label for _, label in ranked] for ranked in self.rankings(seeds)]
+        return found if self.top_k > 1 else [label for (label,) in found]
+
+    def best_scores(self, seeds: list[int]) -> list[Any]:
+        """Their scores."""
+        found = [[np.float32(score) for score, _ in ranked] for ranked in self.rankings(seeds)]
+        return found if self.top_k > 1 else [score for (score,) in found]
+
+    def embeddings(self, seeds: list[int]) -> np.ndarray:
+        """One vector a row."""
+        draws = [np.random.default_rng(seed).standard_normal(self.width) for seed in seeds]
+        vectors = np.asarray(draws, np.float32).reshape(len(seeds), self.width)
+        length = np.linalg.norm(vectors, axis=1, keepdims=True) if self.normalize else 1
+        return np.asarray(vectors / length, np.float32)
+
+    def texts(self, seeds: list[int]) -> list[str]:
+        """A word of its own for each content."""
+        return [f"fake-{seed:016x}" for seed in seeds]
+
+    def numbers(self, seeds: list[int]) -> np.ndarray:
+        """A number between 0 and 1."""
+        return np.asarray([np.random.default_rng(seed).random() for seed in seeds])
+
+
+MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
+    "predicted_label": FakeModel.best_labels,
+    "predicted_score": FakeModel.best_scores,
+    "embedding": FakeModel.embeddings,
+    "generated_text": FakeModel.texts,
+    "prediction": FakeModel.numbers,
+}
+
+
+def seed_of(row: dict[str, Any]) -> int:
+    """A number that follows from a row's content, in whatever batch the row travels."""
+    content = json.dumps({name: plain(value) for name, value in row.items()}, sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest())
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON; in a batch with nulls NumPy makes integers floats, and null NaN."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        number = np.ascontiguousarray(value).astype(np.float64)
+        return [value.shape, hashlib.blake2b(number.tobytes()).hexdigest()]
+    if isinstance(value, (list, np.ndarray)):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        return None if np.isnan(value) else float(value)
+    return None if value is None else str(value)
+
+
+def faked(model: AnyModel, **given: Any) -> PythonModel:
+    """A fake that makes the columns that a model makes.
+
+    Args:
+        model: what it stands in for.
+        given: arguments of FakeModel, such as labels, width, refuses.
+
+    Raises:
+        InvalidSpec: nobody can know what a class of yours makes, and `outputs` is not given.
+    """
+    init = {**arguments_for(model), **given}
+    if "outputs" not in init:
+        raise InvalidSpec.at(
+            "fake",
+            given or True,
+            f"must name the outputs, as in outputs: {sorted(MAKERS)[:1]}: "
+            f"those of a {model.kind} model are its own",
+        )
+    FakeModel(**init)  # says now what it would say in the job
+    reference = f"{FakeModel.__module__}:{FakeModel.__qualname__}"
+    return PythonModel(class_=reference, init=init)
+
+
+def arguments_for(model: AnyModel) -> dict[str, Any]:
+    """What a kind's own fields say of its output."""
+    if not isinstance(model, HuggingFaceModel):
+        return {}
+    own, options = {"column": model.input_column}, model.options
+    if model.task in CLASSIFICATION:
+        outputs = ["predicted_label", "predicted_score"]
+        return {**own, "outputs": outputs, "top_k": options.top_k or 1}
+    if model.task in EMBEDDING:
+        return {**own, "outputs": ["embedding"], "normalize": bool(options.normalize)}
+    return {**own, "outputs": ["generated_text"]}

@@ -1,0 +1,48 @@
+"""What an output holds, as its ledger says; a folder's listing may show a publication half made."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.output_rows import OutputFile, OutputReader
+from tasks.plan import ledger_of, published_schema
+from tasks.ray_job.job import output_of
+from tasks.ray_job.writing import QUARANTINE
+from tasks.spec import BatchInferenceSpec
+
+ORDER = ["__version", "__row"]
+
+
+def published_rows(spec: BatchInferenceSpec) -> pa.Table:
+    """All published rows, in the order of versions, and of the inputs in each.
+
+    A table without columns where nothing is published.
+    """
+    storage, output = output_of(spec)
+    seen = ledger_of(spec).look()
+    stored = published_schema(seen, replaces=False)
+    if stored is None or not seen.files:
+        return pa.table({})
+    schema = pa.ipc.read_schema(pa.py_buffer(stored))
+    reader = OutputReader(storage, spec.sink, schema, schema.names)
+    files = list(seen.files.values())
+    found = reader.stream(
+        OutputFile(file.target(output), file.rows, file.path.rpartition("/")[0]) for file in files
+    )
+    tables = [
+        rows.append_column("__version", pa.repeat(file.version, file.rows)).append_column(
+            "__row", pa.array(file.ids.ids(), pa.int64())
+        )
+        for file, rows in zip(files, found, strict=True)
+    ]
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    return rows.sort_by([(name, "ascending") for name in ORDER]).drop_columns(ORDER)
+
+
+def rows_set_aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
+    """Rows in the quarantine with their reasons, by source and row."""
+    storage, output = output_of(spec)
+    files = ledger_of(spec).look().quarantine.values()
+    tables = [QUARANTINE.decode(storage.read(file.target(output))) for file in files]
+    rows = [row for table in tables for row in table.to_pylist()]
+    return sorted(rows, key=lambda row: (row["source"], row["row"]))

@@ -1,0 +1,163 @@
+"""What users test their own flows with."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.preview import preview
+from flows.redrive import redrive
+from flows.testing import Row, RunSpec, few_rows
+from tasks.errors import ErrorBudgetExceeded, GateFailed, InvalidSpec
+from tasks.kinds.sources import CsvSource, ParquetSource
+from tasks.spec import LocalCluster
+from tests.kinds.tiny_models import images, png
+
+ROOT = Path(__file__).parents[2]
+CODE = Path(__file__).parent / "user_code"
+TEXTS = [{"text": text} for text in ("a b", "c d", "e f", "g h")]
+
+
+def doubling(**changes: Any) -> dict[str, Any]:
+    """A spec for a cluster that is not here, with more of everything than any test needs."""
+    return {
+        "name": "doubling",
+        "source": {"kind": "parquet", "path": "s3://nowhere/rows"},
+        "model": {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}},
+        "sink": {"kind": "jsonl", "path": "s3://nowhere/out", "partition_by": ["day"]},
+        "cluster": {"kind": "ray_jobs", "address": "http://nowhere:8265"},
+        "resources": {"num_gpus": 8, "min_replicas": 4, "memory_gb": 900, "accelerator_type": "A"},
+        "environment": {"working_dir": str(CODE)},
+        "errors": {"max_rejected_fraction": 0.5},
+        **changes,
+    }
+
+
+def classifying(task: str = "text-classification", **options: Any) -> dict[str, Any]:
+    """A spec whose weights are nowhere."""
+    return {
+        "name": "texts",
+        "source": {"kind": "jsonl", "path": "s3://nowhere/texts"},
+        "model": {
+            "kind": "huggingface",
+            "task": task,
+            "name_or_path": "nobody/nothing",
+            "column": "text",
+            "options": options,
+        },
+        "sink": {"kind": "parquet", "path": "s3://nowhere/out"},
+    }
+
+
+def test_a_readers_first_test_runs_as_the_readme_prints_it(tmp_path: Path) -> None:
+    page = (ROOT / "README.md").read_text()
+    section = page.partition("## Testing your own flow\n")[2].partition("\n## ")[0]
+    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", section, re.DOTALL):
+        (tmp_path / name).write_text(content)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.prefect
+def test_a_spec_for_a_cluster_runs_here_and_shows_its_rows(run_spec: RunSpec) -> None:
+    rows: list[Row] = [{"id": n, "x": float(n), "day": f"d{n % 2}"} for n in range(8)]
+    done = run_spec(doubling(), rows=rows)
+    assert done.report["rows"] == {"read": 8, "written": 7, "rejected": 1, "filtered": 0}
+    kept = [row for row in rows if row["id"] != 3]
+    assert done.rows == [{**row, "doubled": 2 * row["x"]} for row in kept]
+    (aside,) = done.set_aside
+    assert (aside["row"], aside["error_type"]) == (3, "ValueError")
+    assert "7 rows published" in done.page
+
+
+@pytest.mark.prefect
+def test_runs_of_a_test_build_on_each_other(run_spec: RunSpec) -> None:
+    rows = [{"id": n, "x": float(n), "day": "d"} for n in range(4)]
+    first = run_spec(doubling(), rows=rows)
+    again = run_spec(doubling(), f"source.path={Path(first.spec.source.paths[0])}")
+    assert (again.report["published"], again.page) == (False, "")
+    more = run_spec(doubling(), rows=[{"id": 9, "x": 9.0, "day": "d"}])
+    assert (more.report["rows"]["read"], [row["id"] for row in more.rows]) == (1, [0, 1, 2, 9])
+    at = f"source.path={more.spec.source.paths[0]}"
+    mended = run_spec(doubling(), at, "model.init.refuses=[]", flow=redrive)
+    assert [row["id"] for row in mended.rows] == [0, 1, 2, 9, 3]
+    assert mended.set_aside == []
+
+
+@pytest.mark.prefect
+def test_budget_and_gates_hold_back_as_ever(run_spec: RunSpec) -> None:
+    rows = [{"id": n, "x": float(n), "day": "d"} for n in range(4)]
+    with pytest.raises(ErrorBudgetExceeded, match=r"cannot double \[3.0\]"):
+        run_spec(doubling(), "errors.max_rejected_fraction=0", rows=rows)
+    gate = {"kind": "bounds", "column": "predicted_score", "maximum": 0.1}
+    spec = {**classifying(), "gates": [gate]}
+    with pytest.raises(GateFailed, match="predicted_score"):
+        run_spec(spec, rows=TEXTS, fake=True)
+    at = "source.path={}/rows/texts".format
+    done = run_spec(spec, at(run_spec.folder), fake=True, accept=True)
+    assert (len(done.rows), done.report["resumed_rows"]) == (4, 4)
+
+
+@pytest.mark.prefect
+def test_a_preview_of_a_fake(run_spec: RunSpec) -> None:
+    seen = run_spec(classifying("text-generation"), rows=TEXTS, fake=True, flow=preview)
+    assert seen.report["sample"][0]["generated_text"].startswith("fake-")
+    assert (seen.rows, seen.set_aside, seen.page) == ([], [], "")
+
+
+@pytest.mark.prefect
+def test_a_fake_reads_pictures_and_sets_broken_ones_aside(
+    run_spec: RunSpec, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, image in enumerate(images(4)):
+        (folder / f"{number}.png").write_bytes(png(image))
+    (folder / "broken.png").write_bytes(b"no picture")
+    spec = classifying("image-classification") | {"source": {"kind": "images", "path": "nowhere"}}
+    spec["model"] = {**spec["model"], "column": "image"}
+    given = f"source.path={folder}", "errors.max_rejected_fraction=0.5"
+    done = run_spec(spec, *given, fake={"labels": ["cat", "dog", "owl"]})
+    assert len(done.rows) == 4
+    assert {row["predicted_label"] for row in done.rows} <= {"cat", "dog", "owl"}
+    assert [Path(row["source"]).name for row in done.set_aside] == ["broken.png"]
+    with pytest.raises(InvalidSpec, match="put a few files into a folder"):
+        run_spec(spec, rows=[{"image": b""}], fake=True)
+
+
+@pytest.mark.prefect
+@pytest.mark.ray
+def test_a_fake_predicts_the_same_on_ray(run_spec: RunSpec, ray_address: str) -> None:
+    spec = classifying("feature-extraction", normalize=True)
+    here = run_spec(spec, rows=TEXTS, fake={"width": 5})
+    at = f"source.path={here.spec.source.paths[0]}"
+    there = run_spec({**spec, "name": "there"}, at, fake={"width": 5}, ray=True)
+    assert there.table.equals(here.table)
+    assert there.spec.cluster == LocalCluster(address=ray_address)
+    assert pa.types.is_fixed_size_list(here.table.schema.field("embedding").type)
+
+
+@pytest.mark.prefect
+def test_a_class_of_ones_own_must_say_what_its_fake_makes(run_spec: RunSpec) -> None:
+    rows = [{"id": n, "x": float(n), "day": "d"} for n in range(4)]
+    with pytest.raises(InvalidSpec, match="must name the outputs"):
+        run_spec(doubling(), rows=rows, fake=True)
+    done = run_spec(doubling(), rows=rows, fake={"outputs": ["prediction"], "column": "x"})
+    assert all(0 <= row["prediction"] < 1 for row in done.rows)
+
+
+def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
+    rows: list[Row] = [{"a": 1}, {"a": 2, "b": "x"}]
+    csv = few_rows(CsvSource(path="nowhere", delimiter=";"), rows, tmp_path / "csv")
+    assert (Path(csv.paths[0]) / "0.csv").read_text() == '"a";"b"\n1;\n2;"x"\n'
+    parquet = few_rows(ParquetSource(path="s3://nowhere"), rows, tmp_path / "parquet")
+    assert pq.read_table(parquet.paths[0]).to_pylist() == [{"a": 1, "b": None}, rows[1]]

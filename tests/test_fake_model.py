@@ -1,0 +1,78 @@
+"""A fake model makes what the real ones make, and the same of a row in any batch."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.fake_model import FakeModel, faked
+from tasks.kinds.models import HuggingFaceModel, PythonModel
+from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import ROW
+from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
+
+LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
+OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
+
+
+@pytest.mark.parametrize(
+    ("save", "task", "options", "fake"),
+    [
+        (save_bert, "text-classification", {}, {}),
+        (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
+        (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
+        (save_gpt2, "text-generation", {"max_new_tokens": 4}, {}),
+    ],
+)
+def test_the_columns_are_those_of_the_real_model(
+    tmp_path: Path, save: Callable[[Path], Any], task: str, options: Any, fake: dict[str, Any]
+) -> None:
+    save(tmp_path)
+    column = "prompt" if task == "text-generation" else "text"
+    rows = rows_of(column, texts(5))
+    real = predicted(tmp_path, task, rows, **options)
+    model = HuggingFaceModel.model_validate(
+        {"task": task, "name_or_path": "nobody/nothing", "options": options}
+    )
+    made = faked(model, **fake).predictor(Placement())(rows)
+    outputs = [each for each in real.schema if each.name not in (ROW, column)]
+    assert [(each.name, each.type) for each in made.schema] == [
+        (each.name, each.type) for each in outputs
+    ]
+    if options.get("top_k"):
+        for scores in made["predicted_score"].to_pylist():
+            assert scores == sorted(scores, reverse=True)
+            assert sum(scores) <= 1
+    if options.get("normalize"):
+        lengths = np.linalg.norm(np.stack(made["embedding"].to_numpy()), axis=1)
+        assert np.allclose(lengths, 1)
+
+
+@given(LISTS)
+def test_a_rows_prediction_does_not_depend_on_its_batch(values: list[int | None]) -> None:
+    model = PythonModel(class_="tasks.fake_model:FakeModel", init={"outputs": OUTPUTS})
+    predict = model.predictor(Placement())
+    rows = rows_of("x", pa.array(values, pa.int64()))
+    whole = predict(rows).to_pylist()
+    assert whole == [
+        row for at in range(len(rows)) for row in predict(rows[at : at + 1]).to_pylist()
+    ]
+    for at, value in enumerate(values):
+        assert whole[at] == whole[values.index(value)]
+    assert len({row["generated_text"] for row in whole}) == len(set(values))
+
+
+def test_what_it_refuses_and_what_it_lacks() -> None:
+    fake = FakeModel(["prediction"], column="text", refuses=["bad"])
+    with pytest.raises(ValueError, match="the fake model refuses 'bad'"):
+        fake({"text": np.array(["good", "bad"], dtype=object)})
+    with pytest.raises(UserCodeBroke, match=r"reads \{'text'\}, and the rows have \['x'\]"):
+        fake({"x": np.array([1])})
+    with pytest.raises(InvalidSpec, match=r"fake.outputs: \['score'\] must be among"):
+        faked(PythonModel(class_="a:B"), outputs=["score"])
