@@ -17,6 +17,7 @@ from tasks.report import RunReport, report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.past_runs import SHOWN_RUNS, Figures, PastRun, past_runs
 from tasks.reporting.trend import MEASURES, REPLACED, runs_table, trend_part, trend_svg
+from tests.conftest import S3
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 PRICED = {"cost": {"per_cpu_hour": 3600}}
@@ -89,6 +90,23 @@ def test_runs_redrives_and_new_versions_stand_beside_each_other(tmp_path: Path) 
     assert f"{report.accuracy * 100:.2f} %" in words
     dots = [each for each in svg.iter() if each.tag.endswith("circle")]
     assert len(dots) == len(MEASURES) * 4
+
+
+@pytest.mark.s3
+def test_manifests_are_read_from_an_object_store(tmp_path: Path, s3: S3) -> None:
+    """Two at once: of the three runs the last knows its own figures."""
+    make_inputs(tmp_path / "in", 1)
+    where = {"path": s3.url("trend/out"), "storage_options": s3.storage_options}
+    spec = classify_spec(tmp_path, sink={"kind": "parquet", **where})
+    reports = []
+    for number in range(1, 4):
+        planned, report = run_spec(spec)
+        reports.append(report)
+        add_input(tmp_path, number)
+    found = past_runs(look_back(planned, 0), report.as_json())
+    assert [run.figures.accuracy for run in found] == [each.accuracy for each in reports]
+    assert None not in [run.figures.accuracy for run in found]
+    assert len(runs_on_page(page_of(planned, report))) == 3
 
 
 def test_rows_a_second_are_of_this_call_alone(tmp_path: Path) -> None:
