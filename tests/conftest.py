@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tasks.protocol.storage import open_storage
+
+if TYPE_CHECKING:
+    from deployments.stack.stack import Stack
 
 # The Prefect server and the Ray that all tests share are those that users get.
 pytest_plugins = ["flows.testing"]
@@ -65,3 +69,11 @@ def s3() -> Iterator[S3]:
         storage.filesystem.mkdir(bucket)
         yield started
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Stack]":
+    """A stack as `make up` starts it, on free ports, whose server asks who one is."""
+    from tests.whole_stack import guarded_stack
+
+    yield from guarded_stack(tmp_path_factory.mktemp("stack"))

@@ -65,7 +65,7 @@ def say(what: str) -> None:
 def introduce(stack: Stack) -> None:
     """Where everything is, and what to do next."""
     console.print(
-        f"[bold]Prefect[/]   {stack.ui_url}/deployments\n"
+        f"[bold]Prefect[/]   {stack.ui_url}/v2/deployments\n"
         f"[bold]Ray[/]       {stack.ray_url}, asks for the ray_token of {stack.folder}/stack.json\n"
         f"[bold]next[/]      open Prefect's page, pick classify-images, Run, Custom run, Submit;\n"
         "          then the run: four bars fill, and its report is among the artifacts\n"

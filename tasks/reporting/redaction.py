@@ -78,4 +78,5 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     head = "".join(f"<th>{cell(name)}</th>" for name in header)
     top = f"<thead><tr>{head}</tr></thead>" if header else ""
     body = "".join("<tr>" + "".join(f"<td>{each}</td>" for each in row) + "</tr>" for row in rows)
-    return f"<table>{top}<tbody>{body}</tbody></table>"
+    # The former of Prefect's UIs leaves no room between cells by itself, and takes no style.
+    return f'<table cellpadding="6">{top}<tbody>{body}</tbody></table>'

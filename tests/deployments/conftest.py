@@ -1,35 +1,5 @@
-"""The stand-in for Kubernetes, and a whole stack of the product's own making."""
+"""The stand-in for Kubernetes."""
 
-from collections.abc import Iterator
-
-import psutil
-import pytest
-
-from deployments.stack.processes import mark_of
-from deployments.stack.stack import Stack, running_stack
 from tests.clusters.conftest import fields, kube
 
 __all__ = ["fields", "kube"]
-AUTH = "operator:a password of theirs"
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack on free ports, whose server asks who one is; it leaves no process behind."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PREFECT_SERVER_API_AUTH_STRING", AUTH)
-        environment.setenv("PREFECT_API_AUTH_STRING", AUTH)
-        with running_stack(tmp_path_factory.mktemp("stack")) as started:
-            yield started
-            family = family_of(started)
-            assert len(family) > len(started.children)
-    assert not [process for process in family if process.is_running()]
-    marked = [each for each in psutil.process_iter() if mark_of(each) == started.state.mark]
-    assert not marked
-
-
-def family_of(stack: Stack) -> list[psutil.Process]:
-    """The stack's services and all that they have started."""
-    services = [psutil.Process(holder.pid) for holder in stack.state.processes.values()]
-    children = [child for each in services for child in each.children(recursive=True)]
-    return [*services, *children]

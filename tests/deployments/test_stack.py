@@ -13,7 +13,7 @@ from prefect.states import Pending, Running
 from deployments.prefect_file import load_prefect_file
 from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
-from tests.deployments.conftest import AUTH
+from tests.whole_stack import AUTH
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(900)]
 
