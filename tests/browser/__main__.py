@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from deployments.stack.stack import Stack, running_stack
 from tasks.ray_job.counts import STAGES
-from tests.browser.chromium import open_page
+from tests.browser.chromium import SIZE, open_page
 from tests.browser.pages import DEFAULT, Visit
 from tests.browser.runs import artifacts_of, deployment_id, run_named
 
@@ -39,11 +39,13 @@ def take_pictures(stack: Stack, visit: Visit) -> None:
     run = run_named(stack, "my-first-run", num_tasks=len(("plan", *STAGES)))
     visit.open_run(run.id)
     keep(visit.page, "running")
+    visit.page.goto("about:blank")  # the timeline is drawn anew all the time
     run_named(stack, "my-first-run")
     visit.open_run(run.id)
     keep(visit.page, "run")
     visit.open_artifact(artifacts_of(stack, run)["digits-report"].id)
-    visit.page.get_by_role("heading", name="Time", exact=True).scroll_into_view_if_needed()
+    visit.page.get_by_role("heading", name="Sample predictions").wait_for()
+    visit.page.set_viewport_size({"width": SIZE["width"], "height": 2 * SIZE["height"]})
     keep(visit.page, "report")
 
 
