@@ -24,6 +24,18 @@ class NoChromiumError(RuntimeError):
         super().__init__("no Chromium here: apt-get install chromium, on Debian")
 
 
+def find_chromium() -> str:
+    """Where it is installed.
+
+    Raises:
+        NoChromiumError: nowhere.
+    """
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        raise NoChromiumError
+    return path
+
+
 @contextmanager
 def open_page() -> Iterator[Page]:
     """A page of a browser that nobody has used before.
@@ -31,9 +43,7 @@ def open_page() -> Iterator[Page]:
     Raises:
         NoChromiumError: there is no browser.
     """
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        raise NoChromiumError
+    path = find_chromium()
     expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)

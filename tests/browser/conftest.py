@@ -6,16 +6,22 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.chromium import NoChromiumError, open_page
+from tests.browser.chromium import NoChromiumError, find_chromium, open_page
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A page of its own for each test; where BROWSER_TESTS is `required`, it must be there."""
+@pytest.fixture(scope="session", autouse=True)
+def chromium() -> None:
+    """Found out before anything is started; where BROWSER_TESTS is `required`, it must be there."""
     try:
-        with open_page() as opened:
-            yield opened
+        find_chromium()
     except NoChromiumError as error:
         if os.environ.get("BROWSER_TESTS") == "required":
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of its own for each test."""
+    with open_page() as opened:
+        yield opened
