@@ -1,20 +1,37 @@
 """Attempt after attempt, each with its four stage tasks, until nothing is left to do."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from prefect import get_run_logger, task
 from prefect.futures import wait
 
 from tasks.attempt import Attempt
+from tasks.clusters.choose import release
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
 from tasks.patience import Deadline, backoff_seconds
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import with_rows
 from tasks.ray_job.counts import STAGES
+from tasks.report import report_failure
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import follow_stage
 
 plan_run = task(name="plan", persist_result=False)(make_plan)
+
+
+@contextmanager
+def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
+    """Whatever happens in the block: a failure is reported, and what was made for the run ended."""
+    try:
+        yield
+    except Exception as error:
+        report_failure(planned, started, error)
+        raise
+    finally:
+        if problem := release(planned.spec.cluster, planned.run.run_id):
+            get_run_logger().warning(problem)
 
 
 def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:

@@ -9,13 +9,12 @@ from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.attempts import plan_run, run_attempts
+from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.cancellation import stop_its_jobs
-from tasks.clusters.choose import release
 from tasks.lineage import publish_run
 from tasks.patience import Deadline
 from tasks.plan import RunOptions
-from tasks.report import RunReport, report_failure, report_run
+from tasks.report import RunReport, report_run
 from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
 
@@ -66,15 +65,9 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     get_run_logger().info("inputs: %s", planned.summary)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
-    try:
+    with accounted_for(planned, started):
         planned, attempts = run_attempts(planned, Deadline.of(spec))
         version = publish_run(planned)
-    except Exception as error:
-        report_failure(planned, started, error)
-        raise
-    finally:
-        if problem := release(spec.cluster, planned.run.run_id):
-            get_run_logger().warning(problem)
     return told(report_run(planned, started, version, attempts))
 
 

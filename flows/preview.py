@@ -4,17 +4,16 @@ import time
 from datetime import datetime
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.attempts import plan_run, run_attempts
+from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.batch_inference import OURS
 from tasks.at_work import stop_jobs
-from tasks.clusters.choose import release
 from tasks.patience import Deadline
 from tasks.plan import RunOptions
 from tasks.previewing import clear_away, trial_of
-from tasks.report import report_failure, report_preview
+from tasks.report import report_preview
 from tasks.scheduled import at_time, time_of_flow_run
 from tasks.spec import BatchInferenceSpec
 
@@ -55,12 +54,8 @@ def preview(
     trial = trial_of(spec, rows, str(flow_run.id))
     planned = plan_run(trial, RunOptions(limit=rows))
     try:
-        planned, _ = run_attempts(planned, Deadline.of(trial))
-        return report_preview(planned, spec, started)
-    except Exception as error:
-        report_failure(planned, started, error)
-        raise
+        with accounted_for(planned, started):
+            planned, _ = run_attempts(planned, Deadline.of(trial))
+            return report_preview(planned, spec, started)
     finally:
-        if problem := release(spec.cluster, planned.run.run_id):
-            get_run_logger().warning(problem)
         clear_away(trial)
