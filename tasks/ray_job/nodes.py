@@ -102,7 +102,9 @@ def check_nodes(job: Job) -> None:
             raise problem
 
 
-@ray.remote(max_retries=1)
+# Nodes that share a machine unpack our code into one folder, each of them anew: for a moment a
+# file may be gone.
+@ray.remote(max_retries=2, retry_exceptions=[OSError])
 def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
     """What keeps this node from doing the job; None where nothing does."""
     try:
@@ -116,14 +118,24 @@ def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
         check_source(spec.source)
         for part in (*spec.steps, spec.model):
             part.check()
-        mark = f"{job.folder}/nodes/{uuid.uuid4().hex}"
-        job.storage.write(mark, address.encode())
-        job.storage.delete(mark)
+        check_writing(job, address)
     except BatchInferenceError as error:
         return type(error)(f"node {address}: {error.message}")
-    except OSError as error:
-        return InvalidSpec(f"node {address}: sink.path: cannot be written: {error}")
     return None
+
+
+def check_writing(job: Job, address: str) -> None:
+    """See that the output can be written from here.
+
+    Raises:
+        InvalidSpec: it cannot.
+    """
+    mark = f"{job.folder}/nodes/{uuid.uuid4().hex}"
+    try:
+        job.storage.write(mark, address.encode())
+        job.storage.delete(mark)
+    except OSError as error:
+        raise InvalidSpec(f"sink.path: cannot be written: {error}") from error
 
 
 def own_digest() -> str:
