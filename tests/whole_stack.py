@@ -1,6 +1,7 @@
 """A whole stack of the product's own making, for all tests that look at one."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -12,15 +13,28 @@ from deployments.stack.stack import Stack, running_stack
 AUTH = "operator:a password of theirs"
 
 
-def guarded_stack(folder: Path) -> Iterator[Stack]:
-    """A stack on free ports, whose server asks who one is; it leaves no process behind."""
+@contextmanager
+def as_operator() -> Iterator[None]:
+    """With the stack's password in the environment, where no other test must find it."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PREFECT_SERVER_API_AUTH_STRING", AUTH)
         environment.setenv("PREFECT_API_AUTH_STRING", AUTH)
-        with running_stack(folder) as started:
-            yield started
-            family = family_of(started)
-            assert len(family) > len(started.children)
+        yield
+
+
+def guarded_stack(folder: Path) -> Iterator[Stack]:
+    """A stack on free ports, whose server asks who one is; it leaves no process behind."""
+    running = running_stack(folder)
+    with as_operator():
+        started = running.__enter__()
+    family: list[psutil.Process] = []
+    try:
+        yield started
+        family = family_of(started)
+        assert len(family) > len(started.children)
+    finally:
+        with as_operator():
+            running.__exit__(None, None, None)
     assert not [process for process in family if process.is_running()]
     marked = [each for each in psutil.process_iter() if mark_of(each) == started.state.mark]
     assert not marked

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.chromium import NoChromiumError, find_chromium, open_page
+from tests.whole_stack import as_operator
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,6 +19,13 @@ def chromium() -> None:
         if os.environ.get("BROWSER_TESTS") == "required":
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operator(chromium: None) -> Iterator[None]:
+    """Who may use the stack."""
+    with as_operator():
+        yield
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A whole stack, as `make up` starts it: deployments run, schedules fire, nothing stays behind."""
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from prefect.states import Pending, Running
 from deployments.prefect_file import load_prefect_file
 from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
-from tests.whole_stack import AUTH
+from tests.whole_stack import AUTH, as_operator
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(900)]
 
@@ -24,6 +24,13 @@ AFTER_OTHERS = {"redrive-images", "reembed-texts"}
 SCHEDULED_SECONDS = 60.0
 RUN_SECONDS = 300.0
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operator() -> Iterator[None]:
+    """Who may use the stack."""
+    with as_operator():
+        yield
 
 
 @pytest.fixture(scope="module")
