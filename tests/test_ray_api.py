@@ -141,7 +141,7 @@ def test_the_token_is_not_part_of_what_is_printed() -> None:
 @pytest.mark.parametrize("odd", [500], indirect=True)
 def test_of_a_job_whose_cluster_is_away_nobody_can_say(odd: Odd) -> None:
     class AnyJob:
-        run_id, attempt = "run", 1
+        id = "run-1"
 
     job = RayJob(api_of(odd.url), AnyJob())  # type: ignore[arg-type]
     assert (job.is_alive(), job.log()) == (None, "")
