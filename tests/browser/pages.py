@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.chromium import SIZE
 
@@ -12,6 +13,13 @@ SETTLE_MILLISECONDS = 1_000
 """The form hands on what is typed a little later."""
 TABS = "[role=tab], .p-tab"
 """The tabs of a run's page, in either UI."""
+PRESSES, PRESS_MILLISECONDS = 10, 10_000
+"""A form that is still at work on what was typed takes no notice of its button."""
+
+
+def is_submission(request: Request) -> bool:
+    """Whether a request asks for a run."""
+    return request.url.endswith("/create_flow_run")
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,15 @@ class Visit:
         self.settle()
 
     def submit(self) -> None:
-        """Press Submit; the form gives way to another page."""
-        self.page.locator("button[type=submit]", has_text="Submit").click()
+        """Press Submit, again where the form was not ready; it gives way to another page."""
+        button = self.page.locator("button[type=submit]", has_text="Submit")
+        for _ in range(PRESSES):
+            try:
+                with self.page.expect_request(is_submission, timeout=PRESS_MILLISECONDS):
+                    button.click()
+                break
+            except PlaywrightTimeoutError:
+                continue
         self.page.wait_for_url(lambda url: "/run" not in url, wait_until="commit")
 
     def open_run(self, run: object) -> None:
