@@ -21,7 +21,6 @@ from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 15.0
 POOL = "cancelling"
 
@@ -90,8 +89,7 @@ def deploy_and_run(spec: BatchInferenceSpec) -> Any:
         deployment = client.create_deployment(
             flow_id,
             name="cancelled",
-            path=str(ROOT),
-            entrypoint="flows/batch_inference.py:batch_inference",
+            entrypoint="flows.batch_inference.batch_inference",
             work_pool_name=POOL,
         )
         run = client.create_flow_run_from_deployment(deployment, parameters=parameters_of(spec))

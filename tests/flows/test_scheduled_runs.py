@@ -15,7 +15,6 @@ from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-ROOT = Path(__file__).parents[2]
 MEANT = datetime(2026, 3, 5, 2, tzinfo=UTC)
 
 
@@ -37,8 +36,7 @@ def scheduled_run(spec: Any) -> Any:
         deployment = client.create_deployment(
             client.create_flow(batch_inference),
             name="nightly",
-            path=str(ROOT),
-            entrypoint="flows/batch_inference.py:batch_inference",
+            entrypoint="flows.batch_inference.batch_inference",
         )
         parameters = {"spec": spec.model_dump(mode="json", by_alias=True)}
         late: Any = Late(scheduled_time=MEANT)
