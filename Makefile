@@ -21,7 +21,7 @@ down:
 	$(BIN)/python -m deployments.stack down
 
 test: install
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 2
 
 check: install
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ def prefect(*arguments: str) -> None:
 
     environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
     command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *arguments]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    with tempfile.TemporaryDirectory() as empty:
+        # Prefect takes a copy of the folder that it is called in.
+        subprocess.run(command, env=environment, cwd=empty, check=True, timeout=120)
 
 
 def scheduled_run(spec: Any) -> Any:
