@@ -116,6 +116,8 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         name = os.path.expanduser(model["name_or_path"])
         if name.startswith(".") or (folder / name).exists():
             raw["model"] = {**model, "name_or_path": absolute(name, folder)}
+    if isinstance(model, dict) and "path" in model:
+        raw["model"] = {**model, "path": absolute(model["path"], folder)}
     cluster = raw.get("cluster")
     if isinstance(cluster, dict) and isinstance(cluster.get("manifest"), str):
         raw["cluster"] = {**cluster, "manifest": absolute(cluster["manifest"], folder)}

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.kinds import gates, sinks, sources, steps
+from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
+NO_MODELS = {"model", "file_model", "arrays"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, {"source", "listing"}, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
+    pytest.param(models, models.AnyModel, NO_MODELS, id="models"),
     pytest.param(gates, gates.AnyGate, NO_GATES, id="gates"),
     pytest.param(sinks, sinks.AnySink, {"sink"}, id="sinks"),
 ]

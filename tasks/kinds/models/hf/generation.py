@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.kinds.models.arrays import with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
-from tasks.kinds.models.hf.prediction import with_columns
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
 from tasks.kinds.models.model import Function, Placement
 from tasks.protocol.batch import ROW

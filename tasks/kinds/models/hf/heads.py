@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.models.hf.prediction import Columns
+from tasks.kinds.models.arrays import Columns
 
 
 def probabilities(logits: Any, config: Any) -> Any:

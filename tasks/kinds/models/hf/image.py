@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from tasks.kinds.columns import column_to_numpy, tensor_array
 from tasks.kinds.images import decode_image
+from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
-from tasks.kinds.models.hf.prediction import Index, column_of, slices
 from tasks.kinds.models.model import Function, Placement
 
 Image = TypeVar("Image", bytes, np.ndarray)

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from tasks.kinds.models.arrays import Columns
 from tasks.kinds.models.hf import embedding, heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.generation import generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import HuggingFaceOptions
-from tasks.kinds.models.hf.prediction import Columns, predict_with
+from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Function, Placement
 

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions, Task
-from tasks.kinds.models.hf.prediction import Index, column_of
 from tasks.kinds.models.model import Function, Placement
 
 TOKENS = "__input_ids"

@@ -1,0 +1,113 @@
+"""Between rows and a model's arrays: input columns to matrices, outputs to columns."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.columns import array_from_numpy, column_to_numpy, visible
+from tasks.protocol.batch import RESERVED, ROW
+
+Index = npt.NDArray[np.int64]
+Columns = dict[str, pa.Array]
+
+
+def column_of(rows: pa.Table, name: str, field: str = "model.column") -> pa.ChunkedArray:
+    """The model's input column.
+
+    Raises:
+        InvalidSpec: it is not there.
+    """
+    if name not in rows.column_names:
+        raise InvalidSpec.at(field, name, f"is not among the columns {visible(rows)}")
+    return rows[name]
+
+
+def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarray:
+    """A column of numbers, lists or tensors as one array; the first dimension is rows.
+
+    Raises:
+        InvalidSpec: it is not there.
+        ValueError: a row has none, or one of another shape.
+    """
+    array = column_to_numpy(column_of(rows, name, field))
+    if array.dtype != object:
+        return array
+    missing = [at for at, each in enumerate(array) if each is None]
+    if missing:
+        raise ValueError(f"column {name!r} is empty in this row")
+    raise ValueError(f"column {name!r} holds values of differing shapes, or no numbers")
+
+
+def matrix(
+    rows: pa.Table, names: Sequence[str], *, missing: bool, field: str = "model.columns"
+) -> npt.NDArray[np.float32]:
+    """Columns of numbers side by side, (rows, columns) of float32; empty values are NaN.
+
+    Args:
+        rows: to take them from.
+        names: of the columns, in the model's order.
+        missing: whether the model takes empty values.
+        field: of the spec, for messages.
+
+    Raises:
+        InvalidSpec: a column is not there, or holds no numbers.
+        ValueError: a value is empty, and the model takes none.
+    """
+    out = np.empty((len(rows), len(names)), np.float32)
+    for at, name in enumerate(names):
+        column = column_of(rows, name, field)
+        if not is_number(column.type):
+            problem = f"holds {column.type}, and numbers are wanted; leave it out or convert it"
+            raise InvalidSpec.at(field, name, problem)
+        if column.null_count and not missing:
+            raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
+        out[:, at] = column.cast(pa.float32(), safe=False).to_numpy()
+    return out
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is of numbers, or of truth values, which count as 0 and 1."""
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def prediction_column(values: np.ndarray, rows: int) -> Columns:
+    """A model's output as `prediction`: a number a row, or a list of fixed size.
+
+    Raises:
+        UserCodeBroke: it has not one value for each row.
+    """
+    if values.ndim == 0 or len(values) != rows:
+        raise UserCodeBroke(f"the model made an output of shape {values.shape} from {rows} rows")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return {"prediction": array_from_numpy(values)}
+
+
+def with_columns(rows: pa.Table, outputs: Columns) -> pa.Table:
+    """Rows with output columns and without what was needed only on the way.
+
+    Raises:
+        InvalidSpec: an input column has an output column's name.
+    """
+    helpers = [n for n in rows.column_names if n.startswith(RESERVED) and n != ROW]
+    rows = rows.drop_columns(helpers)
+    for name, values in outputs.items():
+        if name in rows.column_names:
+            problem = "is also the name of what the model gives; rename or drop that input column"
+            raise InvalidSpec.at("input column", name, problem)
+        rows = rows.append_column(name, values)
+    return rows
+
+
+def slices(count: int, size: int) -> Iterator[Index]:
+    """Positions 0 to count - 1 in pieces."""
+    for start in range(0, count, size):
+        yield np.arange(start, min(start + size, count))

@@ -1,0 +1,116 @@
+"""What models that lie in a file or folder have in common: where it is, what identifies it."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models.model import Model
+from tasks.protocol.storage import FsspecStorage, Stat, open_storage
+
+FETCHED = "batch-inference-models"
+"""Folder in the node's temporary one, where models from elsewhere are kept for all replicas."""
+
+
+class FileModel(Model):
+    """A model in a file or folder, local or at any URL that fsspec knows."""
+
+    path: str = Field(
+        min_length=1,
+        description="File or folder that holds the model: a path that every node can read, or a "
+        "URL as in s3://bucket/model. Relative to the spec's file.",
+    )
+    storage_options: dict[str, Any] = Field(
+        default={},
+        description="For fsspec, e.g. {endpoint_url: ...}; credentials come from the environment.",
+    )
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """How the file's name may end; empty: in any way, or it is a folder."""
+
+    def check(self) -> None:
+        """See that the model is there.
+
+        Raises:
+            InvalidSpec: it is not, or is of another kind.
+            Unreachable: the storage does not answer.
+        """
+        files = self.files()
+        if not files:
+            raise InvalidSpec.at("model.path", self.path, "holds no file; see that it is right")
+        if self.suffixes and not self.path.endswith(self.suffixes):
+            problem = f"must end in {' or '.join(self.suffixes)}"
+            raise InvalidSpec.at("model.path", self.path, problem)
+
+    def fingerprint(self) -> str:
+        """Hash of the local files' bytes; of remote ones' names, sizes and versions."""
+        storage, _ = self.opened()
+        content = hashlib.sha256()
+        for name, stat in self.files().items():
+            version = sha256_of(stat.path) if storage.is_local else f"{stat.size} {stat.identity}"
+            content.update(f"{name}\0{version}\n".encode())
+        return content.hexdigest()
+
+    def files(self) -> dict[str, Stat]:
+        """The model's files by their names in its folder; of a single file, its name.
+
+        Raises:
+            InvalidSpec: no filesystem is known for the path.
+            Unreachable: the storage does not answer.
+        """
+        storage, path = self.opened()
+        try:
+            whole = storage.stat(path)
+            stats = [whole] if whole else storage.list(path)
+        except OSError as error:
+            problem = f"model.path: {self.path!r} cannot be reached: {error}; see the credentials"
+            raise Unreachable(f"{problem} in the environment, and the network") from error
+        base = os.path.dirname(path) if whole else path
+        return {os.path.relpath(stat.path, base): stat for stat in stats}
+
+    def opened(self) -> tuple[FsspecStorage, str]:
+        """The storage, and the path on it.
+
+        Raises:
+            InvalidSpec: no filesystem is known for the path.
+        """
+        try:
+            return open_storage(os.path.expanduser(self.path), self.storage_options)
+        except (ValueError, ImportError) as error:
+            raise InvalidSpec.at("model.path", self.path, f"cannot be opened: {error}") from error
+
+    def local(self) -> Path:
+        """The file or folder on this node; fetched once for all replicas where it is elsewhere."""
+        storage, path = self.opened()
+        if storage.is_local:
+            return Path(path)
+        files = self.files()
+        folder = Path(tempfile.gettempdir()) / FETCHED / self.fingerprint()
+        if not folder.exists():
+            fetch(storage, files, folder)
+        return folder / os.path.basename(path) if [*files] == [os.path.basename(path)] else folder
+
+
+def sha256_of(path: str) -> str:
+    """Digest of a local file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(storage: FsspecStorage, files: dict[str, Stat], folder: Path) -> None:
+    """Copy files into a folder that is there whole or not at all, whoever else does the same."""
+    unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    for name, stat in files.items():
+        target = unfinished / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        storage.filesystem.get_file(stat.path, str(target))
+    try:
+        unfinished.rename(folder)
+    except OSError:  # somebody else was first
+        shutil.rmtree(unfinished)
