@@ -1,7 +1,7 @@
 """What every model does: prepare rows on a CPU, predict on a device."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -10,6 +10,21 @@ from tasks.kinds.kind import Kind
 
 Function = Callable[[pa.Table], pa.Table]
 DType = Literal["auto", "float32", "float16", "bfloat16"]
+
+
+@dataclass
+class BatchLimit:
+    """How large a batch memory has room for: halved each time that it runs out."""
+
+    halvings: int = 0
+
+    def of(self, size: int) -> int:
+        """What is left of a size, in rows or tokens; at least 1."""
+        return max(1, size >> self.halvings)
+
+    def halve(self) -> None:
+        """Memory has run out."""
+        self.halvings += 1
 
 
 @dataclass(frozen=True)
@@ -22,6 +37,14 @@ class Placement:
     batch_size: int | None = None
     """Rows the user asked for in a batch; None: the model's own choice."""
     dtype: DType = "auto"
+    limit: BatchLimit = field(default_factory=BatchLimit)
+
+    def rows(self, default: int) -> int:
+        """Rows in a batch: as the user asked, else the default; less once memory has run out.
+
+        To be asked anew for each batch.
+        """
+        return self.limit.of(self.batch_size or default)
 
 
 class Model(Kind):

@@ -45,7 +45,7 @@ def generator(
         if len(rows) and not lengths.min():
             raise ValueError("a prompt is empty: the model has nothing to go on from")
         texts = np.empty(len(rows), dtype=object)
-        size = placement.batch_size or PROMPTS_PER_BATCH
+        size = placement.rows(PROMPTS_PER_BATCH)
         with torch.inference_mode(), torch_threads(placement.num_threads):
             for index in batches_by_length(lengths, size, 0):
                 texts[index] = write(rows, index)

@@ -86,8 +86,12 @@ class ImageInputs:
     def __init__(self, checkpoint: Checkpoint, placement: Placement, dtype: Any) -> None:
         self.processor = checkpoint.image_processor()
         self.plain = PlainResize.of(self.processor)
-        self.device, self.dtype = placement.device, dtype
-        self.size = placement.batch_size or (16 if placement.device == "cpu" else 32)
+        self.placement, self.device, self.dtype = placement, placement.device, dtype
+
+    @property
+    def size(self) -> int:
+        """Images in a batch."""
+        return self.placement.rows(16 if self.device == "cpu" else 32)
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """In the rows' order, but that images of one shape go together."""

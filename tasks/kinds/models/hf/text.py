@@ -92,7 +92,7 @@ class TextInputs:
         self.padding = padding_token(tokenizer)
         self.left = tokenizer.padding_side == "left"
         self.types = types
-        self.device, self.size = placement.device, placement.batch_size
+        self.placement, self.device = placement, placement.device
         on_cpu = placement.device == "cpu"
         self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
 
@@ -100,7 +100,9 @@ class TextInputs:
         """Rows of like length together."""
         tokens = Ragged(rows[TOKENS])
         types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
-        for index in batches_by_length(tokens.lengths, self.size, self.tokens):
+        size = self.placement.batch_size and self.placement.rows(self.placement.batch_size)
+        tokens_each = self.placement.limit.of(self.tokens)
+        for index in batches_by_length(tokens.lengths, size, tokens_each):
             arguments = self.arguments(tokens, index)
             if types:
                 arguments["token_type_ids"] = self.on_device(types.padded(index, 0, self.left))
