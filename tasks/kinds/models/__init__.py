@@ -8,7 +8,10 @@ from tasks.kinds.form import PickOne
 from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.python import PythonModel
+from tasks.kinds.models.xgboost import XGBoostModel
 
-AnyModel = Annotated[HuggingFaceModel | PythonModel, Field(discriminator="kind"), PickOne()]
+AnyModel = Annotated[
+    HuggingFaceModel | PythonModel | XGBoostModel, Field(discriminator="kind"), PickOne()
+]
 
-__all__ = ["AnyModel", "HuggingFaceModel", "Model", "PythonModel"]
+__all__ = ["AnyModel", "HuggingFaceModel", "Model", "PythonModel", "XGBoostModel"]

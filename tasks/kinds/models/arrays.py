@@ -91,6 +91,23 @@ def prediction_column(values: np.ndarray, rows: int) -> Columns:
     return {"prediction": array_from_numpy(values)}
 
 
+def label_columns(scores: np.ndarray, labels: Sequence[str]) -> Columns:
+    """The best label of each row, and its score, of (rows, labels); of equal ones the first.
+
+    Raises:
+        InvalidSpec: there are more labels than scores, or fewer.
+    """
+    wide = scores.shape[1] if scores.ndim == 2 else 1
+    if wide != len(labels):
+        problem = f"names {len(labels)} classes, and the model gives {wide} scores a row"
+        raise InvalidSpec.at("model.labels", list(labels), problem)
+    best = scores.argmax(axis=1)
+    return {
+        "predicted_label": pa.array(labels, pa.string()).take(pa.array(best)),
+        "predicted_score": pa.array(scores[np.arange(len(scores)), best], pa.float32()),
+    }
+
+
 def with_columns(rows: pa.Table, outputs: Columns) -> pa.Table:
     """Rows with output columns and without what was needed only on the way.
 

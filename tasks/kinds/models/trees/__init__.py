@@ -1,0 +1,1 @@
+"""What the kind `xgboost` is made of."""

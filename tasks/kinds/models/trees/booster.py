@@ -1,0 +1,129 @@
+"""XGBoost's boosters: what they read, what they were trained for, how they predict."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import column_of
+from tasks.kinds.models.model import Placement
+
+Matrix = npt.NDArray[np.float32]
+FIRST_LINE = re.compile(r"^(?:\[[\d:]+\] )?(?:\S+:\d+: )?(.*)")
+
+
+def load(file: Path) -> Any:
+    """A booster from a file.
+
+    Raises:
+        InvalidSpec: the file is none of XGBoost's.
+    """
+    import xgboost
+
+    try:
+        return xgboost.Booster(model_file=str(file))
+    except xgboost.core.XGBoostError as error:
+        problem = f"cannot be read by XGBoost {xgboost.__version__}: {first_line(error)}"
+        raise InvalidSpec.at("model.path", str(file), problem) from error
+
+
+def first_line(error: Exception) -> str:
+    """What XGBoost says is wrong, without when, the place in its source and the stack."""
+    found = FIRST_LINE.match(str(error))
+    return found[1] if found else str(error)
+
+
+def input_names(booster: Any, columns: list[str]) -> list[str]:
+    """Columns that a booster reads, in its order.
+
+    Raises:
+        InvalidSpec: it does not know their names, or wants more columns or fewer.
+    """
+    own: list[str] = booster.feature_names or []
+    wanted = booster.num_features()
+    if not columns and not own:
+        problem = f"must name the {wanted} input columns in their order: the model has no names"
+        raise InvalidSpec.at("model.columns", columns, problem)
+    if columns and len(columns) != wanted:
+        names = f": {', '.join(own)}" if own else ""
+        problem = f"names {len(columns)} columns, and the model reads {wanted}{names}"
+        raise InvalidSpec.at("model.columns", columns, problem)
+    return columns or own
+
+
+def categories_of(booster: Any, names: list[str]) -> dict[str, pa.Array]:
+    """The categories of training by input column; trees know them by their places."""
+    if "c" not in (booster.feature_types or []):
+        return {}
+    found = booster.get_categories(export_to_arrow=True).to_arrow()
+    return {
+        name: values for name, (_, values) in zip(names, found, strict=True) if values is not None
+    }
+
+
+def with_codes(rows: pa.Table, categories: dict[str, pa.Array]) -> pa.Table:
+    """Rows with categories as their places.
+
+    Raises:
+        InvalidSpec: a column is not there, or holds something else than categories.
+        ValueError: training has not seen a category.
+    """
+    for name, known in categories.items():
+        column = as_type(column_of(rows, name, "model.columns"), known.type, name)
+        codes = pc.index_in(column, value_set=known)
+        if codes.null_count > column.null_count:
+            new = column.filter(pc.and_(codes.is_null(), column.is_valid()))[0]
+            raise ValueError(f"column {name!r} holds {new}, which the model was not trained on")
+        rows = rows.set_column(rows.column_names.index(name), name, codes)
+    return rows
+
+
+def as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str) -> pa.ChunkedArray:
+    """A column of values of the categories' type.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    try:
+        return column.cast(kind).cast(wanted)
+    except pa.ArrowException as error:
+        problem = f"holds {kind}, and the model was trained on categories of {wanted}; convert it"
+        raise InvalidSpec.at("model.columns", name, problem) from error
+
+
+def settings(booster: Any) -> dict[str, Any]:
+    """How a booster was trained."""
+    found: dict[str, Any] = json.loads(booster.save_config())["learner"]
+    return found
+
+
+def prediction(booster: Any, placement: Placement) -> Callable[[Matrix], np.ndarray]:
+    """A booster as a function over matrices, on a device and a number of threads.
+
+    It predicts with the best iteration where training was stopped early.
+    """
+    import xgboost
+
+    booster.set_param({"device": placement.device, "nthread": placement.num_threads})
+    best = booster.attr("best_iteration")
+    rounds = (0, 0 if best is None else int(best) + 1)  # (0, 0) means all
+
+    def in_place(values: Matrix) -> np.ndarray:
+        made: np.ndarray = booster.inplace_predict(values, iteration_range=rounds)
+        return made
+
+    def copied(values: Matrix) -> np.ndarray:
+        data = xgboost.DMatrix(values, nthread=placement.num_threads)
+        made: np.ndarray = booster.predict(data, iteration_range=rounds, validate_features=False)
+        return made
+
+    linear = settings(booster)["gradient_booster"]["name"] == "gblinear"  # cannot do it in place
+    return copied if linear or placement.device != "cpu" else in_place

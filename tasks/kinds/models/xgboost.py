@@ -1,0 +1,115 @@
+"""Boosted trees from a file of XGBoost's, or from a checkpoint folder of Ray Train."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.models.arrays import (
+    Columns,
+    label_columns,
+    matrix,
+    prediction_column,
+    with_columns,
+)
+from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.trees import booster
+
+ENDINGS = (".ubj", ".json")
+RAY_TRAIN = ("model.ubj", "model.json")
+"""In a checkpoint: as Ray's report callback names the file, and as its trainer once did."""
+CLASSIFIERS = ("binary:logistic", "multi:softprob", "multi:softmax")
+
+
+class XGBoostModel(FileModel):
+    """Trees of XGBoost over columns of numbers; adds `prediction`.
+
+    It is a number a row, or a list of probabilities where there are more than two classes.
+    """
+
+    model_config = ConfigDict(title="XGBoost model")
+    kind: Literal["xgboost"] = "xgboost"
+    columns: list[str] = Field(
+        default=[],
+        description="Input columns in the order of training. Empty: the names that the model was "
+        "trained with. An empty value is a missing one; categories go by their names.",
+    )
+    labels: list[str] = Field(
+        default=[],
+        description="Names of the classes, in their order. With them a classifier gives "
+        "predicted_label and predicted_score (its probability) instead of prediction.",
+    )
+
+    def check(self) -> None:
+        """See that the package and the model's file are there.
+
+        Raises:
+            InvalidSpec: says what is missing.
+            Unreachable: the storage does not answer.
+        """
+        require("model.kind", self.kind, "xgboost", "xgboost")
+        super().check()
+        self.file_name()
+
+    def file_name(self) -> str:
+        """The model's file among those at the path.
+
+        Raises:
+            InvalidSpec: there is none, or it cannot be told which.
+        """
+        names = [*self.files()]
+        found = [name for name in names if name.endswith(ENDINGS) and not name.startswith(".")]
+        known = [name for name in RAY_TRAIN if name in found]
+        if known or len(found) == 1:
+            return (known or found)[0]
+        problem = f"holds {', '.join(found)}: name one of them"
+        if not found:
+            problem = (
+                f"holds no file ending in {' or '.join(ENDINGS)}; XGBoost writes a model of "
+                "another format anew with booster.save_model('model.ubj')"
+            )
+        raise InvalidSpec.at("model.path", self.path, problem)
+
+    def local_file(self) -> Path:
+        """The model's file on this node."""
+        found = self.local()
+        return found / self.file_name() if found.is_dir() else found
+
+    def predictor(self, placement: Placement) -> Function:
+        """The trees over a matrix of float32."""
+        loaded = booster.load(self.local_file())
+        names = booster.input_names(loaded, self.columns)
+        categories = booster.categories_of(loaded, names)
+        self.prepare_for_labels(loaded)
+        predict = booster.prediction(loaded, placement)
+
+        def run(rows: pa.Table) -> pa.Table:
+            values = matrix(booster.with_codes(rows, categories), names, missing=True)
+            return with_columns(rows, self.outputs(predict(values), len(rows)))
+
+        return run
+
+    def prepare_for_labels(self, loaded: Any) -> None:
+        """See that the model is a classifier where labels are given, and ask for probabilities.
+
+        Raises:
+            InvalidSpec: it is none.
+        """
+        objective = booster.settings(loaded)["objective"]["name"]
+        if self.labels and objective not in CLASSIFIERS:
+            problem = f"need a classifier ({', '.join(CLASSIFIERS)}); this model is {objective}"
+            raise InvalidSpec.at("model.labels", self.labels, problem)
+        if self.labels and objective == "multi:softmax":
+            loaded.set_param({"objective": "multi:softprob"})  # the same trees, every class
+
+    def outputs(self, values: np.ndarray, rows: int) -> Columns:
+        """Output columns of the model's numbers."""
+        if not self.labels:
+            return prediction_column(values, rows)
+        scores = values if values.ndim == 2 else np.stack([1 - values, values], axis=1)
+        return label_columns(scores, self.labels)

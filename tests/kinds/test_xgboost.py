@@ -1,0 +1,164 @@
+"""The XGBoost kind reads what was trained, in its order, and predicts what XGBoost predicts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import XGBoostModel
+from tasks.kinds.models.model import Placement
+
+RANDOM = np.random.default_rng(5)
+FRAME = pd.DataFrame(RANDOM.standard_normal((200, 3)), columns=["a", "b", "c"])
+CLASS = (FRAME["a"] + FRAME["b"] > 0).astype(int) + (FRAME["c"] > 1)
+
+
+def train(data: Any, target: Any, objective: str = "binary:logistic", **parameters: Any) -> Any:
+    import xgboost
+
+    matrix = xgboost.DMatrix(data, target, enable_categorical=True)
+    return xgboost.train({"objective": objective, "nthread": 1, **parameters}, matrix, 8)
+
+
+def saved(booster: Any, file: Path, **fields: Any) -> XGBoostModel:
+    booster.save_model(file)
+    model = XGBoostModel(path=str(file), **fields)
+    model.check()
+    return model
+
+
+def predicted(model: XGBoostModel, rows: pd.DataFrame | pa.Table) -> pa.Table:
+    table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else rows
+    return model.predictor(Placement())(table)
+
+
+def values(made: pa.Table) -> np.ndarray:
+    return np.asarray(made["prediction"].to_pylist(), np.float32)
+
+
+@pytest.mark.parametrize("ending", ["json", "ubj"])
+def test_columns_go_by_name_and_not_by_place(tmp_path: Path, ending: str) -> None:
+    import xgboost
+
+    booster = train(FRAME, CLASS > 0)
+    made = predicted(saved(booster, tmp_path / f"any.{ending}"), FRAME[["c", "a", "b"]])
+    assert made.column_names == ["c", "a", "b", "prediction"]
+    np.testing.assert_allclose(values(made), booster.predict(xgboost.DMatrix(FRAME)), atol=1e-6)
+
+
+def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
+    import xgboost
+
+    booster = train(FRAME.to_numpy(), CLASS > 0)
+    given = saved(booster, tmp_path / "m.ubj", columns=["c", "b", "a"])
+    renamed = FRAME.rename(columns={"a": "c", "c": "a"})
+    expected = booster.predict(xgboost.DMatrix(FRAME.to_numpy()))
+    np.testing.assert_allclose(values(predicted(given, renamed)), expected, atol=1e-6)
+    with pytest.raises(InvalidSpec, match="must name the 3 input columns"):
+        predicted(saved(booster, tmp_path / "m.ubj"), FRAME)
+    with pytest.raises(InvalidSpec, match="names 1 columns, and the model reads 3"):
+        predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
+
+
+@pytest.mark.parametrize("objective", ["multi:softprob", "multi:softmax"])
+def test_of_several_classes_each_has_its_probability(tmp_path: Path, objective: str) -> None:
+    import xgboost
+
+    booster = train(FRAME, CLASS, objective, num_class=3)
+    plain = booster.predict(xgboost.DMatrix(FRAME))
+    bare = values(predicted(saved(booster, tmp_path / "m.json"), FRAME))
+    np.testing.assert_allclose(bare, plain, atol=1e-6)
+    made = predicted(saved(booster, tmp_path / "m.json", labels=["no", "one", "both"]), FRAME)
+    probabilities = (
+        plain
+        if plain.ndim == 2
+        else train(FRAME, CLASS, "multi:softprob", num_class=3).predict(xgboost.DMatrix(FRAME))
+    )
+    best = probabilities.argmax(axis=1)
+    assert made["predicted_label"].to_pylist() == [["no", "one", "both"][at] for at in best]
+    np.testing.assert_allclose(made["predicted_score"], probabilities.max(axis=1), atol=1e-6)
+
+
+def test_labels_are_as_many_as_classes_of_a_classifier(tmp_path: Path) -> None:
+    several = train(FRAME, CLASS, "multi:softprob", num_class=3)
+    with pytest.raises(InvalidSpec, match="names 2 classes, and the model gives 3 scores"):
+        predicted(saved(several, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
+    regression = train(FRAME, CLASS, "reg:squarederror")
+    with pytest.raises(InvalidSpec, match=r"need a classifier .* this model is reg:squarederror"):
+        predicted(saved(regression, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
+
+
+def test_a_model_stopped_early_predicts_with_its_best_iteration(tmp_path: Path) -> None:
+    import xgboost
+
+    booster = train(FRAME, CLASS > 0)
+    booster.set_attr(best_iteration=2)
+    made = values(predicted(saved(booster, tmp_path / "m.ubj"), FRAME))
+    data = xgboost.DMatrix(FRAME)
+    np.testing.assert_allclose(made, booster.predict(data, iteration_range=(0, 3)), atol=1e-6)
+    assert np.abs(made - booster.predict(data)).max() > 0.05
+
+
+def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) -> None:
+    import xgboost
+
+    colour = RANDOM.choice(["red", "green", "blue", "grey"], len(FRAME))
+    frame = FRAME.assign(colour=pd.Categorical(colour))
+    booster = train(frame, np.isin(colour, ["red", "blue"]))
+    model = saved(booster, tmp_path / "m.json")
+    expected = booster.predict(xgboost.DMatrix(frame, enable_categorical=True))
+    texts = pa.table({**FRAME, "colour": pa.array(colour)})
+    large = texts.set_column(3, "colour", texts["colour"].cast(pa.large_string()))
+    for rows in (texts, large, texts.slice(37, 5), pa.Table.from_pandas(frame)):
+        at = slice(37, 42) if len(rows) == 5 else slice(None)
+        np.testing.assert_allclose(values(predicted(model, rows)), expected[at], atol=1e-6)
+    with pytest.raises(ValueError, match="column 'colour' holds mauve, which the model was not"):
+        predicted(model, frame.assign(colour="mauve"))
+    with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, and the model was trained on"):
+        predicted(model, texts.set_column(3, "colour", pa.array([["red"]] * len(texts))))
+    missing = frame.assign(colour=pd.Categorical([None] * len(frame), ["blue"]))
+    unknown = booster.predict(xgboost.DMatrix(missing, enable_categorical=True))
+    made = predicted(model, frame.assign(colour=pd.Series([None] * len(frame), dtype=str)))
+    np.testing.assert_allclose(values(made), unknown, atol=1e-6)
+
+
+def test_a_linear_booster(tmp_path: Path) -> None:
+    import xgboost
+
+    booster = train(FRAME, FRAME["a"], "reg:squarederror", booster="gblinear")
+    made = values(predicted(saved(booster, tmp_path / "m.json"), FRAME))
+    np.testing.assert_allclose(made, booster.predict(xgboost.DMatrix(FRAME)), atol=1e-6)
+
+
+def test_the_file_in_a_folder(tmp_path: Path) -> None:
+    model = XGBoostModel(path=str(tmp_path))
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".metadata.json").touch()
+    with pytest.raises(InvalidSpec, match=r"no file ending in \.ubj or \.json.*save_model"):
+        model.check()
+    (tmp_path / "mine.json").touch()
+    assert model.file_name() == "mine.json"
+    (tmp_path / "yours.ubj").touch()
+    with pytest.raises(InvalidSpec, match=r"holds mine\.json, yours\.ubj: name one of them"):
+        model.check()
+    (tmp_path / "model.ubj").touch()
+    assert model.file_name() == "model.ubj"
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    booster = train(FRAME, CLASS > 0)
+    model = saved(booster, tmp_path / "m.json")
+    with pytest.raises(InvalidSpec, match=r"'c' is not among the columns \['a', 'b'\]"):
+        predicted(model, FRAME[["a", "b"]])
+    with pytest.raises(InvalidSpec, match=r"'a' holds .*string, and numbers are wanted"):
+        predicted(model, FRAME.assign(a="x"))
+    (tmp_path / "m.json").write_text("no model")
+    with pytest.raises(InvalidSpec, match=r"cannot be read by XGBoost .*: .*Invalid model format"):
+        predicted(model, FRAME)
+    (tmp_path / "old.model").touch()
+    with pytest.raises(InvalidSpec, match="save_model"):
+        XGBoostModel(path=str(tmp_path / "old.model")).check()
