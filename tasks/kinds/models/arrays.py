@@ -91,8 +91,13 @@ def prediction_column(values: np.ndarray, rows: int) -> Columns:
     return {"prediction": array_from_numpy(values)}
 
 
-def label_columns(scores: np.ndarray, labels: Sequence[str]) -> Columns:
-    """The best label of each row, and its score, of (rows, labels); of equal ones the first.
+def label_columns(scores: np.ndarray, labels: Sequence[str], top_k: int = 1) -> Columns:
+    """The best labels of each row and their scores; lists where more than one is wanted.
+
+    Args:
+        scores: (rows, labels); of equal ones the first is the better.
+        labels: names, in the scores' order.
+        top_k: labels to give for a row.
 
     Raises:
         InvalidSpec: there are more labels than scores, or fewer.
@@ -101,11 +106,14 @@ def label_columns(scores: np.ndarray, labels: Sequence[str]) -> Columns:
     if wide != len(labels):
         problem = f"names {len(labels)} classes, and the model gives {wide} scores a row"
         raise InvalidSpec.at("model.labels", list(labels), problem)
-    best = scores.argmax(axis=1)
-    return {
-        "predicted_label": pa.array(labels, pa.string()).take(pa.array(best)),
-        "predicted_score": pa.array(scores[np.arange(len(scores)), best], pa.float32()),
-    }
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+    names = pa.array(labels, pa.string()).take(pa.array(best.ravel()))
+    values = pa.array(np.take_along_axis(scores, best, axis=1).ravel(), pa.float32())
+    if top_k > 1:
+        offsets = pa.array(np.arange(len(best) + 1) * best.shape[1], pa.int32())
+        names = pa.ListArray.from_arrays(offsets, names)
+        values = pa.ListArray.from_arrays(offsets, values)
+    return {"predicted_label": names, "predicted_score": values}
 
 
 def with_columns(rows: pa.Table, outputs: Columns) -> pa.Table:

@@ -1,26 +1,25 @@
 """Images: decoded and resized on the CPU as bytes, normalised on the model's device."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import column_to_numpy, tensor_array
-from tasks.kinds.images import decode_image
-from tasks.kinds.models.arrays import Index, column_of, slices
+from tasks.kinds.columns import tensor_array
+from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
-
-Image = TypeVar("Image", bytes, np.ndarray)
-PIXELS = "__pixels"
-"""For each image uint8 height x width x 3 (a list of fixed size); or, where the checkpoint's
-processor does more than resize, crop and normalise, its floats as a tensor of any shape."""
+from tasks.kinds.models.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
 
 
 def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
-    """Encoded images to `__pixels`."""
+    """Encoded images to `__pixels`.
+
+    They are uint8, height x width x 3; or, where the checkpoint's processor does more than resize,
+    crop and normalise, its floats.
+    """
     processor = checkpoint.image_processor()
     plain = PlainResize.of(processor)
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
@@ -33,35 +32,12 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
     return preprocess
 
 
-def arrays_of(images: pa.ChunkedArray, column: str) -> list[np.ndarray]:
-    """Images as (height, width, 3); encoded ones are decoded, those of a step are arrays already.
-
-    Raises:
-        ValueError: one is missing, or is no image.
-    """
-    if pa.types.is_binary(images.type) or pa.types.is_large_binary(images.type):
-        return [decode_image(present(data, column)) for data in images.to_pylist()]
-    return [present(pixels, column) for pixels in column_to_numpy(images)]
-
-
-def present(data: Image | None, column: str) -> Image:
-    """The image, encoded or not.
-
-    Raises:
-        ValueError: there are none.
-    """
-    if data is None:
-        raise ValueError(f"column {column!r} is empty in this row; an image is wanted")
-    return data
-
-
 def pixels_as_bytes(plain: PlainResize) -> Callable[[list[np.ndarray]], pa.Array]:
     """A quarter of the floats' size on the way to the model."""
 
     def to_array(images: list[np.ndarray]) -> pa.Array:
-        pixels = [plain.resize(image).ravel() for image in images]
-        flat = pa.array(np.concatenate(pixels) if pixels else np.empty(0, np.uint8))
-        return pa.FixedSizeListArray.from_arrays(flat, 3 * plain.height * plain.width)
+        size = 3 * plain.height * plain.width
+        return flat_column([plain.resize(image) for image in images], size)
 
     return to_array
 
@@ -95,16 +71,8 @@ class ImageInputs:
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """In the rows' order, but that images of one shape go together."""
-        pixels = column_to_numpy(rows[PIXELS]) if len(rows) else np.empty(0)
-        if pixels.dtype != object:
-            for index in slices(len(pixels), self.size):
-                yield index, self.arguments(pixels[index[0] : index[-1] + 1])
-            return
-        shapes = [image.shape for image in pixels]
-        for shape in sorted(set(shapes)):
-            same = np.array([i for i, each in enumerate(shapes) if each == shape])
-            for index in slices(len(same), self.size):
-                yield same[index], self.arguments(np.stack(list(pixels[same[index]])))
+        for index, pixels in batches_of_one_shape(rows, self.size):
+            yield index, self.arguments(pixels)
 
     def arguments(self, pixels: np.ndarray) -> dict[str, Any]:
         """Pixels on the device, as the model wants them."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tasks.kinds.models.arrays import Columns
+from tasks.kinds.models.arrays import Columns, label_columns
 from tasks.kinds.models.hf import embedding, heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.generation import generator
@@ -65,7 +65,12 @@ def logits_of(model: Any) -> Callable[[dict[str, Any]], Any]:
 
 def labels(model: Any, options: HuggingFaceOptions) -> Callable[[Any], Columns]:
     """What makes label columns of scores."""
-    return lambda logits: heads.label_columns(logits, model.config, options.top_k or 1)
+
+    def columns(logits: Any) -> Columns:
+        scores = heads.probabilities(logits, model.config).numpy()
+        return label_columns(scores, heads.class_names(model.config), options.top_k or 1)
+
+    return columns
 
 
 BUILD: dict[str, Build] = {

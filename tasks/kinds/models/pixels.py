@@ -1,0 +1,61 @@
+"""Images between the stages: arrays of any shape in a column, those of one shape in a batch."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.kinds.columns import column_to_numpy
+from tasks.kinds.images import decode_image
+from tasks.kinds.models.arrays import Index, slices
+
+Image = TypeVar("Image", bytes, np.ndarray)
+PIXELS = "__pixels"
+"""What a model reads of each image: a list of fixed size, or a tensor of any shape."""
+
+
+def arrays_of(images: pa.ChunkedArray, column: str) -> list[np.ndarray]:
+    """Images as (height, width, 3); encoded ones are decoded, those of a step are arrays already.
+
+    Raises:
+        ValueError: one is missing, or is no image.
+    """
+    if pa.types.is_binary(images.type) or pa.types.is_large_binary(images.type):
+        return [decode_image(present(data, column)) for data in images.to_pylist()]
+    return [present(pixels, column) for pixels in column_to_numpy(images)]
+
+
+def present(data: Image | None, column: str) -> Image:
+    """The image, encoded or not.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if data is None:
+        raise ValueError(f"column {column!r} is empty in this row; an image is wanted")
+    return data
+
+
+def flat_column(images: list[np.ndarray], size: int) -> pa.Array:
+    """Images of `size` numbers each as lists of fixed size."""
+    pixels = [image.ravel() for image in images]
+    flat = pa.array(np.concatenate(pixels) if pixels else np.empty(0, np.uint8))
+    return pa.FixedSizeListArray.from_arrays(flat, size)
+
+
+def batches_of_one_shape(rows: pa.Table, size: int) -> Iterator[tuple[Index, np.ndarray]]:
+    """Positions of rows and their `__pixels`, in the rows' order but for differing shapes.
+
+    So nothing is padded, and what a model makes of an image does not depend on those beside it.
+    """
+    pixels = column_to_numpy(rows[PIXELS]) if len(rows) else np.empty(0)
+    if pixels.dtype != object:
+        for index in slices(len(pixels), size):
+            yield index, pixels[index[0] : index[-1] + 1]
+        return
+    shapes = [image.shape for image in pixels]
+    for shape in sorted(set(shapes)):
+        same = np.array([i for i, each in enumerate(shapes) if each == shape])
+        for index in slices(len(same), size):
+            yield same[index], np.stack(list(pixels[same[index]]))
