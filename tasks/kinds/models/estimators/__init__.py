@@ -1,0 +1,1 @@
+"""What the kind `sklearn` is made of."""

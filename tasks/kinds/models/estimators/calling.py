@@ -1,0 +1,84 @@
+"""Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import is_list, to_pandas
+from tasks.kinds.models.arrays import column_of, is_number, stacked
+
+
+def limit_threads(estimator: Any, num_threads: int) -> None:
+    """Give every part of an estimator that counts its own workers so many threads."""
+    names = [name for name in estimator.get_params() if name.split("__")[-1] == "n_jobs"]
+    estimator.set_params(**dict.fromkeys(names, num_threads))
+
+
+def input_names(estimator: Any, columns: list[str]) -> list[str]:
+    """Columns that an estimator reads, in its order.
+
+    Raises:
+        InvalidSpec: it does not know their names, and nobody says them.
+    """
+    own: Any = getattr(estimator, "feature_names_in_", None)
+    if not columns and own is None:
+        problem = (
+            "must name the input columns in the order of training: the model has no names, since "
+            "it was not trained on a frame"
+        )
+        raise InvalidSpec.at("model.columns", columns, problem)
+    if columns and own is not None and len(columns) != len(own):
+        problem = f"names {len(columns)} columns, and the model reads {', '.join(own)}"
+        raise InvalidSpec.at("model.columns", columns, problem)
+    return columns or list(map(str, own))
+
+
+def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
+    """Rows as the estimator was trained on them.
+
+    A frame where it was a frame. Else one column of texts is a list, one column of vectors is
+    their matrix, and columns of numbers are a matrix of float64.
+
+    Raises:
+        InvalidSpec: a column is not there, or holds no numbers.
+        ValueError: a row has no text, or a vector of another length.
+    """
+    own = getattr(estimator, "feature_names_in_", None)
+    given = [column_of(rows, name, "model.columns") for name in names]
+    if own is not None:
+        return to_pandas(pa.table(given, names=[str(name) for name in own]))
+    kind = given[0].type
+    if len(names) == 1 and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if given[0].null_count:
+            raise ValueError(f"column {names[0]!r} is empty in this row")
+        return given[0].to_pylist()
+    if len(names) == 1 and (is_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return stacked(rows, names[0], "model.columns")
+    return numbers(names, given)
+
+
+def numbers(names: list[str], given: list[pa.ChunkedArray]) -> np.ndarray:
+    """Columns side by side, in the precision that scikit-learn trains in.
+
+    Raises:
+        InvalidSpec: one holds no numbers.
+    """
+    for name, column in zip(names, given, strict=True):
+        if not is_number(column.type):
+            problem = f"holds {column.type}, and numbers are wanted; leave it out or convert it"
+            raise InvalidSpec.at("model.columns", name, problem)
+    return np.column_stack([each.cast(pa.float64(), safe=False).to_numpy() for each in given])
+
+
+def as_array(returned: Any) -> np.ndarray:
+    """What a method of an estimator returned, dense.
+
+    Raises:
+        InvalidSpec: it is a list, of one array for each of several targets.
+    """
+    if isinstance(returned, list):
+        problem = "gives one matrix for each of several targets; use predict"
+        raise InvalidSpec.at("model.method", "predict_proba", problem)
+    return np.asarray(returned.toarray() if hasattr(returned, "toarray") else returned)

@@ -1,0 +1,63 @@
+"""Reads estimators from files; code in them runs only where somebody trusts it by name."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import InvalidSpec
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+def check_pickle(path: str, trusted: bool) -> None:
+    """See that a pickle is trusted.
+
+    Raises:
+        InvalidSpec: it is not; says the two ways out.
+    """
+    if path.endswith(PICKLES) and not trusted:
+        raise InvalidSpec.at(
+            "model.path",
+            path,
+            "is a pickle, which may run any code when it is read: write the model anew with "
+            "skops.io.dump(model, 'model.skops'), or set model.trust_pickle: true where you know "
+            "who wrote it",
+        )
+
+
+def check_types(file: Path, trusted: list[str]) -> None:
+    """See that a skops file holds no other types than those trusted; none of them is imported.
+
+    Raises:
+        InvalidSpec: it does, or is no skops file; lists the types.
+    """
+    import skops.io
+
+    try:
+        unknown = set(skops.io.get_untrusted_types(file=file))
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        problem = f"cannot be read by skops: {error}; write it with skops.io.dump"
+        raise InvalidSpec.at("model.path", str(file), problem) from error
+    if lacking := sorted(unknown - set(trusted)):
+        problem = (
+            f"leaves out types that the model is made of: add {', '.join(lacking)}, if you know "
+            "who wrote it"
+        )
+        raise InvalidSpec.at("model.trusted", trusted, problem)
+
+
+def load(file: Path, trusted: list[str], trust_pickle: bool) -> Any:
+    """The estimator in a file.
+
+    Raises:
+        InvalidSpec: it is not trusted.
+    """
+    check_pickle(str(file), trust_pickle)
+    if str(file).endswith(PICKLES):
+        import joblib
+
+        return joblib.load(file)
+    import skops.io
+
+    check_types(file, trusted)
+    return skops.io.load(file, trusted=trusted)

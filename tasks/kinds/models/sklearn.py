@@ -1,0 +1,105 @@
+"""Estimators and pipelines of scikit-learn, from a file."""
+
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.models.arrays import Columns, label_columns, prediction_column, with_columns
+from tasks.kinds.models.estimators import calling, loading
+from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.model import Function, Placement
+
+Method = Literal["predict", "predict_proba", "decision_function", "transform"]
+
+
+class SklearnModel(FileModel):
+    """An estimator or pipeline of scikit-learn over columns; adds `prediction`.
+
+    It is a value a row, or a list of numbers where the method gives several.
+    """
+
+    model_config = ConfigDict(title="scikit-learn model")
+    kind: Literal["sklearn"] = "sklearn"
+    columns: list[str] = Field(
+        default=[],
+        description="Input columns in the order of training. Empty: the names that the model was "
+        "trained with. One column may hold texts or vectors instead of numbers.",
+    )
+    method: Method = Field(
+        default="predict", description="Which of the model's methods makes the prediction."
+    )
+    labels: list[str] = Field(
+        default=[],
+        description="Names of the classes, in the order of the model's classes_. With them a "
+        "classifier gives predicted_label and predicted_score (its probability) instead of "
+        "prediction.",
+    )
+    trusted: list[str] = Field(
+        default=[],
+        description="Types beyond skops' own list that the file may hold, by import path, as in "
+        "sklearn.tree._tree.Tree; the error that asks for them lists them.",
+    )
+    trust_pickle: bool = Field(
+        default=False,
+        description="Read a .joblib or .pkl file, which may run any code. Only for files whose "
+        "writer you know; a .skops file needs no such trust.",
+    )
+
+    suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
+
+    def check(self) -> None:
+        """See that the packages and the model are there, and that the file is trusted.
+
+        Raises:
+            InvalidSpec: says what is missing, or which types are not trusted.
+            Unreachable: the storage does not answer.
+        """
+        for module in ("sklearn", "skops", "joblib"):
+            require("model.kind", self.kind, module, "sklearn")
+        super().check()
+        loading.check_pickle(self.path, self.trust_pickle)
+        if self.path.endswith(".skops"):
+            loading.check_types(self.local(), self.trusted)
+        if self.labels and self.method not in ("predict", "predict_proba"):
+            problem = f"name classes, and {self.method} gives none: leave out one of the two"
+            raise InvalidSpec.at("model.labels", self.labels, problem)
+
+    def predictor(self, placement: Placement) -> Function:
+        """The estimator's method over frames or arrays."""
+        from threadpoolctl import threadpool_limits
+
+        estimator = loading.load(self.local(), self.trusted, self.trust_pickle)
+        names = calling.input_names(estimator, self.columns)
+        calling.limit_threads(estimator, placement.num_threads)
+        call = self.method_of(estimator)
+
+        def run(rows: pa.Table) -> pa.Table:
+            given = calling.inputs(estimator, rows, names)
+            with threadpool_limits(placement.num_threads):
+                returned = calling.as_array(call(given))
+            return with_columns(rows, self.outputs(returned, len(rows)))
+
+        return run
+
+    def method_of(self, estimator: Any) -> Any:
+        """The method that is called: with labels it is the one that gives probabilities.
+
+        Raises:
+            InvalidSpec: the model has no such method.
+        """
+        name = "predict_proba" if self.labels else self.method
+        if not hasattr(estimator, name):
+            problem = f"asks for {name}, which a {type(estimator).__name__} has not"
+            if self.labels:
+                raise InvalidSpec.at("model.labels", self.labels, problem)
+            raise InvalidSpec.at("model.method", name, problem)
+        return getattr(estimator, name)
+
+    def outputs(self, returned: Any, rows: int) -> Columns:
+        """Output columns of what the method returned."""
+        if self.labels:
+            return label_columns(returned, self.labels)
+        return prediction_column(returned, rows)

@@ -1,0 +1,171 @@
+"""The scikit-learn kind hands rows over as they were in training, and code only on trust."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import SklearnModel
+from tasks.kinds.models.model import Placement
+
+RANDOM = np.random.default_rng(5)
+FRAME = pd.DataFrame(RANDOM.standard_normal((60, 3)), columns=["a", "b", "c"])
+CLASS = (FRAME["a"] > 0).to_numpy()
+TEXTS = ["good wine", "bad wine", "good beer", "bad beer"] * 5
+Fields = dict[str, Any]
+
+
+def logistic(data: Any = FRAME, target: Any = CLASS) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression().fit(data, target)
+
+
+def saved(estimator: Any, file: Path, **fields: Any) -> SklearnModel:
+    import skops.io
+
+    skops.io.dump(estimator, file)
+    model = SklearnModel(path=str(file), **fields)
+    model.check()
+    return model
+
+
+def predicted(model: SklearnModel, rows: Any, num_threads: int = 1) -> list[Any]:
+    table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else pa.table(rows)
+    made = model.predictor(Placement(num_threads=num_threads))(table)
+    assert made.column_names == [*table.column_names, "prediction"]
+    values: list[Any] = made["prediction"].to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_every_method_is_the_models_own(tmp_path: Path, method: Any) -> None:
+    estimator = logistic()
+    model = saved(estimator, tmp_path / "m.skops", method=method)
+    expected = getattr(estimator, method)(FRAME)
+    assert np.array_equal(predicted(model, FRAME[["c", "a", "b"]]), expected)
+
+
+def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    estimator = TfidfVectorizer().fit(TEXTS)
+    model = saved(estimator, tmp_path / "m.skops", method="transform", columns=["text"])
+    expected = estimator.transform(TEXTS).toarray()
+    np.testing.assert_allclose(predicted(model, {"text": TEXTS}), expected)
+    with pytest.raises(ValueError, match="'text' is empty in this row"):
+        predicted(model, {"text": ["good", None]})
+
+
+def test_labels_that_are_texts_come_back_as_texts(tmp_path: Path) -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import make_pipeline
+
+    estimator = make_pipeline(CountVectorizer(), MultinomialNB())
+    estimator.fit(TEXTS, [text.split()[0] for text in TEXTS])
+    model = saved(estimator, tmp_path / "m.skops", columns=["text"])
+    assert predicted(model, {"text": ["bad cider", "good cider"]}) == ["bad", "good"]
+
+
+def test_a_model_without_names_takes_numbers_or_vectors(tmp_path: Path) -> None:
+    estimator = logistic(FRAME.to_numpy())
+    expected = estimator.predict(FRAME.to_numpy()).tolist()
+    several = saved(estimator, tmp_path / "m.skops", columns=["a", "b", "c"])
+    assert predicted(several, FRAME) == expected
+    one = saved(estimator, tmp_path / "m.skops", columns=["embedding"])
+    assert predicted(one, {"embedding": FRAME.to_numpy().tolist()}) == expected
+    with pytest.raises(InvalidSpec, match="must name the input columns"):
+        predicted(saved(estimator, tmp_path / "m.skops"), FRAME)
+    with pytest.raises(InvalidSpec, match=r"'b' holds .*string, and numbers are wanted"):
+        predicted(several, FRAME.assign(b="x"))
+
+
+def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
+    model = saved(logistic(), tmp_path / "m.skops", columns=["x", "y", "z"])
+    renamed = FRAME.rename(columns=dict(zip("abc", "xyz", strict=True)))
+    assert predicted(model, renamed) == logistic().predict(FRAME).tolist()
+    with pytest.raises(InvalidSpec, match="names 1 columns, and the model reads a, b, c"):
+        predicted(saved(logistic(), tmp_path / "m.skops", columns=["a"]), FRAME)
+    with pytest.raises(InvalidSpec, match="'c' is not among the columns"):
+        predicted(saved(logistic(), tmp_path / "m.skops"), FRAME[["a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"method": "transform"}, "model.method: 'transform' asks for transform, which a Log"),
+        ({"method": "transform", "labels": ["n", "y"]}, "transform gives none"),
+        ({"labels": ["one", "two", "three"]}, "names 3 classes, and the model gives 2 scores"),
+    ],
+)
+def test_what_does_not_go_together_is_said(tmp_path: Path, fields: Fields, problem: str) -> None:
+    with pytest.raises(InvalidSpec, match=problem):
+        predicted(saved(logistic(), tmp_path / "m.skops", **fields), FRAME)
+
+
+def test_labels_need_probabilities(tmp_path: Path) -> None:
+    from sklearn.svm import LinearSVC
+
+    machine = LinearSVC().fit(FRAME, CLASS)
+    with pytest.raises(InvalidSpec, match="predict_proba, which a LinearSVC has not"):
+        predicted(saved(machine, tmp_path / "m.skops", labels=["n", "y"]), FRAME)
+
+
+def test_types_are_trusted_by_name_before_any_is_imported(tmp_path: Path) -> None:
+    from sklearn.preprocessing import FunctionTransformer
+
+    (tmp_path / "untold.py").write_text("def twice(x):\n    return 2 * x\n")
+    with pytest.MonkeyPatch.context() as path:
+        path.syspath_prepend(str(tmp_path))
+        import untold  # type: ignore[import-not-found]
+
+        estimator = FunctionTransformer(untold.twice).fit(FRAME)
+        fields: Fields = {"method": "transform"}
+        with pytest.raises(InvalidSpec, match=r"model.trusted: \[\] .* add untold.twice, if you"):
+            saved(estimator, tmp_path / "m.skops", **fields)
+        del sys.modules["untold"]
+        with pytest.raises(InvalidSpec, match=r"untold\.twice"):
+            SklearnModel(path=str(tmp_path / "m.skops"), **fields).check()
+        assert "untold" not in sys.modules
+        model = SklearnModel(path=str(tmp_path / "m.skops"), trusted=["untold.twice"], **fields)
+        model.check()
+        np.testing.assert_allclose(predicted(model, FRAME), 2 * FRAME)
+    sys.modules.pop("untold", None)
+
+
+@pytest.mark.parametrize("ending", ["joblib", "pkl"])
+def test_a_pickle_is_not_opened_on_its_own_word(tmp_path: Path, ending: str) -> None:
+    import joblib
+
+    file = tmp_path / f"m.{ending}"
+    joblib.dump(logistic(), file)
+    with pytest.raises(InvalidSpec, match=r"may run any code .* skops\.io\.dump.*trust_pickle"):
+        SklearnModel(path=str(file)).check()
+    with pytest.raises(InvalidSpec, match="may run any code"):
+        predicted(SklearnModel(path=str(file)), FRAME)
+    model = SklearnModel(path=str(file), trust_pickle=True)
+    model.check()
+    assert predicted(model, FRAME) == logistic().predict(FRAME).tolist()
+
+
+def test_no_skops_file(tmp_path: Path) -> None:
+    (tmp_path / "m.skops").write_text("no model")
+    with pytest.raises(InvalidSpec, match="cannot be read by skops: File is not a zip file"):
+        SklearnModel(path=str(tmp_path / "m.skops")).check()
+
+
+def test_a_replica_takes_the_threads_it_was_given(tmp_path: Path) -> None:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from tasks.kinds.models.estimators.calling import limit_threads
+
+    greedy = KNeighborsClassifier(algorithm="brute", n_jobs=-1).fit(FRAME, CLASS)
+    limit_threads(greedy, 2)
+    assert greedy.n_jobs == 2
+    assert predicted(saved(greedy, tmp_path / "m.skops"), FRAME) == greedy.predict(FRAME).tolist()
