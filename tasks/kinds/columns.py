@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,36 @@ from tasks.protocol.ids import Ids
 
 TENSOR_FIELDS = ("data", "shape", "dtype")
 MEDIA = b"media"
-"""Field metadata: a binary column holds encoded media of this type (`image`)."""
+"""Field metadata: what a column of files holds. It stays when they are decoded, and keeps the
+column out of the output unless the sink's `keep_columns` names it."""
+IMAGE, AUDIO, FILE = b"image", b"audio", b"file"
 
 
 def is_media(each: pa.Field) -> bool:
-    """Whether a column holds encoded images."""
-    return (each.metadata or {}).get(MEDIA) == b"image" and pa.types.is_binary(each.type)
+    """Whether a column came from files, encoded or not."""
+    return MEDIA in (each.metadata or {})
+
+
+def is_encoded(each: pa.Field, media: bytes) -> bool:
+    """Whether a column holds images or sound that are to be decoded."""
+    return is_media(each) and each.metadata[MEDIA] == media and pa.types.is_binary(each.type)
 
 
 def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
-    """Columns as arrays: lists of one length as 2-D, images decoded, the rest as objects.
+    """Columns as arrays: lists of one length as 2-D, media decoded, the rest as objects.
 
     They may be written to, as user code is free to do.
 
     Raises:
-        ValueError: an image cannot be decoded.
+        ValueError: an image or sound cannot be decoded.
     """
     rows = decoded(rows)
     return {name: writable(column_to_numpy(rows[name])) for name in rows.column_names}
 
 
 def decoded(rows: pa.Table) -> pa.Table:
-    """Rows with their encoded images decoded."""
-    from tasks.kinds.images import decode_media_columns
+    """Rows with their encoded media decoded."""
+    from tasks.kinds.media import decode_media_columns
 
     return decode_media_columns(rows)
 
@@ -65,11 +73,33 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
         flat = column.combine_chunks().flatten()
         inner = column_to_numpy(pa.chunked_array([flat]))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
+    if is_list(kind) and is_plain_number(kind.value_type) and not has_gaps(column):
+        return stack(pieces(column))
     if is_list(kind):
         return stack([None if value is None else array_of(value) for value in column.to_pylist()])
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)  # else a missing value shows as another one
     return column.to_numpy()
+
+
+def is_plain_number(kind: pa.DataType) -> bool:
+    """Whether NumPy has the very same numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def has_gaps(column: pa.ChunkedArray) -> bool:
+    """Whether a list or a value in one is missing."""
+    return bool(column.null_count) or any(chunk.values.null_count for chunk in column.chunks)
+
+
+def pieces(column: pa.ChunkedArray) -> list[np.ndarray]:
+    """A column of lists of numbers as arrays of their type, none of them made a Python object."""
+    found: list[np.ndarray] = []
+    for chunk in column.chunks:
+        values = chunk.values.to_numpy()
+        offsets = chunk.offsets.to_numpy()
+        found += [values[start:stop] for start, stop in pairwise(offsets.tolist())]
+    return found
 
 
 def is_list(kind: pa.DataType) -> bool:

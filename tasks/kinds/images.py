@@ -10,9 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from tasks.kinds import columns
-from tasks.protocol.batch import ROW
-
 Pixels = npt.NDArray[np.uint8]
 
 MAX_PIXELS = 178_956_970
@@ -96,43 +93,3 @@ def decode_column(column: pa.ChunkedArray) -> list[Pixels | None]:
         ValueError: one of them cannot be decoded.
     """
     return [None if value is None else decode_image(value) for value in column.to_pylist()]
-
-
-def decode_media_columns(rows: pa.Table) -> pa.Table:
-    """Rows with their encoded images decoded.
-
-    Raises:
-        ValueError: one of them cannot be decoded.
-    """
-    for at, each in enumerate(rows.schema):
-        if columns.is_media(each) and len(rows):
-            arrays = decode_column(rows[each.name])
-            # Of one type whatever their sizes: rows around a broken one are decoded in parts.
-            rows = rows.set_column(at, each.name, columns.tensor_array(arrays))
-    return rows
-
-
-def encode_untouched(rows: pa.Table, decoded: pa.Table, returned: pa.Table) -> pa.Table:
-    """What user code made of decoded rows, with images that it left alone encoded as before.
-
-    So they stay small, and models that decode images themselves find what they look for.
-    """
-    media = [each for each in rows.schema if columns.is_media(each)]
-    media = [each for each in media if each.name in returned.column_names]
-    order = order_of(rows, returned) if media else None
-    for each in media if order is not None else ():
-        sent = columns.column_to_numpy(decoded[each.name].take(order))
-        if all(map(np.array_equal, sent, columns.column_to_numpy(returned[each.name]))):
-            at = returned.column_names.index(each.name)
-            returned = returned.set_column(at, each, rows[each.name].take(order))
-    return returned
-
-
-def order_of(rows: pa.Table, returned: pa.Table) -> pa.Array | None:
-    """Which row each returned one was; None where that cannot be told."""
-    if ROW not in returned.column_names:
-        return pa.array(range(len(rows)), pa.int64()) if len(rows) == len(returned) else None
-    ids = rows[ROW].to_pylist()
-    known = {row: at for at, row in enumerate(ids)}
-    order = [known.get(row) for row in returned[ROW].to_pylist()]
-    return None if None in order or len(known) < len(ids) else pa.array(order, pa.int64())

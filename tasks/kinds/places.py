@@ -12,12 +12,14 @@ LAST_PART = re.compile(r"/[^/]*$")
 
 
 def check_source(source: Source) -> None:
-    """See that something lies at each path, without listing a folder.
+    """See that something lies at each path, without listing a folder, and can be read here.
 
     Raises:
+        InvalidSpec: a package is missing.
         InputNotFound: nothing does, and `on_empty` is `fail`.
         Unreachable: the storage does not answer.
     """
+    source.check()
     for url in source.paths:
         there = is_there("source", source, url) or is_there("source", source, folder_of(url))
         if not there and source.on_empty == "fail":

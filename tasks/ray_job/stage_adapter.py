@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -154,12 +154,3 @@ def as_json(row: dict[str, Any]) -> str:
 def readable(value: Any) -> str:
     """What JSON has no type for."""
     return f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
-
-
-def drop_columns(names: tuple[str, ...]) -> Callable[[pa.Table], pa.Table]:
-    """A function that drops the columns that are there."""
-
-    def drop(rows: pa.Table) -> pa.Table:
-        return rows.drop_columns([name for name in names if name in rows.column_names])
-
-    return drop

@@ -2,35 +2,40 @@
 
 import os
 import sys
+from functools import partial
 
 import pyarrow as pa
 
 from tasks.kinds import columns
-from tasks.kinds.images import decode_media_columns
+from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.blame import Function
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_adapter import StageAdapter, drop_columns
+from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
 
 def has_preprocessing(spec: BatchInferenceSpec) -> bool:
     """Whether the preprocess stage has anything to do."""
-    decodes = bool(spec.source.media_columns) and not spec.model.takes_encoded_media
-    return bool(spec.steps) or decodes or spec.model.preprocesses
+    return bool(spec.steps) or decodes_media(spec) or spec.model.preprocesses
+
+
+def decodes_media(spec: BatchInferenceSpec) -> bool:
+    """Whether media are decoded before the model gets them."""
+    return spec.source.has_media and not spec.model.takes_encoded_media
 
 
 def preprocess_stage(job: Job) -> StageAdapter:
     """The steps, decoding, and the model's own CPU part."""
     spec = importable(job)
     functions = [step.build() for step in spec.steps]
-    if spec.source.media_columns and not spec.model.takes_encoded_media:
+    if decodes_media(spec):
         functions.append(decode_media_columns)
     own = spec.model.preprocessor()
     if own is not None:
         # Encoded media are of no more use, and the largest part of what would travel.
-        functions += [own, drop_columns(dropped(spec))]
+        functions += [own, partial(without_media, spec)]
     return StageAdapter("preprocess", tuple(functions))
 
 
@@ -57,13 +62,14 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
 
     def predict_and_join(rows: pa.Table) -> pa.Table:
         returned = predict(rows)
-        kept = rows.select([name for name in rows.column_names if is_kept(spec, name)])
+        kept = rows.select([each.name for each in rows.schema if is_kept(spec, each)])
+        dropped = {each.name for each in rows.schema if is_dropped(spec, each)}
         if ROW in returned.column_names:
             kept = in_returned_order(kept, returned)
         elif len(returned) != len(rows):
             return returned  # the adapter says so
         for name in returned.column_names:
-            if name.startswith(RESERVED) or name in dropped(spec):
+            if name.startswith(RESERVED) or name in dropped:
                 continue
             if name in kept.column_names:
                 at = kept.column_names.index(name)
@@ -87,19 +93,23 @@ def in_returned_order(kept: pa.Table, returned: pa.Table) -> pa.Table:
     return kept if order is None else kept.take(pa.array(order))
 
 
-def is_kept(spec: BatchInferenceSpec, name: str) -> bool:
+def is_kept(spec: BatchInferenceSpec, each: pa.Field) -> bool:
     """Whether an input column is published."""
-    if name.startswith(RESERVED):
-        return name == ROW
+    if each.name.startswith(RESERVED):
+        return each.name == ROW
     if spec.sink.keep_columns is not None:
-        return name in spec.sink.keep_columns
-    return name not in spec.source.media_columns
+        return each.name in spec.sink.keep_columns
+    return not columns.is_media(each)
 
 
-def dropped(spec: BatchInferenceSpec) -> tuple[str, ...]:
-    """Decoded media that nobody asked to keep."""
-    kept = spec.sink.keep_columns or []
-    return tuple(name for name in spec.source.media_columns if name not in kept)
+def is_dropped(spec: BatchInferenceSpec, each: pa.Field) -> bool:
+    """Whether a column holds media that nobody asked to keep."""
+    return columns.is_media(each) and each.name not in (spec.sink.keep_columns or ())
+
+
+def without_media(spec: BatchInferenceSpec, rows: pa.Table) -> pa.Table:
+    """Rows without media that nobody asked to keep."""
+    return rows.drop_columns([each.name for each in rows.schema if is_dropped(spec, each)])
 
 
 def device_of(num_gpus: float) -> str:

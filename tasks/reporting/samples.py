@@ -34,7 +34,7 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
         [cell(scrub(shorten(row[name]), planned.spec)) for name in names]
         for row in rows.to_pylist()
     ]
-    if "path" in names and planned.spec.source.media_columns:
+    if "path" in names and planned.spec.source.has_media:
         inputs = set(planned.plan.shards["path"].to_pylist())
         images = [thumbnail(planned, path, inputs) for path in rows["path"].to_pylist()]
         if any(images):

@@ -15,7 +15,8 @@ from PIL import Image
 
 from tasks.kinds import images
 from tasks.kinds.columns import column_to_numpy, to_numpy, to_pandas
-from tasks.kinds.images import decode_image, decode_media_columns
+from tasks.kinds.images import decode_image
+from tasks.kinds.media import decode_media_columns
 from tasks.kinds.sources.images import SCHEMA
 
 TOP, BOTTOM = [(250, 10, 20), (20, 240, 30), (0, 0, 0)], [(30, 40, 230), (240,) * 3, (9, 9, 9)]

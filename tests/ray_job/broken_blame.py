@@ -175,7 +175,7 @@ def reserved_columns_of_a_model_are_published(patch: Patch) -> None:
 
 def helper_columns_are_published(patch: Patch) -> None:
     whole = stage_functions.is_kept
-    function(patch, whole, lambda spec, name: name.startswith(RESERVED) or whole(spec, name))
+    function(patch, whole, lambda spec, each: each.name.startswith(RESERVED) or whole(spec, each))
 
 
 # Rule 9: every row has one outcome.

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tasks.kinds.form import PickOne
+from tasks.kinds.sources.audio import AudioSource
 from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.images import ImagesSource
@@ -14,13 +15,20 @@ from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
 
 AnySource = Annotated[
-    ImagesSource | JsonlSource | ParquetSource | CsvSource | TextSource | BinarySource,
+    ImagesSource
+    | JsonlSource
+    | ParquetSource
+    | CsvSource
+    | TextSource
+    | BinarySource
+    | AudioSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
 
 __all__ = [
     "AnySource",
+    "AudioSource",
     "BinarySource",
     "CsvSource",
     "ImagesSource",

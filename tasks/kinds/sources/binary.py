@@ -6,11 +6,14 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from tasks.kinds.columns import FILE, MEDIA
 from tasks.kinds.sources.source import Read, Source, url_of
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
-SCHEMA = pa.schema([("path", pa.string()), ("bytes", pa.binary())])
+SCHEMA = pa.schema(
+    [pa.field("path", pa.string()), pa.field("bytes", pa.binary(), metadata={MEDIA: FILE})]
+)
 
 
 class BinarySource(Source):
@@ -25,7 +28,7 @@ class BinarySource(Source):
     )
     suffixes: ClassVar[tuple[str, ...]] = ()
     one_row_per_file: ClassVar[bool] = True
-    media_columns: ClassVar[tuple[str, ...]] = ("bytes",)
+    has_media: ClassVar[bool] = True
 
     @property
     def endings_wanted(self) -> tuple[str, ...]:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from tasks.kinds.columns import MEDIA
+from tasks.kinds.columns import IMAGE, MEDIA
 from tasks.kinds.sources.source import Read, Source, url_of
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
 SCHEMA = pa.schema(
-    [pa.field("path", pa.string()), pa.field("image", pa.binary(), metadata={MEDIA: b"image"})]
+    [pa.field("path", pa.string()), pa.field("image", pa.binary(), metadata={MEDIA: IMAGE})]
 )
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
@@ -24,7 +24,7 @@ class ImagesSource(Source):
     kind: Literal["images"] = "images"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     one_row_per_file: ClassVar[bool] = True
-    media_columns: ClassVar[tuple[str, ...]] = ("image",)
+    has_media: ClassVar[bool] = True
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the image stays encoded."""

@@ -52,8 +52,8 @@ class Source(Kind):
     suffixes: ClassVar[tuple[str, ...]]
     """Endings of the names that a folder is searched for; empty: every file."""
     one_row_per_file: ClassVar[bool] = False
-    media_columns: ClassVar[tuple[str, ...]] = ()
-    """Columns of encoded media; not published unless the sink's `keep_columns` names them."""
+    has_media: ClassVar[bool] = False
+    """Whether columns may hold encoded media; their fields say so, see tasks/kinds/columns.py."""
 
     @field_validator("path")
     @classmethod
@@ -78,6 +78,13 @@ class Source(Kind):
     def paths(self) -> list[str]:
         """The path as a list."""
         return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def check(self) -> None:
+        """See that what reading needs is installed.
+
+        Raises:
+            InvalidSpec: says what is missing, and the way out.
+        """
 
     def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
         """Reader settings that must not change between attempts, e.g. inferred column types.

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code
-from tasks.kinds.images import decode_media_columns, encode_untouched
+from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import RESERVED, ROW
 

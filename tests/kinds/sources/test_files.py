@@ -50,7 +50,7 @@ def test_each_file_is_a_shard_of_one_row(folder: Path) -> None:
     assert source.one_row_per_file
     (read,) = source.read(storage, shards[0], {})
     assert isinstance(read, pa.Table)
-    assert columns.is_media(read.schema.field("image"))
+    assert columns.is_encoded(read.schema.field("image"), columns.IMAGE)
 
 
 def test_a_file_that_is_gone_raises(folder: Path) -> None:

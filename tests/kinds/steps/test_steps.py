@@ -185,12 +185,12 @@ def test_python_sees_images_as_arrays(batch_format: Any, sizes: list[int]) -> No
     assert returned["brightness"].to_pylist() == [float(size) for size in sizes]
     # Left alone, they travel on as they came.
     assert returned["image"].equals(rows["image"])
-    assert columns.is_media(returned.schema.field("image"))
+    assert columns.is_encoded(returned.schema.field("image"), columns.IMAGE)
 
 
 def test_python_may_change_images() -> None:
     returned = python("darker").build()(images([4, 4]))
-    assert not columns.is_media(returned.schema.field("image"))
+    assert not columns.is_encoded(returned.schema.field("image"), columns.IMAGE)
     assert (columns.column_to_numpy(returned["image"]) == 3).all()
 
 

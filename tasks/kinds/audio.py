@@ -1,0 +1,147 @@
+"""Decodes sound as it lies about in the world: one way in, mono float32 samples out."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tasks.kinds.columns import AUDIO, MEDIA
+
+Samples = npt.NDArray[np.float32]
+
+SAMPLING_RATE = b"sampling_rate"
+"""Field metadata: the rate in Hz at which a column of encoded sound is decoded."""
+DEFAULT_RATE = 16_000
+"""What nearly all speech models are trained with."""
+ESTIMATED = ("mp3", "aac")
+"""Formats that need not say how long they are; FFmpeg guesses from the size."""
+MISSING_SECONDS = 0.1
+"""What encoders pad and decoders skip is less."""
+UNKNOWN_LENGTH = 0x7FFF0000
+"""Writers to a pipe put a length as large or larger into a WAV file's header."""
+
+
+def audio_field(name: str, sampling_rate: int = DEFAULT_RATE) -> pa.Field:
+    """A column of encoded sound, to be decoded at a rate in Hz."""
+    rate = str(sampling_rate).encode()
+    return pa.field(name, pa.binary(), metadata={MEDIA: AUDIO, SAMPLING_RATE: rate})
+
+
+def audio_rate(field: pa.Field) -> int:
+    """The rate in Hz at which a column of encoded sound is to be decoded."""
+    return int((field.metadata or {}).get(SAMPLING_RATE, DEFAULT_RATE))
+
+
+def decode_audio_column(column: pa.ChunkedArray, sampling_rate: int) -> pa.Array:
+    """A column of encoded sound as lists of samples.
+
+    Raises:
+        ValueError: one of them cannot be decoded.
+    """
+    sounds = [
+        None if value is None else decode_audio(value, sampling_rate)
+        for value in column.to_pylist()
+    ]
+    lengths = [0 if sound is None else len(sound) for sound in sounds]
+    present = [sound for sound in sounds if sound is not None]
+    flat = np.concatenate(present) if present else np.empty(0, np.float32)
+    offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+    missing = pa.array([sound is None for sound in sounds], pa.bool_())
+    return pa.ListArray.from_arrays(offsets, pa.array(flat), mask=missing)
+
+
+def decode_audio(data: bytes, sampling_rate: int) -> Samples:
+    """Decode a sound file.
+
+    Args:
+        data: the file's bytes, in any format that FFmpeg knows.
+        sampling_rate: of the result, in Hz.
+
+    Returns:
+        Samples, (time,) of float32 between -1 and 1; the mean of the channels.
+
+    Raises:
+        ValueError: it is empty, holds no sound, or is cut off or corrupt; says which.
+    """
+    import av
+
+    with open_sound(data) as container:
+        try:
+            found = list(resampled(container, sampling_rate))
+        except av.error.FFmpegError as error:
+            raise ValueError(f"the sound is cut off or corrupt: {error.strerror}") from error
+        samples: Samples = np.concatenate(found) if found else np.empty(0, np.float32)
+        see_that_all_came(container, len(samples) / sampling_rate)
+    return samples
+
+
+def seconds_of(data: bytes) -> float | None:
+    """How long a sound file is by its own account; None where it does not say.
+
+    Raises:
+        ValueError: it is empty, or holds no sound.
+    """
+    with open_sound(data) as container:
+        return promised_seconds(container.streams.audio[0])
+
+
+def open_sound(data: bytes) -> Any:
+    """A sound file as PyAV's container.
+
+    Raises:
+        ValueError: it is empty, cut off, or holds no sound.
+    """
+    import av
+
+    if not data:
+        raise ValueError("the file has zero bytes")
+    if len(data) < wav_length(data):
+        raise ValueError(f"the sound is cut off: {len(data):,} of {wav_length(data):,} bytes")
+    try:
+        container = av.open(io.BytesIO(data))
+    except av.error.FFmpegError as error:
+        raise ValueError("the file is not sound that can be read") from error
+    if not container.streams.audio:
+        container.close()
+        raise ValueError("the file holds no sound")
+    return container
+
+
+def wav_length(data: bytes) -> int:
+    """Bytes of a WAV file by its header, which FFmpeg corrects in silence; else 0."""
+    length = int.from_bytes(data[4:8], "little") if data.startswith(b"RIFF") else 0
+    return 0 if length >= UNKNOWN_LENGTH else length
+
+
+def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:
+    """The sound in pieces, at a rate; one channel, since models listen with one ear."""
+    import av
+
+    # Channels are mixed here: the resampler's own mix of two is louder than each of them.
+    resampler = av.AudioResampler(format="fltp", rate=sampling_rate)
+    for frame in container.decode(audio=0):
+        for piece in resampler.resample(frame):
+            yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
+    for piece in resampler.resample(None):
+        yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
+
+
+def promised_seconds(stream: Any) -> float | None:
+    """How long a stream is by its header; None where it does not say."""
+    return None if stream.duration is None else float(stream.duration * stream.time_base)
+
+
+def see_that_all_came(container: Any, seconds: float) -> None:
+    """Compare what was decoded with what the header promises; FFmpeg takes any end for the end.
+
+    Raises:
+        ValueError: less came.
+    """
+    promised = promised_seconds(container.streams.audio[0])
+    if promised is None or container.format.name in ESTIMATED:
+        return
+    if seconds < promised - MISSING_SECONDS:
+        raise ValueError(f"the sound is cut off: it ends after {seconds:.1f} of {promised:.1f} s")

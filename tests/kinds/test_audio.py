@@ -1,0 +1,80 @@
+"""Sound as it lies about in the world becomes mono float32 samples, or a reason why not."""
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.kinds.audio import audio_field, decode_audio, decode_audio_column, seconds_of
+from tasks.kinds.columns import to_numpy, to_pandas
+from tasks.kinds.media import decode_media_columns
+from tests.kinds.sounds import encoded, tone
+
+RATE = 16_000
+TOLERANCES = {"wav": 1e-4, "flac": 1e-4, "ogg": 0.02, "mp3": 0.02}
+
+
+@pytest.mark.parametrize("form", TOLERANCES)
+@pytest.mark.parametrize("rate", [RATE, 48_000])
+def test_formats_rates_and_channels(form: str, rate: int) -> None:
+    data = encoded([tone(1, rate), 0 * tone(1, rate)], rate, form)
+    samples = decode_audio(data, RATE)
+    assert samples.dtype == np.float32
+    expected = tone(1, RATE) / 2  # the mean of a tone and silence
+    assert abs(len(samples) - RATE) <= 0.05 * RATE  # what encoders pad
+    difference = samples[200 : RATE - 200] - expected[200:-200]
+    assert np.abs(difference).max() < TOLERANCES[form]
+    assert seconds_of(data) == pytest.approx(1, abs=0.05)
+
+
+def test_samples_at_their_own_rate_are_as_they_were() -> None:
+    sound = tone(0.1, RATE)
+    written = np.round(sound * 32768).clip(-32768, 32767) / 32768
+    np.testing.assert_allclose(decode_audio(encoded([sound], RATE), RATE), written, atol=4e-5)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "zero bytes"),
+        (b"hello" * 99, "not sound"),
+        (encoded([tone(1, RATE)], RATE)[:20_000], "cut off: 20,000 of 32,0"),
+        (encoded([tone(3, RATE)], RATE, "flac")[:-9_000], "cut off or corrupt"),
+    ],
+    ids=["empty", "text", "wav", "flac"],
+)
+def test_what_is_no_sound_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        decode_audio(data, RATE)
+
+
+def test_a_sound_that_ends_too_early_is_no_shorter_sound() -> None:
+    whole = encoded([tone(3, RATE)], RATE, "flac")
+    # The header still promises three seconds; the middle is gone, and FFmpeg goes on behind it.
+    damaged = whole[:-12_000] + bytes(6_000) + whole[-6_000:]
+    with pytest.raises(ValueError, match=r"ends after|corrupt"):
+        decode_audio(damaged, RATE)
+
+
+def test_a_wav_file_from_a_pipe_has_no_length() -> None:
+    whole = encoded([tone(0.5, RATE)], RATE)
+    piped = whole[:4] + struct.pack("<I", 0xFFFFFFFF) + whole[8:]
+    assert len(decode_audio(piped, RATE)) == RATE // 2
+
+
+def test_user_code_gets_samples() -> None:
+    sounds = [encoded([tone(seconds, RATE)], RATE) for seconds in (0.1, 0.2)]
+    rows = pa.table([[*sounds, None]], schema=pa.schema([audio_field("audio", 8_000)]))
+    decoded = decode_media_columns(rows)
+    assert decoded.schema.field("audio").type == pa.list_(pa.float32())
+    assert [value and len(value) for value in decoded["audio"].to_pylist()] == [800, 1600, None]
+    arrays = to_numpy(rows.slice(0, 2))["audio"]
+    assert [(each.dtype, each.shape) for each in arrays] == [("f4", (800,)), ("f4", (1600,))]
+    assert to_numpy(rows.slice(0, 1))["audio"].shape == (1, 800)
+    np.testing.assert_array_equal(to_pandas(rows)["audio"][1], arrays[1])
+
+
+def test_no_rows_are_no_samples() -> None:
+    empty = pa.chunked_array([], pa.binary())
+    assert decode_audio_column(empty, RATE).type == pa.list_(pa.float32())
