@@ -123,6 +123,9 @@ def test_full_dumps_validate_for_every_task() -> None:
         ("feature-extraction", "text"),
         ("image-feature-extraction", "image"),
         ("text-generation", "prompt"),
+        ("text2text-generation", "text"),
+        ("summarization", "text"),
+        ("translation", "text"),
     ]:
         made = model("some/name", task)
         assert adapter.validate_json(made.model_dump_json()) == made

@@ -1,15 +1,36 @@
 """Drawing tokens row by row."""
 
-from tasks.kinds.models.hf.generation import RowwiseSampling, seed_of
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.sampling import draws
+
+ROWS = 20_000
+LOGITS = [2.0, 1.0, 0.0, -1.0]
 
 
-def test_draws_are_from_the_models_distribution() -> None:
+def shares(**options: Any) -> Any:
+    """How often each of four tokens is drawn."""
     import torch
 
-    rows, temperature = 20_000, 0.7
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    sampling = RowwiseSampling([seed_of(5, row) for row in range(rows)], temperature, "cpu")
-    drawn = sampling(None, logits.expand(rows, -1)).argmax(-1)
-    shares = torch.bincount(drawn, minlength=4) / rows
+    chain = draws(HuggingFaceOptions(do_sample=True, seed=5, **options), np.arange(ROWS), "cpu")
+    scores = torch.tensor(LOGITS).expand(ROWS, -1)
+    for each in chain:
+        scores = each(None, scores)
+    return torch.bincount(scores.argmax(-1), minlength=4) / ROWS
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"), [({}, 4), ({"top_k": 2}, 2), ({"top_p": 0.9}, 2), ({"top_p": 0.97}, 3)]
+)
+def test_draws_are_from_the_models_distribution(options: dict[str, Any], kept: int) -> None:
+    import torch
+
+    wanted = (torch.tensor(LOGITS[:kept]) / 0.7).softmax(-1)
+    found = shares(temperature=0.7, **options)
     # Four standard deviations of a share of 20,000 draws.
-    assert (shares - (logits / temperature).softmax(-1)).abs().max() < 4 * 0.5 / rows**0.5
+    assert (found[:kept] - wanted).abs().max() < 4 * 0.5 / ROWS**0.5
+    assert found[kept:].sum() == 0

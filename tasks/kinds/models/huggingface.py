@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.kinds.models.hf import folder
+from tasks.kinds.models.hf import chat, folder, languages
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import IMAGE, HuggingFaceOptions, Task
 from tasks.kinds.models.model import Function, Model, Placement
@@ -15,6 +15,9 @@ DEFAULT_COLUMNS: dict[Task, str] = {
     "text-classification": "text",
     "feature-extraction": "text",
     "text-generation": "prompt",
+    "text2text-generation": "text",
+    "summarization": "text",
+    "translation": "text",
 }
 
 
@@ -93,6 +96,18 @@ class HuggingFaceModel(Model):
             folder.check_hub_name(self.name_or_path)
         else:
             folder.check_folder(self.name_or_path, found, self.task)
+            self.check_tokenizer()
+
+    def check_tokenizer(self) -> None:
+        """See that the tokenizer can do what the options ask of it; of other models, load none.
+
+        Raises:
+            InvalidSpec: says what it cannot do.
+        """
+        if self.task == "translation":
+            languages.check_languages(self.checkpoint, self.options)
+        if self.options.chat:
+            chat.check_template(self.checkpoint)
 
     def fingerprint(self) -> str:
         """Hash of the folder's files, or the commit on the Hub.
@@ -102,7 +117,9 @@ class HuggingFaceModel(Model):
         """
         found = folder.local_folder(self.name_or_path)
         if found is None:
-            return folder.commit(self.name_or_path, self.revision)
+            commit = folder.commit(self.name_or_path, self.revision)
+            self.pinned(commit).check_tokenizer()
+            return commit
         return folder.digest(found)
 
     def pinned(self, fingerprint: str) -> Self:

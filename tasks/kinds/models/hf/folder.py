@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.options import IMAGE, Task
+from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, TEXT, Task
 
 FIELD = "model.name_or_path"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -15,6 +15,7 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": ("ForSequenceClassification",),
     "text-generation": ("ForCausalLM", "LMHeadModel"),
+    **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
@@ -95,14 +96,18 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     """See that a model was made for the task.
 
     Raises:
-        InvalidSpec: it was made for another, or is of a kind not supported yet.
+        InvalidSpec: it was made for another, or needs code of its own.
     """
     have = [str(each) for each in config.get("architectures") or []]
-    if config.get("is_encoder_decoder"):
-        problem = f"is an encoder-decoder ({', '.join(have)}); these are not supported yet"
+    encoder_decoder = bool(config.get("is_encoder_decoder"))
+    if encoder_decoder and task in TEXT and task not in SEQ2SEQ:
+        problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
         raise InvalidSpec.at(FIELD, name, problem)
     if config.get("auto_map") and not config.get("model_type"):
         problem = "needs Python code of its own, which is never run; give a model without"
+        raise InvalidSpec.at(FIELD, name, problem)
+    if task in SEQ2SEQ and not encoder_decoder:
+        problem = f"is no encoder-decoder ({', '.join(have)}), which {task} wants"
         raise InvalidSpec.at(FIELD, name, problem)
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):

@@ -1,90 +1,135 @@
-"""Text generation: batches padded on the left, what a row gets does not depend on its batch."""
+"""Text generation: what a row gets does not depend on the rows beside it."""
 
-import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.kinds.models.arrays import with_columns
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import Index, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
+from tasks.kinds.models.hf.languages import language_token
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
+from tasks.kinds.models.hf.sampling import draws
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
 from tasks.kinds.models.model import Function, Placement
 from tasks.protocol.batch import ROW
 
 PROMPTS_PER_BATCH = 64
+LOOKS_AT_ENCODER = {"encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0}
+LOOKS_AT_PROMPT = {
+    **LOOKS_AT_ENCODER,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_length": 0,
+}
+"""Settings of a model that make transformers look at what it reads, padding included, and the
+values at which they do nothing."""
 
 
-def generator(
+def causal_generator(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
 ) -> Function:
-    """A predictor that adds `generated_text`, the new text alone."""
-    import torch
-
-    tokenizer = checkpoint.tokenizer()
+    """A predictor that goes on from each prompt."""
     model = checkpoint.model("AutoModelForCausalLM", placement)
-    inputs = TextInputs(tokenizer, placement)
-    inputs.left = True
+    return Writer(checkpoint, model, placement, options)
 
-    def write(rows: pa.Table, index: np.ndarray) -> list[str]:
-        arguments = inputs.arguments(Ragged(rows[TOKENS]), index)
-        found = model.generate(
-            **arguments,
-            max_new_tokens=options.max_new_tokens or NEW_TOKENS,
-            do_sample=False,
-            num_beams=1,
-            pad_token_id=inputs.padding,
-            logits_processor=draws(options, rows[ROW].to_numpy()[index], placement.device),
-        )
-        new = found[:, arguments["input_ids"].shape[1] :].cpu()
-        return list(tokenizer.batch_decode(new, skip_special_tokens=True))
 
-    def predict(rows: pa.Table) -> pa.Table:
+def seq2seq_generator(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """A predictor that writes a new text for each text.
+
+    Raises:
+        InvalidSpec: the model's files do not say how the decoder starts.
+    """
+    model = checkpoint.model("AutoModelForSeq2SeqLM", placement)
+    config = model.generation_config
+    if config.decoder_start_token_id is None and config.bos_token_id is None:
+        problem = "does not say how its decoder starts: set decoder_start_token_id in its config"
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
+    return Writer(checkpoint, model, placement, options)
+
+
+class Writer:
+    """Adds `generated_text`, the new text alone."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, model: Any, placement: Placement, options: HuggingFaceOptions
+    ) -> None:
+        self.model, self.placement, self.options = model, placement, options
+        self.tokenizer = checkpoint.tokenizer()
+        self.inputs = TextInputs(self.tokenizer, placement)
+        self.encodes = bool(model.config.is_encoder_decoder)
+        self.inputs.left = not self.encodes
+        self.settings = settings(model, self.tokenizer, options)
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """Rows with their texts.
+
+        Raises:
+            ValueError: a row has nothing to go on from.
+        """
+        import torch
+
         lengths = Ragged(rows[TOKENS]).lengths
         if len(rows) and not lengths.min():
             raise ValueError("a prompt is empty: the model has nothing to go on from")
         texts = np.empty(len(rows), dtype=object)
-        size = placement.rows(PROMPTS_PER_BATCH)
-        with torch.inference_mode(), torch_threads(placement.num_threads):
-            for index in batches_by_length(lengths, size, 0):
-                texts[index] = write(rows, index)
+        with torch.inference_mode(), torch_threads(self.placement.num_threads):
+            for index in self.batches(lengths):
+                texts[index] = self.write(rows, index)
         return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
-    return predict
+    def batches(self, lengths: npt.NDArray[np.int64]) -> Iterator[Index]:
+        """Prompts of like length together; of the same length, where padding would be seen."""
+        size = self.placement.rows(max(1, PROMPTS_PER_BATCH // self.settings.get("num_beams", 1)))
+        if not sees_padding(self.model.generation_config, self.encodes):
+            yield from batches_by_length(lengths, size, 0)
+            return
+        for length in np.unique(lengths)[::-1]:
+            same = np.flatnonzero(lengths == length)
+            for part in slices(len(same), size):
+                yield same[part]
+
+    def write(self, rows: pa.Table, index: Index) -> list[str]:
+        """The new texts of some rows."""
+        arguments = self.inputs.arguments(Ragged(rows[TOKENS]), index)
+        ids = rows[ROW].to_numpy()[index]
+        found = self.model.generate(
+            **arguments,
+            **self.settings,
+            do_sample=False,
+            pad_token_id=self.inputs.padding,
+            logits_processor=draws(self.options, ids, self.placement.device),
+        )
+        start = 0 if self.encodes else arguments["input_ids"].shape[1]
+        new = found[:, start:].cpu()
+        return list(self.tokenizer.batch_decode(new, skip_special_tokens=True))
 
 
-def draws(options: HuggingFaceOptions, ids: np.ndarray, device: str) -> list[Any]:
-    """What makes greedy decoding draw at random, each row from a stream of its own."""
-    if not options.do_sample:
-        return []
-    seeds = [seed_of(options.seed or 0, int(row)) for row in ids]
-    return [RowwiseSampling(seeds, options.temperature or 1.0, device)]
+def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[str, Any]:
+    """Arguments of `generate` that are the same for all batches."""
+    config = model.generation_config
+    own, config.max_length = config.max_length, None  # else each call warns of two limits
+    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS}
+    if model.config.is_encoder_decoder and options.max_new_tokens is None:
+        longest = getattr(model.config, "max_position_embeddings", None) or NEW_TOKENS + 1
+        own = own or min(longest, NEW_TOKENS + 1)
+        found["max_new_tokens"] = config.max_new_tokens or own - 1  # one starts the decoder
+    if options.num_beams or options.do_sample:
+        found["num_beams"] = options.num_beams or 1
+    else:
+        found["num_beams"] = config.num_beams or 1
+    if options.target_language is not None:
+        field = "model.options.target_language"
+        found["forced_bos_token_id"] = language_token(tokenizer, options.target_language, field)
+    return found
 
 
-def seed_of(seed: int, row: int) -> int:
-    """A row's own seed."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{row}".encode()).digest()[:7], "big")
-
-
-class RowwiseSampling:
-    """Adds Gumbel noise to the scores: the highest is then a draw from their softmax.
-
-    torch's own sampling takes all rows' numbers from one stream, so a row's text would depend on
-    the rows beside it, and a resumed run would differ.
-    """
-
-    def __init__(self, seeds: list[int], temperature: float, device: str) -> None:
-        import torch
-
-        self.streams = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.temperature = temperature
-
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Scores with noise; called by transformers before each token."""
-        import torch
-
-        noise = torch.empty_like(scores, dtype=torch.float32)
-        for row, stream in zip(noise, self.streams, strict=True):
-            row.exponential_(generator=stream)
-        return scores.float() / self.temperature - noise.log()
+def sees_padding(config: Any, encodes: bool) -> bool:
+    """Whether a model's own settings make its output depend on how far a prompt is padded."""
+    looks = LOOKS_AT_ENCODER if encodes else LOOKS_AT_PROMPT
+    return any(getattr(config, name) not in (None, nothing) for name, nothing in looks.items())

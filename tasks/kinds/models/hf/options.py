@@ -12,26 +12,39 @@ Task = Literal[
     "feature-extraction",
     "image-feature-extraction",
     "text-generation",
+    "text2text-generation",
+    "summarization",
+    "translation",
 ]
 Pooling = Literal["auto", "mean", "cls"]
 NEW_TOKENS = 128
 
 CLASSIFICATION = ("image-classification", "text-classification")
 EMBEDDING = ("feature-extraction", "image-feature-extraction")
-TEXT = ("text-classification", "feature-extraction", "text-generation")
-GENERATION = ("text-generation",)
+SEQ2SEQ = ("text2text-generation", "summarization", "translation")
+"""An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
+GENERATION = ("text-generation", *SEQ2SEQ)
+TEXT = ("text-classification", "feature-extraction", *GENERATION)
 IMAGE = ("image-classification", "image-feature-extraction")
 
 BELONGS_TO: dict[str, tuple[str, ...]] = {
-    "top_k": CLASSIFICATION,
+    "top_k": (*CLASSIFICATION, *GENERATION),
     "normalize": EMBEDDING,
     "pooling": EMBEDDING,
     "max_length": TEXT,
+    "prefix": TEXT,
+    "source_language": ("translation",),
+    "target_language": ("translation",),
+    "chat": ("text-generation",),
+    "system_prompt": ("text-generation",),
     "max_new_tokens": GENERATION,
+    "num_beams": GENERATION,
     "do_sample": GENERATION,
     "temperature": GENERATION,
+    "top_p": GENERATION,
     "seed": GENERATION,
 }
+SAMPLING = ("temperature", "top_p", "seed")
 
 
 class HuggingFaceOptions(FormModel):
@@ -43,7 +56,8 @@ class HuggingFaceOptions(FormModel):
         default=None,
         ge=1,
         description="Classification: how many labels to give, best first. Empty or 1: "
-        "predicted_label and predicted_score hold one value; more: lists.",
+        "predicted_label and predicted_score hold one value; more: lists. Generation with "
+        "do_sample: draw from so many likeliest tokens only; empty: from all.",
     )
     pooling: Pooling | None = Field(
         default=None,
@@ -60,12 +74,45 @@ class HuggingFaceOptions(FormModel):
         default=None,
         ge=1,
         description="Text: tokens after which a text is cut off. Empty: what the model can read, "
-        "less max_new_tokens in generation.",
+        "less max_new_tokens where the model writes on from it. A chat is never cut off: one "
+        "that is too long is set aside.",
+    )
+    prefix: str | None = Field(
+        default=None,
+        description="Text: put before each text, as in 'summarize: ' or 'query: '. Empty: for "
+        "summarization what the model's files say, as T5's do; else nothing.",
+    )
+    source_language: str | None = Field(
+        default=None,
+        description="Translation with a model of many languages: that of the texts, as its "
+        "tokenizer names it, such as eng_Latn, en_XX or en.",
+    )
+    target_language: str | None = Field(
+        default=None,
+        description="Translation with a model of many languages: the one to write in, as its "
+        "tokenizer names it, such as deu_Latn, de_DE or de.",
+    )
+    chat: bool | None = Field(
+        default=None,
+        description="Generation: write each prompt as the model's chat template has it. A text is "
+        "what the user says; a list of {role, content} is a conversation to go on with.",
+    )
+    system_prompt: str | None = Field(
+        default=None,
+        description="Generation with chat: what the model is told first, unless a conversation "
+        "has such a message of its own.",
     )
     max_new_tokens: int | None = Field(
         default=None,
         ge=1,
-        description=f"Generation: tokens to write at most. Empty: {NEW_TOKENS}.",
+        description="Generation: tokens to write at most. Empty: what the files of an "
+        f"encoder-decoder say, else {NEW_TOKENS}.",
+    )
+    num_beams: int | None = Field(
+        default=None,
+        ge=1,
+        description="Generation: beams to search with; 1 takes the likeliest token each time. "
+        "Empty: what the model's generation_config.json says, else 1.",
     )
     do_sample: bool | None = Field(
         default=None,
@@ -76,6 +123,13 @@ class HuggingFaceOptions(FormModel):
         default=None,
         gt=0,
         description="Generation with do_sample: above 1 is bolder, below 1 safer. Empty: 1.",
+    )
+    top_p: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Generation with do_sample: draw from the likeliest tokens only that together "
+        "are this probable. Empty: from all.",
     )
     seed: int | None = Field(
         default=None, description="Generation with do_sample: other seed, other texts. Empty: 0."
@@ -91,8 +145,16 @@ class HuggingFaceOptions(FormModel):
                     f"model.options.{name}: {value!r} belongs to {', '.join(tasks)}, not to "
                     f"{task}, which takes {', '.join(mine)}"
                 )
-        for name in ("temperature", "seed"):
-            if getattr(self, name) is not None and not self.do_sample:
-                value = getattr(self, name)
-                return f"model.options.{name}: {value!r} does nothing without do_sample: true"
+        return self.conflict(task)
+
+    def conflict(self, task: Task) -> str | None:
+        """Which option does nothing beside the others, as a sentence."""
+        sampling = (*SAMPLING, "top_k") if task in GENERATION else SAMPLING
+        needs = {**dict.fromkeys(sampling, "do_sample"), "system_prompt": "chat"}
+        for name, needed in needs.items():
+            value = getattr(self, name)
+            if value is not None and not getattr(self, needed):
+                return f"model.options.{name}: {value!r} does nothing without {needed}: true"
+        if self.do_sample and (self.num_beams or 1) > 1:
+            return f"model.options.num_beams: {self.num_beams} and do_sample exclude each other"
         return None

@@ -9,8 +9,15 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, column_of
+from tasks.kinds.models.hf.chat import chat_tokens, conversations_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import (
+    GENERATION,
+    NEW_TOKENS,
+    SEQ2SEQ,
+    HuggingFaceOptions,
+    Task,
+)
 from tasks.kinds.models.model import Function, Placement
 
 TOKENS = "__input_ids"
@@ -27,15 +34,20 @@ def tokens_function(
 ) -> Function:
     """Texts to `__input_ids`, cut off where the model can read no more, not padded."""
     tokenizer = checkpoint.tokenizer()
-    max_length = longest_text(checkpoint, tokenizer, task, options)
+    if options.source_language is not None:
+        tokenizer.src_lang = options.source_language
+    room = longest_text(checkpoint, tokenizer, task, options)
+    prefix = prefix_of(checkpoint, task, options)
+
+    def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
+        if options.chat:
+            conversations = conversations_of(rows, column, options.system_prompt)
+            return {"input_ids": chat_tokens(tokenizer, conversations, room)}
+        texts = [prefix + text for text in texts_of(rows, column)]
+        return dict(tokenizer(texts, truncation=True, max_length=room)) if texts else {}
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        texts = texts_of(rows, column)
-        encoded = {
-            "input_ids": [],
-            "token_type_ids": [],
-            **(tokenizer(texts, truncation=True, max_length=max_length) if texts else {}),
-        }
+        encoded = {"input_ids": [], "token_type_ids": [], **encode(rows)}
         rows = rows.append_column(TOKENS, pa.array(encoded["input_ids"], pa.list_(pa.int32())))
         if "token_type_ids" in tokenizer.model_input_names:
             types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
@@ -43,6 +55,14 @@ def tokens_function(
         return rows
 
     return preprocess
+
+
+def prefix_of(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> str:
+    """What to put before each text: what the user says, else what the model's files say."""
+    if options.prefix is not None or task not in SEQ2SEQ:
+        return options.prefix or ""
+    by_task = (checkpoint.json_file("config.json") or {}).get("task_specific_params") or {}
+    return str(by_task.get(task, {}).get("prefix") or "")
 
 
 def texts_of(rows: pa.Table, column: str) -> list[str]:
@@ -67,22 +87,38 @@ def longest_text(
     Raises:
         InvalidSpec: max_new_tokens leaves the model no room for the prompt.
     """
-    config = checkpoint.config()
-    limits = [tokenizer.model_max_length, NO_LIMIT]
+    config = checkpoint.config().get_text_config()
     positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
     shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
-    limits.append(positions - (config.pad_token_id + 1 if shifted else 0))
+    limits = [
+        tokenizer.model_max_length,
+        NO_LIMIT,
+        positions - (config.pad_token_id + 1 if shifted else 0),
+    ]
     if task == "feature-extraction":
         sentence = checkpoint.json_file("sentence_bert_config.json") or {}
         limits.append(sentence.get("max_seq_length") or NO_LIMIT)
-    new_tokens = (options.max_new_tokens or NEW_TOKENS) if task == "text-generation" else 0
-    room = int(min(limits)) - new_tokens
-    if room < 1:
-        problem = (
-            f"leaves no room for the prompt: the model reads {min(limits)} tokens in all; set fewer"
-        )
-        raise InvalidSpec.at("model.options.max_new_tokens", new_tokens, problem)
+    room = int(min(limits))
+    if task in GENERATION:
+        room = room_beside_output(room, positions, task, options)
     return min(room, options.max_length or room)
+
+
+def room_beside_output(room: int, positions: int, task: Task, options: HuggingFaceOptions) -> int:
+    """Tokens of a prompt: what a causal model writes takes from them, a decoder has its own.
+
+    Raises:
+        InvalidSpec: max_new_tokens is more than the model can write.
+    """
+    field, decodes = "model.options.max_new_tokens", task in SEQ2SEQ
+    new_tokens = options.max_new_tokens or (0 if decodes else NEW_TOKENS)
+    if decodes and new_tokens >= positions:
+        problem = f"is more than the model can write: {positions - 1}; set fewer"
+        raise InvalidSpec.at(field, new_tokens, problem)
+    if not decodes and room <= new_tokens:
+        problem = f"leaves no room for the prompt: the model reads {room} tokens in all; set fewer"
+        raise InvalidSpec.at(field, new_tokens, problem)
+    return room if decodes else room - new_tokens
 
 
 class TextInputs:

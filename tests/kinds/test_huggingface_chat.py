@@ -1,0 +1,107 @@
+"""Chats are what the tokenizer's template makes of them, and the model's answer to that."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
+from tests.kinds.tiny_writers import save_chatting_gpt2
+
+SYSTEM = {"role": "system", "content": "h i"}
+TALK = [
+    {"role": "user", "content": "a b"},
+    {"role": "assistant", "content": "c d e"},
+    {"role": "user", "content": "f"},
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that chats."""
+    made = tmp_path_factory.mktemp("chat")
+    save_chatting_gpt2(made)
+    return made
+
+
+def answers(folder: Path, prompts: list[Any], **options: Any) -> list[str]:
+    options = {"chat": True, "max_new_tokens": 6, **options}
+    found = predicted(folder, "text-generation", rows_of("prompt", prompts), **options)
+    return found["generated_text"].to_pylist()
+
+
+def by_hand(folder: Path, conversations: list[list[dict[str, str]]]) -> list[str]:
+    """What transformers answers, one conversation at a time and without our code."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    said = []
+    for messages in conversations:
+        inputs = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        )
+        out = model.generate(**inputs, max_new_tokens=6, do_sample=False, pad_token_id=3)
+        new = out[0, inputs["input_ids"].shape[1] :]
+        said.append(tokenizer.decode(new, skip_special_tokens=True))
+    return said
+
+
+def test_a_text_is_what_the_user_says(folder: Path) -> None:
+    prompts = texts(12, longest=20)
+    asked = [[{"role": "user", "content": prompt}] for prompt in prompts]
+    found = answers(folder, prompts)
+    assert found == by_hand(folder, asked)
+    assert len(set(found)) > 5
+    told = answers(folder, prompts, system_prompt="h i")
+    assert told == by_hand(folder, [[SYSTEM, *each] for each in asked])
+    assert told != found
+
+
+def test_a_conversation_is_taken_as_it_is(folder: Path) -> None:
+    talks = [TALK, TALK[:1], [SYSTEM, *TALK]]
+    assert answers(folder, talks) == by_hand(folder, talks)
+    told = answers(folder, talks, system_prompt="j k l")
+    first = {"role": "system", "content": "j k l"}
+    assert told == by_hand(folder, [[first, *TALK], [first, TALK[0]], [SYSTEM, *TALK]])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ([None], "'prompt' is empty in this row"),
+        ([""], "'prompt' is empty in this row"),
+        ([[]], "'prompt' is empty in this row"),
+        ([3], "holds something else"),
+        ([[{"role": "user"}]], "holds something else"),
+        (["a " * 60], "has 63 tokens, and the model has room for 58; it is not cut off"),
+        ([[{"role": "robot", "content": "a"}]], "no such role"),
+    ],
+)
+def test_a_row_that_is_no_chat_is_an_error(folder: Path, prompts: list[Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        answers(folder, prompts)
+
+
+def test_a_tokenizer_without_a_template_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    save_gpt2(tmp_path)
+    given = {"task": "text-generation", "name_or_path": str(tmp_path), "options": {"chat": True}}
+    with pytest.raises(InvalidSpec, match=r"options\.chat: True needs a chat template"):
+        HuggingFaceModel.model_validate(given).check()
+
+
+def test_a_system_prompt_without_chat_is_refused() -> None:
+    given = {"task": "text-generation", "name_or_path": "some/name"}
+    with pytest.raises(ValidationError, match="does nothing without chat: true"):
+        HuggingFaceModel.model_validate({**given, "options": {"system_prompt": "x"}})

@@ -1,0 +1,97 @@
+"""Models of a few thousand random weights that write: encoder-decoders, and one that chats."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.kinds.tiny_models import VOCABULARY, WORDS, save_gpt2, saved, tokenizer
+
+LANGUAGES = ["eng_Latn", "deu_Latn", "fra_Latn"]
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message.role not in ['system', 'user', 'assistant'] %}"
+    "{{ raise_exception('no such role') }}{% endif %}"
+    "{{ message.role[0] + ' ' + message.content + ' [SEP] ' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'a ' }}{% endif %}"
+)
+
+
+def save_t5(folder: Path, **config: Any) -> Any:
+    """One that reads prefixes; its places are relative, so its texts may be of any length."""
+    import torch
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    made = T5Config(
+        vocab_size=len(VOCABULARY),
+        d_model=32,
+        d_kv=16,
+        d_ff=64,
+        num_layers=2,
+        num_heads=2,
+        initializer_factor=3.0,
+        pad_token_id=0,
+        eos_token_id=3,
+        decoder_start_token_id=0,
+        **config,
+    )
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    return saved(T5ForConditionalGeneration(made), folder)
+
+
+def save_bart(folder: Path, **generation: Any) -> Any:
+    """One whose places are absolute, as BART's, Pegasus' and Marian's are."""
+    import torch
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    torch.manual_seed(0)
+    model = BartForConditionalGeneration(BartConfig(**small(), decoder_start_token_id=3))
+    model.generation_config.update(**generation)
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    return saved(model, folder)
+
+
+def save_nllb(folder: Path) -> Any:
+    """One that writes in the language it is told to."""
+    import torch
+    from transformers import M2M100Config, M2M100ForConditionalGeneration, NllbTokenizer
+
+    torch.manual_seed(0)
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    vocabulary = [*special, "▁", *(f"▁{word}" for word in WORDS), *WORDS]
+    made = NllbTokenizer(
+        vocab={token: number for number, token in enumerate(vocabulary)},
+        merges=[("▁", word) for word in WORDS],
+        extra_special_tokens=LANGUAGES,
+        model_max_length=64,
+    )
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    config = M2M100Config(**{**small(), **ids, "vocab_size": len(made), "init_std": 0.8})
+    made.save_pretrained(folder)
+    return saved(M2M100ForConditionalGeneration(config), folder)
+
+
+def small() -> dict[str, Any]:
+    """What BART's and M2M100's configurations have in common."""
+    return {
+        "vocab_size": len(VOCABULARY),
+        "d_model": 32,
+        **{f"{part}_layers": 2 for part in ("encoder", "decoder")},
+        **{f"{part}_attention_heads": 2 for part in ("encoder", "decoder")},
+        **{f"{part}_ffn_dim": 64 for part in ("encoder", "decoder")},
+        **{f"{part}_layerdrop": 0.0 for part in ("encoder", "decoder")},
+        "max_position_embeddings": 64,
+        "init_std": 0.3,
+        "bos_token_id": 2,
+        "pad_token_id": 0,
+        "eos_token_id": 3,
+        "forced_eos_token_id": None,
+    }
+
+
+def save_chatting_gpt2(folder: Path) -> Any:
+    """A causal model with a chat template."""
+    model = save_gpt2(folder)
+    talking = tokenizer(with_pairs=False)
+    talking.chat_template = CHAT_TEMPLATE
+    talking.save_pretrained(folder)
+    return model
