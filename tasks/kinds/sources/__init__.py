@@ -13,6 +13,7 @@ from tasks.kinds.sources.jsonl import JsonlSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
+from tasks.kinds.sources.video import VideoSource
 
 AnySource = Annotated[
     ImagesSource
@@ -21,7 +22,8 @@ AnySource = Annotated[
     | CsvSource
     | TextSource
     | BinarySource
-    | AudioSource,
+    | AudioSource
+    | VideoSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -36,4 +38,5 @@ __all__ = [
     "ParquetSource",
     "Source",
     "TextSource",
+    "VideoSource",
 ]

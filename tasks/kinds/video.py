@@ -1,0 +1,128 @@
+"""Decodes videos as they lie about in the world: frames at even times, upright, as 8-bit RGB."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import IO, Any
+
+import numpy as np
+
+from tasks.kinds.images import Pixels
+
+MISSING_SECONDS = Fraction(1, 2)
+"""How much earlier than its header says a video may end: trimming hides a few frames."""
+
+
+class DamagedVideo(ValueError):
+    """Frames of a video cannot be read; says which, and why."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame of a video."""
+
+    number: int
+    """How many came before it."""
+    seconds: Fraction
+    """When it is shown, from the video's start."""
+    pixels: Pixels
+
+
+def sampled_frames(file: IO[bytes], every_seconds: float | None) -> Iterator[Frame | DamagedVideo]:
+    """The first frame of each stretch of so many seconds; None: every frame.
+
+    Whatever is damaged comes as a DamagedVideo in its place; what FFmpeg can read behind it is
+    still read. What `file` raises is raised.
+    """
+    import av
+
+    try:
+        container = av.open(file)
+    except av.error.FFmpegError as error:
+        yield DamagedVideo(f"the file is not a video that can be read: {error.strerror}")
+        return
+    with container:
+        if container.streams.video:
+            yield from frames_of(container, every_seconds)
+        else:
+            yield DamagedVideo("the file holds no video")
+
+
+def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | DamagedVideo]:
+    """The same of an open container."""
+    stream = container.streams.video[0]
+    stream.codec_context.thread_count = 1  # a reader is one worker among many
+    every = None if every_seconds is None else Fraction(str(every_seconds))
+    last_stretch, number, end = -1, 0, Fraction(0)
+    for found in decoded(container, stream):
+        if isinstance(found, DamagedVideo):
+            yield DamagedVideo(f"{found} after frame {number}, {float(end):.2f} s")
+            continue
+        seconds = time_of(found, number, stream)
+        end = max(end, seconds + length_of(found))
+        stretch = number if every is None else seconds // every
+        if stretch > last_stretch:
+            yield frame_of(found, number, seconds)
+            last_stretch = stretch
+        number += 1
+    promised = promised_seconds(container, stream)
+    if promised is not None and end < promised - MISSING_SECONDS:
+        whole = f"{float(end):.2f} of {float(promised):.2f} s, {number} frames"
+        yield DamagedVideo(f"the video is cut off: it ends after {whole}")
+
+
+def decoded(container: Any, stream: Any) -> Iterator[Any]:
+    """A stream's frames; one DamagedVideo for each run of packets that cannot be decoded."""
+    import av
+
+    packets, was_broken = container.demux(stream), False
+    while True:
+        try:
+            frames = next(packets).decode()
+        except StopIteration:
+            return
+        except av.error.FFmpegError as error:
+            if not was_broken:
+                yield DamagedVideo(f"the video is damaged ({error.strerror})")
+            was_broken = True
+            continue
+        was_broken = was_broken and not frames
+        yield from frames
+
+
+def frame_of(found: Any, number: int, seconds: Fraction) -> Frame | DamagedVideo:
+    """A decoded frame, turned upright."""
+    if found.is_corrupt:
+        return DamagedVideo(f"frame {number} at {float(seconds):.2f} s is damaged")
+    turned = np.rot90(found.to_ndarray(format="rgb24"), round(found.rotation / 90))
+    return Frame(number, seconds, np.ascontiguousarray(turned))
+
+
+def time_of(found: Any, number: int, stream: Any) -> Fraction:
+    """When a frame is shown, in seconds from the start; by its number where it does not say."""
+    if found.pts is None:
+        return Fraction(number) / (stream.average_rate or stream.guessed_rate or 25)
+    return max(Fraction(0), (found.pts - (stream.start_time or 0)) * Fraction(found.time_base))
+
+
+def length_of(found: Any) -> Fraction:
+    """How long a frame is shown, in seconds, where it says."""
+    return (found.duration or 0) * Fraction(found.time_base or 0)
+
+
+def promised_seconds(container: Any, stream: Any) -> Fraction | None:
+    """How long the video is by its header; None where that does not say.
+
+    Matroska says it of a track in a tag, and of the file, whose sound may be longer.
+    """
+    import av
+
+    found = []
+    if stream.duration is not None:
+        found.append(stream.duration * Fraction(stream.time_base))
+    elif tag := stream.metadata.get("DURATION"):
+        hours, minutes, seconds = tag.split(":")
+        found.append(3600 * int(hours) + 60 * int(minutes) + Fraction(seconds))
+    if container.duration is not None and (found or len(container.streams) == 1):
+        found.append(Fraction(container.duration, av.time_base))
+    return min(found, default=None)

@@ -1,0 +1,143 @@
+"""Videos: the frames asked for, at their times, and damage in its place."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import IMAGE, is_encoded
+from tasks.kinds.images import decode_image
+from tasks.kinds.places import check_source
+from tasks.kinds.sources import VideoSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
+from tests.kinds.sources.reading import read_all
+from tests.kinds.sources.test_parquet import BreakingFile
+from tests.kinds.videos import picture, save, turn
+
+FORMS = [".mp4", ".mkv", ".avi", ".webm"]
+
+
+def source(path: Path, **fields: Any) -> VideoSource:
+    return VideoSource(path=str(path), **fields)
+
+
+def grey(row: dict[str, Any]) -> int:
+    """The number that a frame's picture says."""
+    return round((int(decode_image(row["image"])[40, 40, 0]) - 20) / 4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_first_frame_of_each_stretch(tmp_path: Path, form: str) -> None:
+    file = save(tmp_path / f"a{form}", frames=50, rate=10)
+    rows = read_all(source(tmp_path, every_seconds=0.7))
+    numbers = [0, 7, 14, 21, 28, 35, 42, 49]
+    assert [row["frame"] for row in rows] == numbers
+    assert [grey(row) for row in rows] == numbers
+    assert [row["seconds"] for row in rows] == pytest.approx([n / 10 for n in numbers], abs=1e-3)
+    assert {row["path"] for row in rows} == {str(file)}
+
+
+def test_every_frame_and_so_many_at_most(tmp_path: Path) -> None:
+    save(tmp_path / "a.mp4", frames=30)
+    save(tmp_path / "b.mp4", frames=3)
+    assert len(read_all(source(tmp_path, every_seconds=None))) == 33
+    rows = read_all(source(tmp_path, every_seconds=None, max_frames=4))
+    assert [row["frame"] for row in rows] == [0, 1, 2, 3, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("encoding", "tolerance"), [("png", 0), ("jpeg", 16)])
+def test_pixels_are_the_decoders(tmp_path: Path, encoding: str, tolerance: int) -> None:
+    import av
+
+    file = save(tmp_path / "a.mp4", frames=12, noise=20)
+    rows = read_all(source(tmp_path, every_seconds=None, encoding=encoding))
+    with av.open(str(file)) as container:
+        frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    found = [decode_image(row["image"]).astype(int) for row in rows]
+    difference = np.abs(np.stack(found) - np.stack(frames))
+    assert difference.max() <= tolerance
+    assert difference.mean() <= tolerance / 8
+    assert np.abs(found[5] - picture(5)).mean() < 20
+
+
+def test_a_turned_video_is_upright(tmp_path: Path) -> None:
+    turn(save(tmp_path / "a.mp4", frames=2))
+    pixels = decode_image(read_all(source(tmp_path))[0]["image"])
+    assert pixels.shape == (64, 48, 3)
+    assert pixels[8, 40].min() > 200  # what was at the top left is at the top right
+    assert pixels[8, 8].max() < 60
+
+
+def test_images_are_media(tmp_path: Path) -> None:
+    save(tmp_path / "a.mp4", frames=1)
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    (read,) = source(tmp_path).read(storage, shard, {})
+    assert not isinstance(read, BadRow)
+    assert is_encoded(read.schema.field("image"), IMAGE)
+
+
+@pytest.mark.parametrize("form", [".mp4", ".mkv", ".webm"])
+def test_a_video_that_is_cut_off_is_not_silently_short(tmp_path: Path, form: str) -> None:
+    file = save(tmp_path / f"a{form}", frames=50, noise=20)
+    whole = read_all(source(tmp_path, every_seconds=None))
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) * 6 // 10])
+    *rows, bad = read_all(source(tmp_path, every_seconds=None))
+    good = [row for row in rows if not isinstance(row, BadRow)]
+    assert 0 < len(good) < 50
+    assert good == whole[: len(good)]
+    assert isinstance(bad, BadRow)
+    assert "cut off" in str(bad.error)
+
+
+@pytest.mark.parametrize("form", [".mp4", ".avi"])
+def test_damage_costs_the_frames_it_hits(tmp_path: Path, form: str) -> None:
+    file = save(tmp_path / f"a{form}", frames=50, noise=20)
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 600] = b"\xff" * 600
+    file.write_bytes(bytes(content))
+    rows = read_all(source(tmp_path, every_seconds=None))
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    assert 1 <= len(bad) <= 20
+    assert "damaged" in str(bad[0].error)
+    assert len(rows) - len(bad) >= 25
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "zero bytes"), (b"hello" * 100, "not a video")]
+)
+def test_what_is_no_video_is_one_bad_row(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "a.mp4").write_bytes(content)
+    save(tmp_path / "b.mp4", frames=1)
+    bad, good = read_all(source(tmp_path))
+    assert reason in str(bad.error)
+    assert good["frame"] == 0
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), ConnectionError("reset"), TimeoutError("slow")]
+)
+def test_storage_errors_are_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    save(tmp_path / "a.mp4", frames=100, noise=60)
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    monkeypatch.setattr(storage, "open", lambda path: BreakingFile(Path(path), error))
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        list(source(tmp_path, every_seconds=None).read(storage, shard, {}))
+
+
+def test_without_the_decoder_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "a.mp4", frames=1)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InvalidSpec, match=r"source.kind: 'video' .*prefect-ray-data\[video\]"):
+        check_source(source(tmp_path))
