@@ -17,6 +17,7 @@ BatchInferenceError
 │
 └── Retryable: another attempt can help
 ·   ├── StageFailed            a stage raised; names stage, source, row
+·   │   └── OutOfMemory        not even one row at a time fits
 ·   ├── InputChanged           an input was rewritten while it was read
 ·   ├── StaleLedger            somebody published since we looked
 ·   ├── Orphaned               no run follows the job any more
@@ -137,6 +138,10 @@ class OutputHeld(Final):
 
 class StageFailed(Retryable):
     """A stage raised an error that is not the fault of a row's data."""
+
+
+class OutOfMemory(StageFailed):
+    """Memory has run out, on the device or the host, however small the batch."""
 
 
 class InputChanged(Retryable):

@@ -9,6 +9,7 @@ from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
 from tasks.publish import count_rows
+from tasks.ray_job.batch_limits import halvings_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
@@ -55,6 +56,8 @@ class RunReport:
     stages: dict[str, Any] = field(default_factory=dict)
     """Of the whole run: rows and busy seconds by stage."""
     bottleneck: str | None = None
+    batch_halvings: list[dict[str, Any]] = field(default_factory=list)
+    """Each time that memory ran out: on which device, and how often batches are halved since."""
     accuracy: float | None = None
     """Where rows have `label` and `predicted_label`."""
     held: dict[str, float] = field(default_factory=dict)
@@ -91,6 +94,7 @@ def report_run(
     seconds = measure_seconds(evidence, time.time() - started)
     stages = stage_figures(evidence, seconds)
     held = hours_held(evidence)
+    halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
     report = RunReport(
         run_id=planned.run.run_id,
         state="done",
@@ -105,7 +109,13 @@ def report_run(
         seconds=seconds,
         rows_per_second=written_per_second(evidence, seconds["steady"]),
         stages=stages,
-        bottleneck=find_bottleneck(planned.spec, seconds, busy_shares(evidence, seconds["steady"])),
+        bottleneck=find_bottleneck(
+            planned.spec,
+            seconds,
+            busy_shares(evidence, seconds["steady"]),
+            memory_ran_out=bool(halvings),
+        ),
+        batch_halvings=halvings,
         held=held,
         cost=cost_of(planned.spec, held),
         scheduled_time=planned.options.scheduled_iso,

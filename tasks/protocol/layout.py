@@ -44,6 +44,11 @@ class OutputFolder:
         return f"{self.manifests}/{run_id}.json"
 
     @property
+    def batch_limits(self) -> str:
+        """How large a batch memory had room for, by model and device; a hint, nothing more."""
+        return f"{self.state}/batch_limits"
+
+    @property
     def runs(self) -> str:
         """One folder a run."""
         return f"{self.state}/runs"

@@ -8,6 +8,7 @@ from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.job import Job
+from tasks.ray_job.replica import was_killed_for_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
@@ -32,7 +33,10 @@ class Infer:
         self.stage: Callable[[RowBatch], Iterator[RowBatch]]
         threads = limit_threads(job.spec.resources.num_cpus)
         try:
-            self.stage = counted("infer", infer_stage(job, device_of(num_gpus), threads), report)
+            stage = infer_stage(job, device_of(num_gpus), threads)
+            if was_killed_for_memory():
+                stage.limit.halve()
+            self.stage = counted("infer", stage, report)
         except Exception as error:
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
             self.stage = failing(error)

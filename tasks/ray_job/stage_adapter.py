@@ -3,16 +3,18 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import BatchInferenceError, UserCodeBroke
+from tasks.errors import BatchInferenceError, OutOfMemory, UserCodeBroke
+from tasks.kinds.models.model import BatchLimit
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
+from tasks.ray_job.out_of_memory import give_back_memory
 from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
@@ -30,6 +32,8 @@ class StageAdapter:
     """Rows a function gets at a time; None: all at hand."""
     first_rows_per_call: int = 64
     """Where all at hand would take too long: how many to begin with."""
+    limit: BatchLimit = field(default_factory=BatchLimit)
+    """How much smaller batches are to be for want of memory."""
 
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Run a batch through the functions.
@@ -42,8 +46,7 @@ class StageAdapter:
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
         begun = emitted = time.time()
-        for rows in self.slices(batch.rows):
-            outcome = self.run(rows, batch)
+        for outcome in self.outcomes(batch):
             if len(outcome.rows):
                 done.append(outcome.rows)
             pending = replace(
@@ -77,21 +80,44 @@ class StageAdapter:
         at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)
 
-    def slices(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """Rows as the functions get them, cut between parents.
-
-        Without a fixed size, slices grow while they are quick.
-        """
-        size = self.rows_per_call or self.first_rows_per_call
-        starts = parent_starts(rows)
-        at = 0
-        while at < len(starts) - 1:
+    def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """What became of the rows, part by part; without a fixed size parts grow while quick."""
+        left, size = batch.rows, self.first_rows_per_call
+        while len(left):
             begun = time.monotonic()
-            until = min(at + size, len(starts) - 1)
-            yield rows.slice(int(starts[at]), int(starts[until] - starts[at]))
-            at = until
-            if self.rows_per_call is None and time.monotonic() - begun < GROW_BELOW_SECONDS:
+            rows, left = cut(left, self.rows_per_call or size)
+            yield from self.fitting(rows, batch)
+            if time.monotonic() - begun < GROW_BELOW_SECONDS:
                 size *= 4
+
+    def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
+        """What became of rows, in parts for which there is memory.
+
+        Raises:
+            OutOfMemory: there is none for a single row.
+        """
+        left, size = rows, len(rows)
+        while len(left):
+            fixed = self.rows_per_call and self.limit.of(self.rows_per_call)
+            part, rest = cut(left, fixed or size)
+            outcome = self.run_if_it_fits(part, batch)
+            if outcome is None:
+                size = max(1, len(part) // 2)
+            else:
+                yield outcome
+                left = rest
+
+    def run_if_it_fits(self, rows: pa.Table, batch: RowBatch) -> RowBatch | None:
+        """Run rows; None where memory ran out, and batches are to be smaller from here on."""
+        try:
+            return self.run(rows, batch)
+        except OutOfMemory:
+            is_one_row = len(parent_starts(rows)) == 2
+            if is_one_row and self.limit.of(self.rows_per_call or len(rows)) == 1:
+                raise
+        give_back_memory()
+        self.limit.halve()
+        return None
 
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:
         """Run rows through all functions."""
@@ -119,6 +145,13 @@ class StageAdapter:
         settled = np.append(settled, as_ids(each.id for each in rejected))
         filtered = IdRuns.of(np.setdiff1d(given, settled))
         return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
+
+
+def cut(rows: pa.Table, size: int) -> tuple[pa.Table, pa.Table]:
+    """The first so many rows with all their children, and the rest."""
+    starts = parent_starts(rows)
+    at = int(starts[min(size, len(starts) - 1)])
+    return rows.slice(0, at), rows.slice(at)
 
 
 def parent_starts(rows: pa.Table) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What a stage raises where the fault is no row's: an error of ours that says what to do."""
 
-from tasks.errors import BatchInferenceError, InvalidSpec, StageFailed
+from tasks.errors import BatchInferenceError, InvalidSpec, OutOfMemory, StageFailed
+from tasks.ray_job.out_of_memory import is_out_of_memory
 
 MESSAGE_CHARACTERS = 2_000
 
@@ -18,5 +19,10 @@ def stage_error(error: BaseException) -> BatchInferenceError:
         return InvalidSpec(
             f"environment.pip: {describe(error)}, where the job runs: name the package that has "
             f"{error.name!r} here, or install it there"
+        )
+    if is_out_of_memory(error):
+        return OutOfMemory(
+            f"{describe(error)}; smaller batches do not help any more: ask for a node with more "
+            "memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16"
         )
     return StageFailed(describe(error))

@@ -10,6 +10,7 @@ from tasks.kinds import columns
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
+from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -42,12 +43,13 @@ def preprocess_stage(job: Job) -> StageAdapter:
 def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     """The model, loaded on a device."""
     spec = importable(job)
-    placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype)
+    limit = remembered_limit(job, device)
+    placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype, limit)
     predict = joined(spec, spec.model.predictor(placement))
     # A model that cuts its batches itself gets many rows at once, to sort them by length.
     cuts_itself = spec.model.batch_size is None
     rows_per_call = None if cuts_itself else spec.batch_size or spec.model.batch_size
-    return StageAdapter("infer", (predict,), rows_per_call)
+    return StageAdapter("infer", (predict,), rows_per_call, limit=limit)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

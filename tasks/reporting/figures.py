@@ -179,7 +179,13 @@ def count_redone(evidence: Evidence, stages: StageRows) -> int:
     return max(0, left - stages["write"]["rows"] - infer["rejected"] - infer["filtered"])
 
 
-def find_bottleneck(spec: BatchInferenceSpec, seconds: Seconds, shares: dict[str, float]) -> Any:
+def find_bottleneck(
+    spec: BatchInferenceSpec,
+    seconds: Seconds,
+    shares: dict[str, float],
+    *,
+    memory_ran_out: bool = False,
+) -> Any:
     """What bounds the run and which setting changes it, in a sentence; None where nothing ran."""
     startup, steady = seconds["startup"], seconds["steady"]
     if startup is None or steady is None:
@@ -193,11 +199,14 @@ def find_bottleneck(spec: BatchInferenceSpec, seconds: Seconds, shares: dict[str
         return f"start-up: {startup:.1f} s before the first row, then {steady:.1f} s; {small}"
     stage = max(STAGES, key=lambda each: shares[each])
     percent = min(100, round(shares[stage] * 100))
-    return f"{stage}: busy {percent} % of the steady time; {advice_for(stage, spec, is_inline)}"
+    advice = advice_for(stage, spec, is_inline, memory_ran_out)
+    return f"{stage}: busy {percent} % of the steady time; {advice}"
 
 
-def advice_for(stage: str, spec: BatchInferenceSpec, is_inline: bool) -> str:
+def advice_for(stage: str, spec: BatchInferenceSpec, is_inline: bool, memory_ran_out: bool) -> str:
     """The setting that gives a stage more to work with."""
+    if stage == "infer" and memory_ran_out:
+        return "raise resources.max_replicas, or give replicas more memory for larger batches"
     if stage == "infer":
         return (
             "raise resources.batch_size, or set cluster.kind: local for more replicas"

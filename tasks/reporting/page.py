@@ -123,6 +123,8 @@ def time_table(report: dict[str, Any]) -> str:
     if report["rows_per_second"] is not None:
         values["throughput"] = f"{report['rows_per_second']:,.0f} rows/s, steady"
     values["attempts"] = report["attempts"]
+    if report["batch_halvings"]:
+        values["batches"] = f"{halved(report['batch_halvings'])}: memory ran out; remembered"
     held = report["held"]
     values["held"] = f"{held['cpu_hours']:.4g} CPU hours, {held['gpu_hours']:.4g} GPU hours"
     if report["cost"] is not None:
@@ -130,6 +132,12 @@ def time_table(report: dict[str, Any]) -> str:
     if report["bottleneck"]:
         values["bottleneck"] = report["bottleneck"]
     return pairs(values)
+
+
+def halved(halvings: list[dict[str, Any]]) -> str:
+    """How much smaller batches have become, by device."""
+    most = {each["device"]: 1 << each["halvings"] for each in halvings}
+    return ", ".join(f"1/{share} on {device}" for device, share in most.items())
 
 
 def stages_table(report: dict[str, Any]) -> str:

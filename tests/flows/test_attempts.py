@@ -60,3 +60,16 @@ def test_a_row_that_kills_its_process_does_not_do_so_for_ever(
     with pytest.raises(StageFailed, match=r"(?i)actor.*died"):
         batch_inference(spec)
     assert not Path(spec.sink.path).exists(), "nothing is published"
+
+
+@pytest.mark.ray
+def test_a_batch_that_does_not_fit_into_memory_is_halved(numbers: Path, ray_address: str) -> None:
+    model = {"kind": "python", "class": "greedy:Confined"}
+    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
+    report = batch_inference(spec)
+    rows = published(spec)
+    assert [row["id"] for row in rows] == list(range(1000))
+    # 50 rows at 100 MiB each are refused in a process that may take 1 GiB more, and 6 are not.
+    assert max(row["most_refused"] for row in rows) == 50
+    assert {each["halvings"] for each in report["batch_halvings"]} == {1, 2, 3}
+    assert report["attempts"] == 1

@@ -8,6 +8,7 @@ from tests.chaos.scenarios.children import children
 from tests.chaos.scenarios.csv_empty import csv_empty
 from tests.chaos.scenarios.kills import SMALL, kills
 from tests.chaos.scenarios.limited import limited
+from tests.chaos.scenarios.memory import memory
 from tests.chaos.scenarios.node import node
 from tests.chaos.scenarios.publish import publish
 from tests.chaos.scenarios.race import race
@@ -20,6 +21,7 @@ SCENARIOS: dict[str, Scenario] = {
     "processes": partial(kills, rows=20_000, files=50, num_kills=5, kinds=SMALL, name="processes"),
     "publish": publish,
     "worker": worker,
+    "memory": memory,
     "slow": slow,
     "slow-2": partial(slow, replicas=2, name="slow-2"),
     "node": node,

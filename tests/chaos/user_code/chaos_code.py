@@ -51,3 +51,16 @@ class Measure(Double):
         log(len(batch["text"]))
         time.sleep(self.seconds)
         return {"y": np.array([len(text) for text in batch["text"]])}
+
+
+class Hungry(Double):
+    """Needs so many MiB for each row of a batch, and uses them."""
+
+    def __init__(self, mebibytes: int) -> None:
+        super().__init__()
+        self.mebibytes = mebibytes
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        taken = np.ones(len(batch["x"]) * (self.mebibytes << 20), np.uint8)
+        time.sleep(0.5)
+        return super().__call__(batch) if taken[-1] else {}

@@ -1,0 +1,81 @@
+"""Remembers, beside the output, how large a batch a model's memory had room for."""
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from tasks.kinds.models.model import BatchLimit
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import Job, output_of
+from tasks.spec import BatchInferenceSpec
+
+GIB = 1 << 30
+
+
+@dataclass(kw_only=True)
+class RememberedLimit(BatchLimit):
+    """Tells of each halving, for this job's other replicas to come and for the next run."""
+
+    job: Job
+    device: str
+    """With its memory."""
+
+    def halve(self) -> None:
+        """Memory has run out: say so where the next replica looks."""
+        super().halve()
+        print(f"out of memory on {self.device}: batches of 1/{1 << self.halvings} from here on")
+        key = key_of(self.job.spec, fingerprint_of(self.job), self.device)
+        storage, output = output_of(self.job.spec)
+        note = {
+            "device": self.device,
+            "halvings": self.halvings,
+            "run_id": self.job.run_id,
+            "at": time.time(),
+        }
+        # A name for each halving: replicas that run out together do not overwrite one another.
+        storage.write(
+            f"{output.batch_limits}/{key}/{self.halvings}.json", json.dumps(note).encode()
+        )
+
+
+def remembered_limit(job: Job, device: str) -> RememberedLimit:
+    """What earlier replicas of this model found out on a device like this one."""
+    name = name_of(device)
+    key = key_of(job.spec, fingerprint_of(job), name)
+    storage, output = output_of(job.spec)
+    found = [stat.path for stat in storage.list(f"{output.batch_limits}/{key}")]
+    halvings = max((int(os.path.basename(path).split(".")[0]) for path in found), default=0)
+    return RememberedLimit(halvings=halvings, job=job, device=name)
+
+
+def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> list[dict[str, Any]]:
+    """What a run's replicas have told, each `device`, `halvings`, `run_id` and `at` (seconds)."""
+    notes = [json.loads(storage.read(stat.path)) for stat in storage.list(output.batch_limits)]
+    return sorted((n for n in notes if n["run_id"] == run_id), key=lambda note: note["at"])
+
+
+def fingerprint_of(job: Job) -> str:
+    """Which weights the job's model has."""
+    return str(job.pins["fingerprints"]["model"])
+
+
+def key_of(spec: BatchInferenceSpec, fingerprint: str, device: str) -> str:
+    """What a batch's size in memory follows from: weights, precision, device, the size asked."""
+    parts = [spec.model.kind, fingerprint, device, spec.resources.dtype, spec.resources.batch_size]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def name_of(device: str) -> str:
+    """The device and its memory, as in `NVIDIA H200, 139 GiB`."""
+    if device == "cpu":
+        return f"CPU, {psutil.virtual_memory().total // GIB} GiB"
+    import torch
+
+    found = torch.cuda.get_device_properties(device)
+    return f"{found.name}, {found.total_memory // GIB} GiB"

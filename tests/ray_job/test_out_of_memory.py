@@ -1,0 +1,120 @@
+"""Where memory runs out, batches are halved, and the job goes on; no row is lost or doubled."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.testing import RunSpec
+from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
+from tasks.kinds.models.model import BatchLimit
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.ray_job.out_of_memory import is_out_of_memory
+from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_error import stage_error
+
+SPEC: dict[str, Any] = {
+    "name": "greedy",
+    "source": {"kind": "jsonl", "path": "nowhere"},
+    "model": {"kind": "python", "class": "greedy:Greedy"},
+    "sink": {"kind": "parquet", "path": "nowhere"},
+    "environment": {"working_dir": str(Path(__file__).parents[1] / "flows" / "user_code")},
+    "resources": {"batch_size": 64},
+}
+
+
+class Greedy:
+    """Has memory for so many rows at a time, and says how many it was given."""
+
+    def __init__(self, room: int, cuts_itself: BatchLimit | None = None) -> None:
+        self.room, self.limit = room, cuts_itself
+        self.given: list[int] = []
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        size = min(len(rows), self.limit.of(32)) if self.limit else len(rows)
+        self.given.append(size)
+        if size > self.room:
+            np.empty(1 << 60, np.uint8)  # really more than there is
+        return rows
+
+
+def adapter(room: int, fixed: int | None) -> tuple[StageAdapter, Greedy]:
+    limit = BatchLimit()
+    greedy = Greedy(room, None if fixed else limit)
+    return StageAdapter("infer", (greedy,), fixed, limit=limit), greedy
+
+
+def rows_of(count: int) -> RowBatch:
+    return RowBatch(rows=pa.table({ROW: pa.array(range(count), pa.int64())}), sources={0: "/in/a"})
+
+
+@given(st.integers(0, 200), st.integers(1, 70), st.one_of(st.none(), st.integers(1, 90)))
+def test_every_row_comes_through_once(count: int, room: int, fixed: int | None) -> None:
+    stage, greedy = adapter(room, fixed)
+    out = [each for batch in stage(rows_of(count)) for each in batch.ids.tolist()]
+    assert out == list(range(count))
+    # At most one failure for each halving: what was learnt is not forgotten in the same job.
+    assert sum(size > room for size in greedy.given) == stage.limit.halvings
+    before = len(greedy.given)
+    list(stage(rows_of(count)))
+    assert not fixed or all(size <= max(room, 1) for size in greedy.given[before:])
+
+
+@pytest.mark.parametrize("fixed", [None, 16])
+def test_where_no_row_fits_the_error_says_what_helps(fixed: int | None) -> None:
+    stage, greedy = adapter(0, fixed)
+    with pytest.raises(OutOfMemory, match=r"stage infer failed at /in/a.*resources.memory_gb"):
+        list(stage(rows_of(40)))
+    assert len(greedy.given) < 9
+
+
+def test_children_of_a_row_are_not_torn_apart() -> None:
+    stage, greedy = adapter(3, 8)
+    ids = [0, 0, 0, 1, 1, 2, 2, 2]
+    batch = RowBatch(rows=pa.table({ROW: pa.array(ids, pa.int64())}), sources={0: "/in/a"})
+    assert [each for out in stage(batch) for each in out.ids.tolist()] == ids
+    assert greedy.given == [8, 8, 5, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (np.exceptions.AxisError("out of memory"), False),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: ..."), True),
+        (RuntimeError("CUDA error: device-side assert triggered"), False),
+        (ValueError("the text says: out of memory"), False),
+    ],
+)
+def test_what_counts_as_out_of_memory(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
+    assert isinstance(stage_error(error), OutOfMemory) is expected
+    assert isinstance(stage_error(error), StageFailed)
+    assert not isinstance(stage_error(error), InvalidSpec)
+
+
+def test_torch_says_so_in_a_class_of_its_own() -> None:
+    import torch
+
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(1 << 60)
+    assert is_out_of_memory(raised.value)
+    assert is_out_of_memory(torch.OutOfMemoryError())
+
+
+@pytest.mark.prefect
+def test_a_run_goes_on_and_the_next_one_knows(run_spec: RunSpec) -> None:
+    rows = [{"id": each} for each in range(200)]
+    first = run_spec({**SPEC}, rows=rows)
+    assert [row["id"] for row in first.rows] == list(range(200))
+    assert first.report["batch_halvings"][-1]["halvings"] == 3  # 64 rows, and there is room for 10
+    assert "memory" in first.page
+    assert first.rows[0]["most_refused"] == 64
+    second = run_spec({**SPEC}, rows=[{"id": each} for each in range(200, 300)])
+    assert {row["most_refused"] for row in second.rows if row["id"] >= 200} == {0}
+    assert second.report["batch_halvings"] == []
