@@ -10,7 +10,7 @@ import numpy as np
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.models import AnyModel, HuggingFaceModel, PythonModel
-from tasks.kinds.models.hf.options import CLASSIFICATION, EMBEDDING
+from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
 
 Batch = dict[str, np.ndarray]
 LABELS = ("LABEL_0", "LABEL_1")
@@ -69,14 +69,29 @@ class FakeModel:
             ranked = sorted(zip(scores, self.labels, strict=True), reverse=True)
             yield ranked[: self.top_k]
 
+    def ranked_labels(self, seeds: list[int]) -> list[list[str]]:
+        """A list of labels for each row, as detection gives them."""
+        return [[label for _, label in ranked] for ranked in self.rankings(seeds)]
+
+    def ranked_scores(self, seeds: list[int]) -> list[list[np.float32]]:
+        """Their scores."""
+        return [[np.float32(score) for score, _ in ranked] for ranked in self.rankings(seeds)]
+
+    def boxes(self, seeds: list[int]) -> list[list[list[np.float32]]]:
+        """A box for each label, within an image of 100 pixels each way."""
+        shape = (2, min(self.top_k, len(self.labels)), 2)
+        draws = [np.sort(np.random.default_rng(seed).random(shape), axis=0) for seed in seeds]
+        corners = [(100 * np.hstack([*draw])).tolist() for draw in draws]
+        return [[[*map(np.float32, box)] for box in boxes] for boxes in corners]
+
     def best_labels(self, seeds: list[int]) -> list[Any]:
         """One label a row, or a list of them."""
-        found = [[label for _, label in ranked] for ranked in self.rankings(seeds)]
+        found = self.ranked_labels(seeds)
         return found if self.top_k > 1 else [label for (label,) in found]
 
     def best_scores(self, seeds: list[int]) -> list[Any]:
         """Their scores."""
-        found = [[np.float32(score) for score, _ in ranked] for ranked in self.rankings(seeds)]
+        found = self.ranked_scores(seeds)
         return found if self.top_k > 1 else [score for (score,) in found]
 
     def embeddings(self, seeds: list[int]) -> np.ndarray:
@@ -98,6 +113,9 @@ class FakeModel:
 MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "predicted_label": FakeModel.best_labels,
     "predicted_score": FakeModel.best_scores,
+    "boxes": FakeModel.boxes,
+    "labels": FakeModel.ranked_labels,
+    "scores": FakeModel.ranked_scores,
     "embedding": FakeModel.embeddings,
     "generated_text": FakeModel.texts,
     "prediction": FakeModel.numbers,
@@ -157,4 +175,7 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
         return {**own, "outputs": outputs, "top_k": options.top_k or 1}
     if model.task in EMBEDDING:
         return {**own, "outputs": ["embedding"], "normalize": bool(options.normalize)}
+    if model.task in DETECTION:
+        most = options.max_detections or len(LABELS)
+        return {**own, "outputs": ["boxes", "labels", "scores"], "top_k": most}
     return {**own, "outputs": ["generated_text"]}

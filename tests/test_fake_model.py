@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.fake_model import FakeModel, faked
 from tasks.kinds.models import HuggingFaceModel, PythonModel
+from tasks.kinds.models.hf.options import Task
+from tasks.kinds.models.huggingface import DEFAULT_COLUMNS
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
-from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
+from tests.kinds.tiny_detectors import save_detr
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, texts
 
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
+OUTPUTS += ["boxes", "labels", "scores"]
 
 
 @pytest.mark.parametrize(
@@ -28,14 +32,15 @@ OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", 
         (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
         (save_gpt2, "text-generation", {"max_new_tokens": 4}, {}),
+        (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
     ],
 )
 def test_the_columns_are_those_of_the_real_model(
-    tmp_path: Path, save: Callable[[Path], Any], task: str, options: Any, fake: dict[str, Any]
+    tmp_path: Path, save: Callable[[Path], Any], task: Task, options: Any, fake: dict[str, Any]
 ) -> None:
     save(tmp_path)
-    column = "prompt" if task == "text-generation" else "text"
-    rows = rows_of(column, texts(5))
+    column = DEFAULT_COLUMNS[task]
+    rows = rows_of(column, [png(each) for each in images(5)] if column == "image" else texts(5))
     real = predicted(tmp_path, task, rows, **options)
     model = HuggingFaceModel.model_validate(
         {"task": task, "name_or_path": "nobody/nothing", "options": options}
@@ -49,6 +54,10 @@ def test_the_columns_are_those_of_the_real_model(
         for scores in made["predicted_score"].to_pylist():
             assert scores == sorted(scores, reverse=True)
             assert sum(scores) <= 1
+    if options.get("max_detections"):
+        assert [len(boxes) for boxes in made["boxes"].to_pylist()] == [2] * 5
+        corners = np.array(made["boxes"].to_pylist())
+        assert (corners[..., :2] <= corners[..., 2:]).all()
     if options.get("normalize"):
         lengths = np.linalg.norm(np.stack(made["embedding"].to_numpy()), axis=1)
         assert np.allclose(lengths, 1)

@@ -10,7 +10,7 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.pixels import PIXELS
+from tasks.kinds.models.vision.pixels import PIXELS
 from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_vit
 
 TOLERANCE = 2e-5

@@ -6,12 +6,13 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.models.hf import chat, folder, languages
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import IMAGE, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import DETECTION, IMAGE, HuggingFaceOptions, Task
 from tasks.kinds.models.model import Function, Model, Placement
 
 DEFAULT_COLUMNS: dict[Task, str] = {
     "image-classification": "image",
     "image-feature-extraction": "image",
+    "object-detection": "image",
     "text-classification": "text",
     "feature-extraction": "text",
     "text-generation": "prompt",
@@ -129,6 +130,10 @@ class HuggingFaceModel(Model):
 
     def preprocessor(self) -> Function:
         """Decoding and resizing, or tokenising."""
+        if self.task in DETECTION:
+            from tasks.kinds.models.hf import detection
+
+            return detection.pixels_function(self.checkpoint, self.input_column)
         if self.task in IMAGE:
             from tasks.kinds.models.hf.image import pixels_function
 

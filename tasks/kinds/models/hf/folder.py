@@ -1,6 +1,7 @@
 """What can be found wrong with a checkpoint from its files alone, and what identifies it."""
 
 import hashlib
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": ("ForSequenceClassification",),
+    "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel"),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
@@ -109,10 +111,22 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if task in SEQ2SEQ and not encoder_decoder:
         problem = f"is no encoder-decoder ({', '.join(have)}), which {task} wants"
         raise InvalidSpec.at(FIELD, name, problem)
+    if needs_timm(config) and importlib.util.find_spec("timm") is None:
+        problem = (
+            "has a backbone of the package timm: pip install timm, here and on every node, or "
+            "give a model without, as facebook/detr-resnet-50 is at revision no_timm"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
         raise InvalidSpec.at(FIELD, name, problem)
+
+
+def needs_timm(config: dict[str, Any]) -> bool:
+    """Whether a part of the model is made by timm."""
+    backbone = config.get("backbone_config") or {}
+    return bool(config.get("use_timm_backbone")) or backbone.get("model_type") == "timm_backbone"
 
 
 def missing_weights(folder: Path) -> list[str]:

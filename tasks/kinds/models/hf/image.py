@@ -11,7 +11,7 @@ from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
+from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
 
 
 def pixels_function(checkpoint: Checkpoint, column: str) -> Function:

@@ -11,6 +11,7 @@ Task = Literal[
     "text-classification",
     "feature-extraction",
     "image-feature-extraction",
+    "object-detection",
     "text-generation",
     "text2text-generation",
     "summarization",
@@ -25,7 +26,8 @@ SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
 GENERATION = ("text-generation", *SEQ2SEQ)
 TEXT = ("text-classification", "feature-extraction", *GENERATION)
-IMAGE = ("image-classification", "image-feature-extraction")
+DETECTION = ("object-detection",)
+IMAGE = ("image-classification", "image-feature-extraction", *DETECTION)
 
 BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_k": (*CLASSIFICATION, *GENERATION),
@@ -43,6 +45,8 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "temperature": GENERATION,
     "top_p": GENERATION,
     "seed": GENERATION,
+    "threshold": DETECTION,
+    "max_detections": DETECTION,
 }
 SAMPLING = ("temperature", "top_p", "seed")
 
@@ -133,6 +137,18 @@ class HuggingFaceOptions(FormModel):
     )
     seed: int | None = Field(
         default=None, description="Generation with do_sample: other seed, other texts. Empty: 0."
+    )
+
+    threshold: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Detection: give objects with a score above this. Empty: 0.5.",
+    )
+    max_detections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Detection: objects to give for an image at most, the best. Empty: all.",
     )
 
     def problem_with(self, task: Task) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 from tasks.kinds.models.arrays import Columns, label_columns
 from tasks.kinds.models.hf import embedding, heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
+from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import HuggingFaceOptions
@@ -78,6 +79,7 @@ BUILD: dict[str, Build] = {
     "text-classification": classify_texts,
     "image-feature-extraction": embed_images,
     "feature-extraction": embed_texts,
+    "object-detection": detector,
     "text-generation": causal_generator,
     "text2text-generation": seq2seq_generator,
     "summarization": seq2seq_generator,

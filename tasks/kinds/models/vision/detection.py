@@ -1,0 +1,96 @@
+"""Objects in images as output columns: boxes, labels and scores, the best first."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.kinds.models.arrays import Columns, Index, with_columns
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.model import Function, Placement
+
+THRESHOLD = 0.5
+"""That of transformers' pipelines."""
+
+Arguments = dict[str, Any]
+Batches = Callable[[pa.Table], Iterator[tuple[Index, Arguments]]]
+"""Cuts rows into positions and what a model is called with."""
+Found = dict[str, Any]
+"""Of one image, in any order, tensors on any device: `boxes` (n, 4) of x0, y0, x1, y1 in pixels,
+`labels` (n,) of whole numbers, `scores` (n,)."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """What is kept of one image, best first."""
+
+    boxes: np.ndarray
+    labels: list[str]
+    scores: np.ndarray
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which objects are kept."""
+
+    names: Mapping[int, str]
+    """Of the labels."""
+    threshold: float
+    """Objects with a score above it."""
+    most: int | None
+    """In one image; None: all."""
+
+    @classmethod
+    def by(cls, names: Sequence[str], threshold: float | None, most: int | None) -> "Choice":
+        """What a user's options choose; where these are empty, the usual."""
+        return cls(dict(enumerate(names)), THRESHOLD if threshold is None else threshold, most)
+
+    def of(self, found: Found) -> Objects:
+        """Those of one image."""
+        scores = found["scores"].float().cpu()
+        best = scores.argsort(descending=True, stable=True)
+        best = best[scores[best] > self.threshold][: self.most]
+        labels = found["labels"].cpu()[best].tolist()
+        return Objects(
+            boxes=found["boxes"].float().cpu()[best].numpy(),
+            labels=[self.names.get(label, str(label)) for label in labels],
+            scores=scores[best].numpy(),
+        )
+
+
+def detect_with(
+    batches: Batches,
+    forward: Callable[[Arguments], Iterable[Found]],
+    choice: Choice,
+    placement: Placement,
+) -> Function:
+    """A predictor that calls `forward` on batches and makes columns of what it finds."""
+    import torch
+
+    def predict(rows: pa.Table) -> pa.Table:
+        objects: list[Any] = [None] * len(rows)
+        with torch.inference_mode(), torch_threads(placement.num_threads):
+            for index, arguments in batches(rows):
+                for at, found in zip(index, forward(arguments), strict=True):
+                    objects[at] = choice.of(found)
+        return with_columns(rows, detection_columns(objects))
+
+    return predict
+
+
+def detection_columns(objects: list[Objects]) -> Columns:
+    """`boxes`: lists of [x0, y0, x1, y1]; `labels`; `scores`: a list of each in every row."""
+    starts = pa.array(accumulate((len(each.labels) for each in objects), initial=0), pa.int32())
+    boxes = np.concatenate([np.empty((0, 4)), *(each.boxes for each in objects)])
+    scores = np.concatenate([np.empty(0), *(each.scores for each in objects)])
+    corners = pa.array(np.arange(len(boxes) + 1) * 4, pa.int32())
+    flat = pa.ListArray.from_arrays(corners, pa.array(boxes.ravel(), pa.float32()))
+    labels = pa.array([label for each in objects for label in each.labels], pa.string())
+    return {
+        "boxes": pa.ListArray.from_arrays(starts, flat),
+        "labels": pa.ListArray.from_arrays(starts, labels),
+        "scores": pa.ListArray.from_arrays(starts, pa.array(scores, pa.float32())),
+    }

@@ -1,0 +1,79 @@
+"""Published objects are those that the same detector finds in each image by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.testing import FinishedRun, RunSpec
+from tests.guides.pictures import save_pictures
+from tests.kinds.tiny_detectors import NAMES, save_detr
+
+PIXEL, SCORE = 0.01, 1e-4
+SIDEWAYS = 6
+"""EXIF's word for a picture to be turned a quarter."""
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    """Of many sizes; one is lying on its side, another is broken."""
+    folder = save_pictures(tmp_path / "photographs", each=3, seed=0)
+    exif = Image.Exif()
+    exif[0x0112] = SIDEWAYS
+    with Image.open(folder / "grid" / "0.jpg") as image:
+        image.save(folder / "grid" / "sideways.jpg", exif=exif)
+    (folder / "dots" / "broken.jpg").write_bytes(b"\xff\xd8\xff and no more")
+    return folder
+
+
+def upright(path: str) -> Image.Image:
+    """A picture as its camera was held."""
+    with Image.open(path) as image:
+        turned = "sideways" in path
+        return image.transpose(Image.Transpose.ROTATE_270) if turned else image.copy()
+
+
+def assert_found(
+    done: FinishedRun, wanted: dict[str, list[tuple[list[float], str, float]]]
+) -> None:
+    """The published rows hold these objects, as boxes, labels and scores, best first."""
+    assert {row["path"] for row in done.rows} == {*wanted}
+    for row in done.rows:
+        expected = sorted(wanted[row["path"]], key=lambda each: -each[2])
+        assert row["labels"] == [label for _, label, _ in expected]
+        assert np.allclose(row["scores"], [score for *_, score in expected], atol=SCORE)
+        if expected:
+            boxes = [box for box, *_ in expected]
+            assert np.abs(np.subtract(row["boxes"], boxes)).max() < PIXEL
+
+
+@pytest.mark.prefect
+def test_detr(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoImageProcessor, AutoModelForObjectDetection
+
+    save_detr(tmp_path / "detr")
+    changes = f"source.path={photographs}", f"model.name_or_path={tmp_path / 'detr'}"
+    few = "model.options={threshold: 0.3, max_detections: 50}", "errors.max_rejected_fraction=0.1"
+    done = run_spec("deployments/specs/detr.yaml", *changes, *few)
+
+    assert [Path(row["source"]).name for row in done.set_aside] == ["broken.jpg"]
+    processor = AutoImageProcessor.from_pretrained(tmp_path / "detr")
+    model = AutoModelForObjectDetection.from_pretrained(tmp_path / "detr").eval()
+    wanted: dict[str, list[Any]] = {}
+    for row in done.rows:
+        image = upright(row["path"])
+        with torch.inference_mode():
+            outputs = model(**processor(image, return_tensors="pt"))
+        (found,) = processor.post_process_object_detection(
+            outputs, threshold=0.3, target_sizes=[(image.height, image.width)]
+        )
+        labels = [NAMES[each] for each in found["labels"].tolist()]
+        both = found["boxes"].tolist(), labels, found["scores"].tolist()
+        wanted[row["path"]] = [*zip(*both, strict=True)]
+        assert row["folder"] == Path(row["path"]).parent.name
+    assert len(wanted) == 10
+    assert sum(map(len, wanted.values())) > 10
+    assert_found(done, wanted)
