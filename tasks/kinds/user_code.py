@@ -4,7 +4,9 @@ import ast
 import hashlib
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,6 +95,42 @@ def load(field: str, reference: str) -> Any:
     except AttributeError as error:
         raise InvalidSpec.at(field, reference, f"is not there: {error}") from error
     return found
+
+
+def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """What is called with each batch; whatever loads a model runs here, once.
+
+    A class is instantiated. A function that asks for nothing but `init` makes the callable. One
+    that asks for a batch beside is the callable.
+
+    Args:
+        field: of the spec, that names it.
+        reference: `module:name` of a class or function.
+        init: arguments by name.
+
+    Raises:
+        InvalidSpec: it is not there, or makes what cannot be called.
+    """
+    found = load(field, reference)
+    if not (inspect.isclass(found) or is_complete(found, init)):
+        return partial(found, **init) if init else found
+    instance = found(**init)
+    if not callable(instance):
+        problem = (
+            f"makes a {type(instance).__name__}, which cannot be called with a batch: give it a "
+            "method __call__(self, batch)"
+        )
+        raise InvalidSpec.at(field, reference, problem)
+    return instance
+
+
+def is_complete(found: Any, init: Mapping[str, Any]) -> bool:
+    """Whether a function asks for no argument beside those given."""
+    try:
+        inspect.signature(found).bind(**init)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def digest(field: str, reference: str) -> str:

@@ -1,4 +1,4 @@
-"""Any class with `__call__(batch)`, as Ray's batch-inference guides print them."""
+"""Any class with `__call__(batch)` or function, as Ray's batch-inference guides print them."""
 
 import hashlib
 import json
@@ -14,15 +14,19 @@ from tasks.protocol.batch import ROW
 
 
 class PythonModel(Model):
-    """Your own class: made once in each replica, called with each batch."""
+    """Your own class, made once in each replica and called with each batch; or a function."""
 
-    model_config = ConfigDict(title="Your own class", populate_by_name=True)
+    model_config = ConfigDict(title="Your own class or function", populate_by_name=True)
     kind: Literal["python"] = "python"
     class_: str = Field(
         alias="class",
-        description="Import path of the class, as in my_package.models:Predictor.",
+        description="Import path of a class, as in my_package.models:Predictor, whose instance is "
+        "called with each batch. Or of a function: one that takes a batch is called with each; "
+        "one that takes none, as load_model() does, returns what is called.",
     )
-    init: dict[str, Any] = Field(default={}, description="Arguments of the class.")
+    init: dict[str, Any] = Field(
+        default={}, description="Arguments of the class, or of the function beside the batch."
+    )
     batch_format: user_code.BatchFormat = Field(
         default="numpy",
         description="What a batch is: a dict of NumPy arrays, or a pandas frame.",
@@ -35,11 +39,11 @@ class PythonModel(Model):
     batch_size: ClassVar[int | None] = 64
 
     def check(self) -> None:
-        """See that the class is there."""
+        """See that the class or function is there."""
         user_code.check_reference("model.class", self.class_)
 
     def code_digest(self) -> str:
-        """Digest of the class's module or package."""
+        """Digest of its module or package."""
         return user_code.digest("model.class", self.class_)
 
     def fingerprint(self) -> str:
@@ -48,8 +52,8 @@ class PythonModel(Model):
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def predictor(self, placement: Placement) -> Function:
-        """An instance of the class, called with batches in its format."""
-        instance = user_code.load("model.class", self.class_)(**self.init)
+        """What the class or function makes of batches in its format."""
+        instance = user_code.made("model.class", self.class_, self.init)
 
         def predict(rows: pa.Table) -> pa.Table:
             returned = user_code.call(instance, rows, self.batch_format, self.with_row_ids)

@@ -1,6 +1,5 @@
 """Your own function or class as a step."""
 
-import inspect
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -23,7 +22,9 @@ class PythonStep(Step):
         description="Import path of a function or class, as in my_package.cleaning:normalise. "
         "What it returns is what there is: columns it leaves out are gone."
     )
-    init: dict[str, Any] = Field(default={}, description="Arguments of the class.")
+    init: dict[str, Any] = Field(
+        default={}, description="Arguments of the class, or of the function beside the batch."
+    )
     batch_format: user_code.BatchFormat = Field(
         default="numpy", description="What a batch is: a dict of NumPy arrays, or a pandas frame."
     )
@@ -43,8 +44,7 @@ class PythonStep(Step):
 
     def build(self) -> Function:
         """The code as a function over tables."""
-        found = user_code.load("steps.python.function", self.function)
-        function: Any = found(**self.init) if inspect.isclass(found) else found
+        function = user_code.made("steps.python.function", self.function, self.init)
 
         def run(rows: pa.Table) -> pa.Table:
             decoded = decode_media_columns(rows)

@@ -1,0 +1,63 @@
+"""Classes, functions and functions that load a model: what is made of each, and when."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds import user_code
+
+CODE = '''
+class Adds:
+    def __init__(self, number=1):
+        self.number = number
+
+    def __call__(self, batch):
+        return batch + self.number
+
+class Lazy:
+    """Nothing calls it."""
+
+def twice(batch, times=2):
+    return batch * times
+
+def load_model(number=3):
+    return Adds(number)
+
+def nothing():
+    return None
+
+ready = Adds(7)
+'''
+
+
+@pytest.fixture(autouse=True)
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "brought.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "brought", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "init", "result"),
+    [
+        ("Adds", {}, 11),
+        ("Adds", {"number": 5}, 15),
+        ("twice", {}, 20),
+        ("twice", {"times": 3}, 30),
+        ("load_model", {}, 13),
+        ("load_model", {"number": 4}, 14),
+        ("ready", {}, 17),
+    ],
+)
+def test_what_is_called_with_a_batch(name: str, init: dict[str, Any], result: int) -> None:
+    function: Any = user_code.made("model.class", f"brought:{name}", init)
+    assert function(10) == result
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Lazy", "Lazy"), ("nothing", "NoneType")])
+def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"makes a {kind}, which cannot be called with a batch"):
+        user_code.made("model.class", f"brought:{name}", {})
