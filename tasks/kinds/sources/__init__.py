@@ -14,6 +14,7 @@ from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.text import TextSource
 from tasks.kinds.sources.video import VideoSource
+from tasks.kinds.sources.webdataset import WebdatasetSource
 
 AnySource = Annotated[
     ImagesSource
@@ -23,7 +24,8 @@ AnySource = Annotated[
     | TextSource
     | BinarySource
     | AudioSource
-    | VideoSource,
+    | VideoSource
+    | WebdatasetSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -39,4 +41,5 @@ __all__ = [
     "Source",
     "TextSource",
     "VideoSource",
+    "WebdatasetSource",
 ]

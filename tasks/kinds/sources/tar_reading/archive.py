@@ -1,0 +1,109 @@
+"""Reads a tar archive from end to end, in bounded memory; where it breaks off, says so."""
+
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tarfile import HeaderError
+from typing import IO, Any, Self
+
+import pyarrow as pa
+
+from tasks.kinds.sources.parquet import data_error
+from tasks.kinds.sources.text import CODECS
+
+COMPRESSED = {**CODECS, ".tgz": "gzip"}
+BYTES_PER_BLOCK = 1 << 20
+# In tarfile since Python 3.0, and in no type stub.
+EndOfArchive: type[Exception] = vars(tarfile)["EOFHeaderError"]
+
+
+class DamagedTar(ValueError):
+    """An archive cannot be read on from here."""
+
+
+class Header(tarfile.TarInfo):
+    """A member's header; what is none is an error, where tarfile takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        """The next header.
+
+        Raises:
+            DamagedTar: there is none, nor a mark of the end.
+        """
+        try:
+            return super().fromtarfile(tarfile)
+        except EndOfArchive:
+            raise
+        except (HeaderError, ValueError) as error:
+            raise DamagedTar(f"the archive is cut off or damaged: {error}") from error
+
+
+def members(
+    file: IO[bytes], path: str, is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, bytes | None]]:
+    """Names and contents of an archive's files, in order.
+
+    Args:
+        file: the archive.
+        path: whose ending says how it is compressed.
+        is_wanted: by name, whether a content is wanted; of others it is left empty.
+
+    Yields:
+        A name and what the file holds; None for a link, whose content is elsewhere.
+
+    Raises:
+        DamagedTar: the archive breaks off, or goes on behind its end.
+        OSError: storage failed.
+    """
+    with data_errors():
+        tar = opened(file, path)
+    while (member := next_member(tar)) is not None:
+        vars(tar)["members"].clear()  # else it remembers all of them
+        if member.isreg():
+            yield member.name, content_of(tar, member) if is_wanted(member.name) else b""
+        elif not member.isdir():
+            yield member.name, None
+    see_that_nothing_follows(tar)
+
+
+def opened(file: IO[bytes], path: str) -> tarfile.TarFile:
+    """A file as an archive."""
+    codec = next((codec for end, codec in COMPRESSED.items() if path.lower().endswith(end)), None)
+    stream: Any = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
+    return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)
+
+
+def next_member(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    """The next file's header; None at the end."""
+    with data_errors():
+        return tar.next()
+
+
+def content_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """What a file holds."""
+    with data_errors():
+        content = tar.extractfile(member)
+        return content.read() if content else b""
+
+
+def see_that_nothing_follows(tar: tarfile.TarFile) -> None:
+    """Behind the end there are zeros, or another archive that tarfile would pass over."""
+    stream: Any = tar.fileobj
+    with data_errors():
+        while block := stream.read(BYTES_PER_BLOCK):
+            if block.strip(b"\0"):
+                raise DamagedTar(
+                    "the archive goes on behind its end: where several were joined by cat, keep "
+                    "them apart"
+                )
+
+
+@contextmanager
+def data_errors() -> Iterator[None]:
+    """What tarfile and Arrow raise on damaged data, as DamagedTar; storage's errors as they are."""
+    try:
+        yield
+    except (tarfile.TarError, pa.ArrowException, OSError) as error:
+        reason = data_error(error)
+        raise DamagedTar(f"the archive is cut off or damaged: {reason}") from error

@@ -1,0 +1,129 @@
+"""Groups an archive's files into samples, and makes rows of them."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+
+from tasks.kinds.audio import audio_field
+from tasks.kinds.columns import IMAGE, MEDIA
+from tasks.kinds.sources.tar_reading.archive import DamagedTar, members
+from tasks.protocol.batch import RESERVED
+
+NAME = re.compile(r"(?!__[^/]*__/)((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
+"""A sample's key, with its folder, up to the first dot of the file's name; and the ending."""
+KEY = "key"
+IMAGES = {"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"}
+SOUNDS = {"wav", "flac", "ogg", "opus", "mp3", "m4a"}
+NUMBERS = {"cls", "cls2", "class", "count", "index", "inx", "id"}
+TEXTS = {"txt", "text", "transcript", "json"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Files side by side that have one key."""
+
+    key: str
+    files: tuple[tuple[str, bytes | None], ...]
+    """Endings in small letters, and what the files hold; None for a link."""
+
+
+def samples(
+    file: IO[bytes], path: str, is_wanted: Callable[[str], bool]
+) -> Iterator[Sample | DamagedTar]:
+    """An archive's samples; where it breaks off, a DamagedTar in place of the one at hand.
+
+    Args:
+        file: the archive.
+        path: whose ending says how it is compressed.
+        is_wanted: of which endings the content is wanted.
+    """
+    key, files = "", list[tuple[str, bytes | None]]()
+    try:
+        for name, content in members(file, path, lambda name: is_wanted(ending_of(name))):
+            found = NAME.fullmatch(name)
+            if found is None:
+                continue  # no sample's, as in WebDataset's own reader
+            if found[1] != key and files:
+                yield Sample(key, tuple(files))
+                files = []
+            key = found[1]
+            files.append((ending_of(name), content))
+    except DamagedTar as error:
+        yield DamagedTar(f"{error}; the last sample begun is {key!r}" if key else str(error))
+        return
+    if files:
+        yield Sample(key, tuple(files))
+
+
+def ending_of(name: str) -> str:
+    """All behind the first dot of a file's name, in small letters."""
+    found = NAME.fullmatch(name)
+    return found[2].lower() if found else ""
+
+
+def column_of(ending: str) -> str:
+    """The column for files with an ending: models look for `image` and `audio`."""
+    if ending in IMAGES:
+        return "image"
+    return "audio" if ending in SOUNDS else ending
+
+
+def can_be_column(name: str) -> bool:
+    """Whether a column may be called so."""
+    return name != KEY and not name.startswith(RESERVED)
+
+
+def field_of(name: str, sampling_rate: int) -> pa.Field:
+    """A column's type, by the last part of its name."""
+    last = name.rpartition(".")[2]
+    if name == "image" or last in IMAGES:
+        return pa.field(name, pa.binary(), metadata={MEDIA: IMAGE})
+    if name == "audio" or last in SOUNDS:
+        return audio_field(name, sampling_rate)
+    if last in NUMBERS:
+        return pa.field(name, pa.int64())
+    return pa.field(name, pa.string() if last in TEXTS else pa.binary())
+
+
+def value_of(ending: str, content: bytes | None, kind: pa.DataType) -> Any:
+    """What a file holds, as its column wants it.
+
+    Raises:
+        ValueError: it is a link, no whole number, or no UTF-8.
+    """
+    if content is None:
+        raise ValueError(f"the file .{ending} is a link: pack what it leads to (tar --dereference)")
+    if pa.types.is_binary(kind):
+        return content
+    try:
+        text = content.decode()
+        return pa.scalar(int(text), kind).as_py() if pa.types.is_integer(kind) else text
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"the file .{ending} holds {content[:40]!r}: {error}") from error
+
+
+def row_of(sample: Sample, schema: pa.Schema, *, ignores_others: bool) -> dict[str, Any]:
+    """A sample as a row.
+
+    Raises:
+        ValueError: a file's ending is not among the columns, two are for one column, or what it
+            holds does not fit.
+    """
+    sample.key.encode()
+    row: dict[str, Any] = {KEY: sample.key}
+    for ending, content in sample.files:
+        name = column_of(ending)
+        if name not in schema.names or name == KEY:
+            if ignores_others:
+                continue
+            raise ValueError(
+                f"the file .{ending} has no column: the first samples have {schema.names}; set "
+                "source.columns to those to read, then all others are ignored"
+            )
+        if name in row:
+            raise ValueError(f"two files are for the column {name!r}, the second is .{ending}")
+        row[name] = value_of(ending, content, schema.field(name).type)
+    return row
