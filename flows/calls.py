@@ -38,13 +38,18 @@ def spec_for_run(
     if limit is not None and output is None:
         raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
     if output is not None:
-        path = output if "://" in output else str(Path(output).resolve())
-        given.append(f"sink.path={json.dumps(path)}")
+        given.append(sink_at(output))
     spec = load_spec(spec_file, given)
     if address is not None:
         spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
     check_spec(at_time(spec, time))
     return spec
+
+
+def sink_at(output: str) -> str:
+    """The override that puts another output, as seen from here, in the place of the spec's."""
+    path = output if "://" in output else str(Path(output).resolve())
+    return f"sink.path={json.dumps(path)}"
 
 
 def load_at(
@@ -115,6 +120,34 @@ def call_preview(
     with live_progress(console):
         found = preview(spec, rows, time_meant(scheduled_time))
     print_preview(console, found)
+    if as_json:
+        print(json.dumps(found))
+
+
+def call_search(
+    output: str,
+    spec_file: Path,
+    overrides: list[str] | None,
+    query: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Search an output and print what was found.
+
+    Args:
+        output: where the rows are published.
+        spec_file: the spec that made them.
+        overrides: changes of it.
+        query: what is searched for.
+        as_json: whether to end with what was found as one line of JSON.
+        options: the flow's other parameters.
+    """
+    from flows.printing import print_matches
+    from flows.search import search
+
+    spec = load_spec(spec_file, [*(overrides or []), sink_at(output)])
+    found = search(spec, query, **options)
+    print_matches(console, found)
     if as_json:
         print(json.dumps(found))
 

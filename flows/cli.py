@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -131,6 +131,34 @@ def cancel(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime 
     from flows.calls import cancel_jobs
 
     cancel_jobs(spec_file, set_, scheduled_time)
+
+
+@app.command()
+def search(
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Where embeddings are.")],
+    spec_file: Annotated[
+        Path, typer.Option("--spec", metavar="SPEC.yaml", help="The spec that made them.")
+    ],
+    query: Annotated[
+        str, typer.Option(help="A text, an image (file or URL), a JSON list, or a .npy file.")
+    ],
+    k: Annotated[int, typer.Option("-k", help="How many rows to find.")] = 10,
+    query_as: Annotated[
+        Literal["auto", "text", "image", "vector"],
+        typer.Option("--as", help="What the query is, where its look is misleading."),
+    ] = "auto",
+    column: Annotated[str | None, typer.Option(help="The column of embeddings.")] = None,
+    any_model: Annotated[
+        bool, typer.Option(help="Search also where another model made the embeddings.")
+    ] = False,
+    set_: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the published rows whose embeddings are nearest to a text, an image or a vector."""
+    from flows.calls import call_search
+
+    options = {"k": k, "query_as": query_as, "column": column, "any_model": any_model}
+    call_search(output, spec_file, set_, query, as_json, **options)
 
 
 @app.command()

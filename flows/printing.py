@@ -1,4 +1,4 @@
-"""A preview as a person at a terminal reads it."""
+"""Previews and searches as a person at a terminal reads them."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tasks.reporting.preview_page import duration
+from tasks.reporting.samples import shorten, shown_columns
 
 
 def print_preview(console: Console, found: dict[str, Any]) -> None:
@@ -50,3 +51,20 @@ def rows_of(source: dict[str, Any]) -> str:
     if source["rows"] is None:
         return ""
     return f", {'' if source['rows_are_known'] else 'about '}{source['rows']:,} rows"
+
+
+def print_matches(console: Console, found: dict[str, Any]) -> None:
+    """Ranks, scores and rows of a search, and how much was searched."""
+    matches = found["matches"]
+    names = shown_columns(list(matches[0]["row"])) if matches else []
+    if matches:
+        shown = Table("", "score", *map(escape, names))
+        for each in matches:
+            values = (escape(shorten(each["row"][name])) for name in names)
+            shown.add_row(str(each["rank"]), f"{each['score']:.4f}", *values)
+        console.print(shown)
+    rows, seconds = found["rows"], found["seconds"]
+    console.print(
+        f"{len(matches)} of {rows['searched']:,} rows, of which {rows['without_vector']:,} have no "
+        f"vector to compare; {seconds['query'] + seconds['search']:.1f} seconds"
+    )

@@ -1,18 +1,22 @@
 """Reads a run's output back, a few columns of a few files at a time."""
 
+import io
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import IO
 
 import pyarrow as pa
 
 from tasks.kinds.sinks import Sink
 from tasks.kinds.sinks.sink import folder_values
-from tasks.protocol.storage import Storage
+from tasks.protocol.storage import FsspecStorage
 
 READERS = 8
 """Files in memory at a time: storages answer late, and none must fill the memory."""
+SMALL_BYTES = 8 << 20
+"""Files up to this size are read whole: one request to an object store instead of three."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +27,15 @@ class OutputFile:
     rows: int
     partition: str = ""
     """Hive folders; their columns are not in the file."""
+    size: int | None = None
+    """In bytes, where that is known."""
 
 
 @dataclass(frozen=True)
 class OutputReader:
     """Reads some columns of an output, each file once."""
 
-    storage: Storage
+    storage: FsspecStorage
     sink: Sink
     schema: pa.Schema
     """Of the whole output, columns that became folders included."""
@@ -48,14 +54,50 @@ class OutputReader:
 
     def read(self, file: OutputFile) -> pa.Table:
         """One file's rows."""
-        folders = {f.name for f in self.schema if f.name in self.sink.partition_by}
-        inside = [name for name in self.names if name not in folders]
-        rows = pa.table({"": pa.nulls(file.rows)}).select([])
-        if inside:
-            kept = pa.schema([f for f in self.schema if f.name not in folders])
-            rows = self.sink.select(self.storage.read(file.path), inside, kept)
+        rows = blank(file.rows)
+        if self.inside:
+            rows = self.sink.select(self.storage.read(file.path), self.inside, self.schema_inside)
+        return self.with_folders(rows, file)
+
+    def pieces(self, file: OutputFile, num_rows: int) -> Iterator[pa.Table]:
+        """One file's rows, so many at a time where the format allows it."""
+        if not self.inside:
+            yield self.with_folders(blank(file.rows), file)
+            return
+        with self.open(file) as opened:
+            for rows in self.sink.pieces(opened, self.inside, self.schema_inside, num_rows):
+                yield self.with_folders(rows, file)
+
+    def open(self, file: OutputFile) -> IO[bytes]:
+        """A file's content."""
+        if file.size is not None and file.size <= SMALL_BYTES:
+            return io.BytesIO(self.storage.read(file.path))
+        return self.storage.open(file.path)
+
+    @property
+    def folders(self) -> set[str]:
+        """Columns that became folders."""
+        return {each.name for each in self.schema if each.name in self.sink.partition_by}
+
+    @property
+    def inside(self) -> list[str]:
+        """Columns to read that are in the files."""
+        return [name for name in self.names if name not in self.folders]
+
+    @property
+    def schema_inside(self) -> pa.Schema:
+        """Of the files themselves."""
+        return pa.schema([each for each in self.schema if each.name not in self.folders])
+
+    def with_folders(self, rows: pa.Table, file: OutputFile) -> pa.Table:
+        """A file's rows with the columns to read that became its folders."""
         for name, text in folder_values(file.partition).items():
             if name in self.names:
                 value = pa.scalar(text, pa.string()).cast(self.schema.field(name).type)
-                rows = rows.append_column(name, pa.repeat(value, file.rows))
+                rows = rows.append_column(name, pa.repeat(value, len(rows)))
         return rows
+
+
+def blank(num_rows: int) -> pa.Table:
+    """Rows without columns."""
+    return pa.table({"": pa.nulls(num_rows)}).select([])

@@ -230,6 +230,18 @@ def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit:
     )
 
 
+def model_digest(model: Model, fingerprint: str) -> str:
+    """What decides which vectors a model makes: its settings, weights and code, not their place.
+
+    Args:
+        model: as the spec has it.
+        fingerprint: of its weights.
+    """
+    place = {"name_or_path", "path", "revision"}
+    settings = model.model_dump(mode="json", by_alias=True, exclude=place, exclude_defaults=True)
+    return digest([settings, fingerprint, model.code_digest()])
+
+
 def refuse_other_config(seen: Snapshot, config: str) -> None:
     """Never mix the predictions of two models or configs in one output.
 

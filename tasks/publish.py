@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tasks.errors import ErrorBudgetExceeded
 from tasks.history import with_history
 from tasks.judging import pass_gates
-from tasks.plan import PlannedRun
+from tasks.plan import PlannedRun, model_digest
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
@@ -35,7 +35,7 @@ def publish_planned(planned: PlannedRun) -> int:
     # Gates are about runs: what a redrive brings in is a handful of rows, and the rest of its run
     # has passed them.
     judged = {} if planned.plan.redrives else pass_gates(planned, accepted)
-    sink = planned.spec.sink
+    sink, fingerprint = planned.spec.sink, planned.plan.pins["fingerprints"]["model"]
     return publish(
         planned.storage,
         planned.ledger,
@@ -55,7 +55,8 @@ def publish_planned(planned: PlannedRun) -> int:
                 "config": None if planned.plan.redrives else planned.config,
                 "name": planned.spec.name,
                 "published_at": time.time(),
-                "model": planned.plan.pins["fingerprints"]["model"],
+                "model": fingerprint,
+                "model_digest": model_digest(planned.spec.model, fingerprint),
                 "rows": count_rows(accepted),
                 "schema": schema_hex(planned),
                 **judged,

@@ -54,12 +54,12 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
         Image.new("CMYK", (400, 200)).save(path)
     planned = make_plan(classify_spec(folder))
     inputs = {str(inside), str(folder / "in" / "0.parquet")}
-    html = thumbnail(planned, str(inside), inputs)
+    html = thumbnail(planned.spec.source, str(inside), inputs)
     assert html.startswith('<img alt="" src="data:image/png;base64,')
     png = base64.b64decode(html.split("base64,")[1].removesuffix('">'))
     assert Image.open(io.BytesIO(png)).size == (96, 48)
-    assert thumbnail(planned, str(outside), inputs) == ""
-    assert thumbnail(planned, str(folder / "in" / "0.parquet"), inputs) == ""
+    assert thumbnail(planned.spec.source, str(outside), inputs) == ""
+    assert thumbnail(planned.spec.source, str(folder / "in" / "0.parquet"), inputs) == ""
 
 
 SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}

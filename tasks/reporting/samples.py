@@ -2,12 +2,14 @@
 
 import base64
 import io
+from collections.abc import Container
 from typing import Any
 
 import pyarrow as pa
 from PIL import Image
 
 from tasks.kinds.images import decode_image
+from tasks.kinds.sources import Source
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.storage import open_storage
@@ -36,7 +38,7 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
     ]
     if "path" in names and planned.spec.source.has_media:
         inputs = set(planned.plan.shards["path"].to_pylist())
-        images = [thumbnail(planned, path, inputs) for path in rows["path"].to_pylist()]
+        images = [thumbnail(planned.spec.source, path, inputs) for path in rows["path"].to_pylist()]
         if any(images):
             names = ["image", *names]
             lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
@@ -66,20 +68,28 @@ def shorten(value: Any) -> str:
     return words if len(words) <= SHOWN_CHARACTERS else words[:SHOWN_CHARACTERS] + "…"
 
 
-def thumbnail(planned: PlannedRun, path: object, inputs: set[str]) -> str:
-    """A small image of an input; empty where it is no image, or no input of this run.
+def thumbnail(source: Source, path: object, inputs: Container[str]) -> str:
+    """A small image of an input; empty where it is no image, or none of these inputs.
 
-    A model may have put any path into the column: only what the run itself has read is opened.
+    A model may have put any path into the column: only what a run itself has read is opened.
     """
-    source = planned.spec.source
     storage, _ = open_storage(source.paths[0], source.storage_options)
     known = storage.filesystem._strip_protocol(str(path))
     if known not in inputs:
         return ""
     try:
-        image = Image.fromarray(decode_image(storage.read(known)))
+        return picture(storage.read(known))
     except (FileNotFoundError, ValueError):
         return ""
+
+
+def picture(content: bytes) -> str:
+    """An image file as a small one in HTML.
+
+    Raises:
+        ValueError: it is no image that can be decoded.
+    """
+    image = Image.fromarray(decode_image(content))
     image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
     stream = io.BytesIO()
     image.save(stream, "PNG")

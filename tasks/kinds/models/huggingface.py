@@ -4,10 +4,11 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import chat, folder, languages
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import DETECTION, IMAGE, HuggingFaceOptions, Task
-from tasks.kinds.models.model import Function, Model, Placement
+from tasks.kinds.models.hf.options import DETECTION, EMBEDDING, IMAGE, HuggingFaceOptions, Task
+from tasks.kinds.models.model import Function, Media, Model, Placement
 
 DEFAULT_COLUMNS: dict[Task, str] = {
     "image-classification": "image",
@@ -20,6 +21,7 @@ DEFAULT_COLUMNS: dict[Task, str] = {
     "summarization": "text",
     "translation": "text",
 }
+EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
 
 class HuggingFaceModel(Model):
@@ -147,3 +149,26 @@ class HuggingFaceModel(Model):
         from tasks.kinds.models.hf import predictors
 
         return predictors.BUILD[self.task](self.checkpoint, placement, self.options)
+
+    def embedder(self, media: Media) -> Self:
+        """This model; or, of one that knows texts and images, its other half.
+
+        Raises:
+            InvalidSpec: it makes no embeddings, or none of such a query.
+        """
+        task = EMBEDS[media]
+        if self.task == task:
+            return self
+        if self.task not in EMBEDDING:
+            problem = f"makes no embeddings; those of {media} are made by {task}"
+            raise InvalidSpec.at("model.task", self.task, problem)
+        if not self.checkpoint.embeds_texts_and_images():
+            problem = (
+                f"embeds no {media}: search with what {self.task} embeds, with a vector, or embed "
+                "with a model of texts and images, such as CLIP"
+            )
+            raise InvalidSpec.at("model.name_or_path", self.name_or_path, problem)
+        options = HuggingFaceOptions(normalize=self.options.normalize)
+        other = self.model_copy(update={"task": task, "column": None, "options": options})
+        other.check()
+        return other

@@ -6,9 +6,11 @@ from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.kind import Kind
 
 Function = Callable[[pa.Table], pa.Table]
+Media = Literal["text", "image"]
 DType = Literal["auto", "float32", "float16", "bfloat16"]
 
 
@@ -97,3 +99,12 @@ class Model(Kind):
     def predictor(self, placement: Placement) -> Function:
         """The model itself, loaded; called once in each replica."""
         raise NotImplementedError
+
+    def embedder(self, media: Media) -> Self:
+        """The model that puts a text or an image among the vectors that this one makes.
+
+        Raises:
+            InvalidSpec: there is none.
+        """
+        problem = f"embeds no {media}: search with a vector, as a JSON list or a .npy file"
+        raise InvalidSpec.at("model", type(self).__name__, problem)

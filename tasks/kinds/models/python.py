@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code
-from tasks.kinds.models.model import Function, Model, Placement
+from tasks.kinds.models.model import Function, Media, Model, Placement
 from tasks.protocol.batch import ROW
 
 
@@ -50,6 +50,10 @@ class PythonModel(Model):
         """Digest of the arguments; the code has a digest of its own."""
         content = json.dumps([self.class_, self.init, self.batch_format], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def embedder(self, media: Media) -> Self:
+        """The class itself: only it knows what it takes."""
+        return self
 
     def predictor(self, placement: Placement) -> Function:
         """What the class or function makes of batches in its format."""

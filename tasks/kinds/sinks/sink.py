@@ -1,7 +1,7 @@
 """What every sink does: turn rows into files, and take rows out of a file it wrote."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,12 @@ class Sink(Kind):
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a file that `encode` made of rows with this schema."""
         return self.decode(data).select(names)
+
+    def pieces(
+        self, file: IO[bytes], names: list[str], schema: pa.Schema, num_rows: int
+    ) -> Iterator[pa.Table]:
+        """Some columns of such a file, so many rows at a time where the format allows it."""
+        yield self.select(file.read(), names, schema)
 
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """A file's content without some of its rows."""

