@@ -166,10 +166,17 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
-    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it."""
+    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it.
+
+    Runs give no signs of life to it: each would otherwise end on a full second only.
+    """
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    with prefect_test_harness(server_startup_timeout=120):
+    with (
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
+        prefect_test_harness(server_startup_timeout=120),
+    ):
         yield
 
 

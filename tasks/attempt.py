@@ -15,7 +15,10 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.spec import RemoteCluster
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = (0.05, 0.5)
+"""Between two looks at a job, at first and later: what takes a second should not wait for one."""
+POLLS_PER_AGE = 10
+"""A look comes a tenth of the job's age after the last one."""
 SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
 FOLLOWED_EVERY_SECONDS = 10.0
@@ -64,7 +67,13 @@ class Attempt:
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked, self.left_mark = Look(), 0.0, 0.0
-        self.heard = self.answered = time.monotonic()
+        self.begun = self.heard = self.answered = time.monotonic()
+
+    @property
+    def poll_seconds(self) -> float:
+        """How long to wait until the next look."""
+        soonest, latest = POLL_SECONDS
+        return min(latest, max(soonest, (time.monotonic() - self.begun) / POLLS_PER_AGE))
 
     def ensure_started(self) -> RunningJob:
         """Attach to the job or start it; whichever stage task comes first does so."""
@@ -79,7 +88,8 @@ class Attempt:
                     if self.stopped.is_set():  # nobody waits for it any more
                         self.running.stop()
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
-                    self.heard = self.answered = self.stall.since = time.monotonic()
+                    self.begun = time.monotonic()
+                    self.heard = self.answered = self.stall.since = self.begun
             except BaseException:
                 self.stopped.set()
                 raise
@@ -109,7 +119,7 @@ class Attempt:
         while not (self.stopped.is_set() or self.has_reached(stage)):
             if deadline.seconds_left() == 0:
                 raise deadline.missed()
-            self.stopped.wait(POLL_SECONDS)
+            self.stopped.wait(self.poll_seconds)
 
     def has_reached(self, stage: str) -> bool:
         """Whether a stage, or one after it, has begun; or the attempt is over or stalls."""
@@ -129,7 +139,7 @@ class Attempt:
             Unreachable: the output's storage has not answered for too long.
         """
         with self.looking:
-            if self.running and time.monotonic() - self.looked >= POLL_SECONDS:
+            if self.running and time.monotonic() - self.looked >= self.poll_seconds:
                 self.last = self.look_now(self.running)
                 self.looked = time.monotonic()
             return self.last
@@ -141,7 +151,7 @@ class Attempt:
         try:
             look = self.read()
             if look.result is None and self.is_lost(running, look):
-                time.sleep(POLL_SECONDS)
+                time.sleep(POLL_SECONDS[-1])
                 look = self.read()
                 if look.result is None:
                     look = Look(look.progress, lost(self.job, running))

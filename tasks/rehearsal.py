@@ -3,7 +3,7 @@
 import time
 import uuid
 
-from tasks.attempt import POLL_SECONDS, Attempt
+from tasks.attempt import Attempt
 from tasks.clusters.choose import cluster_of
 from tasks.errors import NoProgress
 from tasks.plan import PlannedRun
@@ -42,7 +42,7 @@ def rehearse(planned: PlannedRun) -> str:
         while (result := attempt.look().result) is None:
             if time.monotonic() > until:
                 raise NoProgress(f"the check did not end within {REHEARSAL_SECONDS:.0f} s")
-            time.sleep(POLL_SECONDS)
+            time.sleep(attempt.poll_seconds)
         error = failure(result)
         if error is not None:
             raise error

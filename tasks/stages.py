@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
 from tasks.artifacts import artifact_key, show_link
-from tasks.attempt import POLL_SECONDS, Attempt, Look
+from tasks.attempt import Attempt, Look
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import STAGES
 from tasks.run import failure
@@ -49,7 +49,7 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         if attempt.stall.lasts(look.progress) and stage == stuck_stage(look.progress):
             attempt.stop()
             raise attempt.stall.error(look.progress)
-        attempt.stopped.wait(POLL_SECONDS)
+        attempt.stopped.wait(attempt.poll_seconds)
     return Cancelled(message="the run was stopped")
 
 

@@ -44,11 +44,27 @@ def test_signs_come_twice_as_often_as_they_are_missed(
     spec = spec_of(tmp_path, timeouts={"orphan_seconds": orphan_seconds})
     job: Any = SimpleNamespace(spec=spec, run_id="run", followed="followed.json", storage=signs)
     following = Attempt(job, cluster=SimpleNamespace())
-    for _ in range(round(3 * 60 / POLL_SECONDS)):
+    for _ in range(round(3 * 60 / POLL_SECONDS[-1])):
         following.leave_mark()
-        signs.now += POLL_SECONDS
+        signs.now += following.poll_seconds
     gaps = [later - sooner for sooner, later in zip(signs.left, signs.left[1:], strict=False)]
     assert max(gaps) <= orphan_seconds / 2
+
+
+def test_a_job_is_looked_at_often_at_first_and_then_now_and_then(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs = Signs()
+    monkeypatch.setattr(attempt, "time", signs)
+    job: Any = SimpleNamespace(spec=spec_of(tmp_path))
+    following = Attempt(job, cluster=SimpleNamespace())
+    pauses = []
+    for _ in range(120):
+        pauses.append(following.poll_seconds)
+        signs.now += pauses[-1]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == POLL_SECONDS
+    assert sum(pauses[:40]) > 5, "a long job is not asked often"
 
 
 class Silent(Signs):
