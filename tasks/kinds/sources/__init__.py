@@ -8,6 +8,7 @@ from tasks.kinds.form import PickOne
 from tasks.kinds.sources.audio import AudioSource
 from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.csv import CsvSource
+from tasks.kinds.sources.huggingface_dataset import HuggingFaceDatasetSource
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.jsonl import JsonlSource
 from tasks.kinds.sources.parquet import ParquetSource
@@ -25,7 +26,8 @@ AnySource = Annotated[
     | BinarySource
     | AudioSource
     | VideoSource
-    | WebdatasetSource,
+    | WebdatasetSource
+    | HuggingFaceDatasetSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -35,6 +37,7 @@ __all__ = [
     "AudioSource",
     "BinarySource",
     "CsvSource",
+    "HuggingFaceDatasetSource",
     "ImagesSource",
     "JsonlSource",
     "ParquetSource",

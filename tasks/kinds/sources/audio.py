@@ -49,10 +49,10 @@ class AudioSource(Source):
             [self.sampling_rate],
             [seconds],
         ]
-        yield pa.table(values, schema=self.schema)
+        yield pa.table(values, schema=self.row_schema)
 
     @property
-    def schema(self) -> pa.Schema:
+    def row_schema(self) -> pa.Schema:
         """A row's columns; `seconds` is what the file says, null where it does not."""
         return pa.schema(
             [

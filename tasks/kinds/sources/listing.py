@@ -37,7 +37,7 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
             raise InputNotFound.at("source.path", url, nothing_there(source, len(infos)))
         stats = [canonical(storage, info) for info in kept.values()]
         found.update((stat.path, stat) for stat in stats)
-    return storage, [found[path] for path in sorted(found)]
+    return storage, source.chosen(storage, [found[path] for path in sorted(found)])
 
 
 def nothing_there(source: "Source", num_files: int) -> str:

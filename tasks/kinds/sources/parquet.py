@@ -1,6 +1,7 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -150,10 +151,11 @@ def read_group(
     try:
         if missing:
             raise pa.ArrowInvalid(f"the file has no column {', '.join(missing)}")
+        fit = partial(fitted, schema)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
         for batch in file.iter_batches(size, row_groups=[group], columns=names):
-            yield from conformed(pa.Table.from_batches([batch]), schema)
+            yield from conformed(pa.Table.from_batches([batch]), fit)
             left -= len(batch)
     except DATA_ERRORS as error:
         bad = BadRow(data_error(error))
@@ -169,16 +171,25 @@ def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
     return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
 
 
-def conformed(rows: pa.Table, schema: pa.Schema) -> Iterator[Read]:
-    """Rows with the pinned names and types; those that do not fit are halved until alone."""
+def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Rows with the pinned names and types.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit.
+    """
+    return pa.table([cast(rows, each) for each in schema], schema=schema)
+
+
+def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
+    """What `fit` makes of rows; those that do not fit are halved until alone."""
     if rows.nbytes > BYTES_PER_READ and len(rows) > 1:
-        yield from halves(rows, schema)
+        yield from halves(rows, fit)
         return
     try:
-        table = pa.table([cast(rows, each) for each in schema], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        table = fit(rows)
+    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         if len(rows) > 1:
-            yield from halves(rows, schema)
+            yield from halves(rows, fit)
         else:
             yield BadRow(error, str(rows.to_pylist()[0])[:500])
         return
@@ -186,10 +197,10 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> Iterator[Read]:
         yield table
 
 
-def halves(rows: pa.Table, schema: pa.Schema) -> Iterator[Read]:
+def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
     """Both halves of rows that were too much, or of which one does not fit."""
-    yield from conformed(rows.slice(0, len(rows) // 2), schema)
-    yield from conformed(rows.slice(len(rows) // 2), schema)
+    yield from conformed(rows.slice(0, len(rows) // 2), fit)
+    yield from conformed(rows.slice(len(rows) // 2), fit)
 
 
 def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:

@@ -86,6 +86,10 @@ class Source(Kind):
             InvalidSpec: says what is missing, and the way out.
         """
 
+    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+        """Those of the files at the paths that are inputs."""
+        return inputs
+
     def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
         """Reader settings that must not change between attempts, e.g. inferred column types.
 

@@ -33,7 +33,7 @@ class Header(tarfile.TarInfo):
         """
         try:
             return super().fromtarfile(tarfile)
-        except EndOfArchive:
+        except (EndOfArchive, DamagedTar):
             raise
         except (HeaderError, ValueError) as error:
             raise DamagedTar(f"the archive is cut off or damaged: {error}") from error

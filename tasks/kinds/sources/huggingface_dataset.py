@@ -1,0 +1,170 @@
+"""Rows of datasets that `datasets` wrote to disk; no line of that library runs."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import IO, Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
+from tasks.kinds.sources.hf_dataset.folder import data_files, splits
+from tasks.kinds.sources.parquet import DATA_ERRORS, cast, conformed, data_error
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage, Stat, open_storage
+
+END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class CutOffFile(ValueError):
+    """An Arrow file has no end; rows may be missing."""
+
+
+class HuggingFaceDatasetSource(Source):
+    """Rows of a dataset written by `save_to_disk`.
+
+    Images and sound stay encoded until they are used; labels come by their names.
+    """
+
+    model_config = ConfigDict(title="Hugging Face dataset on disk")
+    kind: Literal["huggingface_dataset"] = "huggingface_dataset"
+    split_name: str | None = Field(
+        default=None,
+        description="Of a DatasetDict, the split to read, as in test. Empty for a Dataset.",
+    )
+    columns: list[str] | None = Field(
+        default=None, description="Read only these columns; where empty, all."
+    )
+    suffixes: ClassVar[tuple[str, ...]] = (".arrow",)
+    has_media: ClassVar[bool] = True
+
+    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+        """The dataset's own files, of the split asked for.
+
+        Raises:
+            InvalidSpec: the path holds no dataset, or several splits and none is asked for.
+            InputNotFound: the dataset lacks one of its files.
+        """
+        folders = dict.fromkeys(os.path.dirname(stat.path) for stat in inputs)
+        wanted: set[str] = set()
+        for folder in filter(partial(self.is_asked_for, storage), folders):
+            for path in data_files(storage, folder):
+                if storage.stat(path) is None:
+                    problem = "belongs to the dataset by its state.json and is not there"
+                    raise InputNotFound.at("source.path", path, problem)
+                wanted.add(path)
+        return [stat for stat in inputs if stat.path in wanted]
+
+    def is_asked_for(self, storage: FsspecStorage, folder: str) -> bool:
+        """Whether a dataset is of the split to be read, or no split.
+
+        Raises:
+            InvalidSpec: it is one of several and none is asked for, or none of that name.
+        """
+        parent, name = os.path.split(folder)
+        found = splits(storage, parent)
+        if found is None:
+            if self.split_name is not None:
+                problem = f"there are no splits in {parent}; leave it empty for a Dataset"
+                raise InvalidSpec.at("source.split_name", self.split_name, problem)
+            return True
+        if self.split_name is None and folder in map(self.path_of, self.paths):
+            return True
+        if self.split_name not in found:
+            raise InvalidSpec.at(
+                "source.split_name", self.split_name, f"must be one of {', '.join(found)}"
+            )
+        return name == self.split_name
+
+    def path_of(self, url: str) -> str:
+        """A path of the spec as storage knows it."""
+        storage, path = open_storage(url, self.storage_options)
+        return os.path.realpath(path) if storage.is_local else path
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """Take names and types from the first file that can be read.
+
+        Raises:
+            InvalidSpec: one of `columns` is not in it.
+        """
+        for stat in inputs:
+            with storage.open(stat.path) as file:
+                try:
+                    found = pa.ipc.open_stream(file).schema
+                except DATA_ERRORS as error:
+                    data_error(error)  # reading it says what is wrong
+                    continue
+            return {"schema": self.row_schema(found).serialize().to_pybytes().hex()}
+        return {"schema": None}
+
+    def row_schema(self, found: pa.Schema) -> pa.Schema:
+        """Names and types of rows, from those of a file.
+
+        Raises:
+            InvalidSpec: one of `columns` is not in it.
+        """
+        names = list(dict.fromkeys(self.columns or found.names))
+        if missing := [name for name in names if name not in found.names]:
+            known = f"the columns of the dataset: {', '.join(found.names)}"
+            raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
+        features = features_of(found)
+        return pa.schema([field_of(found.field(name), features.get(name)) for name in names])
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the rows; where the file breaks off, a bad row."""
+        with storage.open(shard.path) as file:
+            try:
+                reader = pa.ipc.open_stream(file)
+                schema = pinned_schema(pins) or self.row_schema(reader.schema)
+                fit = partial(fitted, schema, features_of(reader.schema))
+                for batch in reader:
+                    yield from rows_of(batch, fit)
+                see_that_it_ended(file, shard.size)
+            except (*DATA_ERRORS, CutOffFile) as error:
+                yield BadRow(data_error(error))
+
+
+def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
+    """Names and types of rows, media among them; None where no file told them."""
+    held = pins["schema"]
+    return None if held is None else pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held)))
+
+
+def rows_of(batch: pa.RecordBatch, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
+    """A batch's rows; where its bytes are damaged, so many bad ones."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        yield from [BadRow(error)] * len(batch)
+        return
+    rows = pa.Table.from_batches([batch])
+    for start in range(0, len(rows), ROWS_PER_READ):
+        yield from conformed(rows.slice(start, ROWS_PER_READ), fit)
+
+
+def fitted(schema: pa.Schema, features: dict[str, Any], rows: pa.Table) -> pa.Table:
+    """Rows of a file with the pinned names and types.
+
+    Raises:
+        ValueError: a value does not fit.
+    """
+    for name in schema.names:
+        if name in rows.column_names:
+            column = converted(rows[name], features.get(name))
+            rows = rows.set_column(rows.column_names.index(name), name, column)
+    return pa.table([cast(rows, each) for each in schema], schema=schema)
+
+
+def see_that_it_ended(file: IO[bytes], size: int) -> None:
+    """See that what was read ends with a mark, and the file with it; Arrow takes any end.
+
+    Raises:
+        CutOffFile: it does not.
+    """
+    at = file.tell()
+    file.seek(max(0, at - len(END_MARK)))
+    if file.read(len(END_MARK)) != END_MARK or at != size:
+        raise CutOffFile("the file has no end mark, or goes on behind it: rows may be missing")
