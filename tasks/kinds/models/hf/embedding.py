@@ -68,9 +68,6 @@ def image_forward(model: Any, pooling: str) -> Forward:
     """Images to vectors."""
 
     def forward(arguments: dict[str, Any]) -> Any:
-        if pooling == "auto" and hasattr(model, "get_image_features"):
-            found = model.get_image_features(**arguments)
-            return getattr(found, "pooler_output", found)
         found = model(**arguments)
         hidden = found.last_hidden_state
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tasks.kinds.models.arrays import Columns, label_columns
-from tasks.kinds.models.hf import embedding, heads
+from tasks.kinds.models.hf import embedding, heads, joint
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
@@ -43,9 +43,11 @@ def embed_images(
     """Embeddings of images."""
     model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    forward = embedding.image_forward(model, options.pooling or "auto")
-    normalize = bool(options.normalize)
-    return predict_with(inputs, forward, lambda v: heads.embedding_column(v, normalize), placement)
+    if joint.has_one_space(model):
+        forward = joint.features_forward(model.get_image_features, options)
+    else:
+        forward = embedding.image_forward(model, options.pooling or "auto")
+    return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
 
 
 def embed_texts(
@@ -53,10 +55,20 @@ def embed_texts(
 ) -> Function:
     """Embeddings of texts."""
     model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
-    inputs = TextInputs(checkpoint.tokenizer(), placement)
+    tokenizer = checkpoint.tokenizer()
+    inputs = TextInputs(tokenizer, placement)
+    if joint.has_one_space(model):
+        joint.read_as_trained(inputs, tokenizer, model.config)
+        forward = joint.features_forward(model.get_text_features, options)
+        return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
     pooling, normalize = embedding.wanted(options, checkpoint)
     forward = embedding.text_forward(model, pooling)
-    return predict_with(inputs, forward, lambda v: heads.embedding_column(v, normalize), placement)
+    return predict_with(inputs, forward, vectors(normalize), placement)
+
+
+def vectors(normalize: bool) -> Callable[[Any], Columns]:
+    """What makes a column of vectors."""
+    return lambda found: heads.embedding_column(found, normalize)
 
 
 def logits_of(model: Any) -> Callable[[dict[str, Any]], Any]:

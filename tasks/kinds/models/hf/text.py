@@ -127,7 +127,9 @@ class TextInputs:
     def __init__(self, tokenizer: Any, placement: Placement, types: bool = True) -> None:
         self.padding = padding_token(tokenizer)
         self.left = tokenizer.padding_side == "left"
-        self.types = types
+        self.types, self.masks = types, True
+        self.width = 1
+        """Tokens that each text is padded to at least."""
         self.placement, self.device = placement, placement.device
         on_cpu = placement.device == "cpu"
         self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
@@ -141,16 +143,19 @@ class TextInputs:
         for index in batches_by_length(tokens.lengths, size, tokens_each):
             arguments = self.arguments(tokens, index)
             if types:
-                arguments["token_type_ids"] = self.on_device(types.padded(index, 0, self.left))
+                arguments["token_type_ids"] = self.on_device(
+                    types.padded(index, 0, self.left, self.width)
+                )
             yield index, arguments
 
     def arguments(self, tokens: "Ragged", index: Index) -> dict[str, Any]:
         """Token numbers, and a mask that says which are real."""
-        ones = Ragged.like(tokens)
-        return {
-            "input_ids": self.on_device(tokens.padded(index, self.padding, self.left)),
-            "attention_mask": self.on_device(ones.padded(index, 0, self.left)),
-        }
+        shape = {"left": self.left, "width": self.width}
+        ids = self.on_device(tokens.padded(index, self.padding, **shape))
+        if not self.masks:
+            return {"input_ids": ids}
+        mask = self.on_device(Ragged.like(tokens).padded(index, 0, **shape))
+        return {"input_ids": ids, "attention_mask": mask}
 
     def on_device(self, values: np.ndarray) -> Any:
         """Whole numbers as a tensor where the model is."""
@@ -183,10 +188,10 @@ class Ragged:
         """Length of each row."""
         return np.diff(self.offsets)
 
-    def padded(self, index: Index, padding: int, left: bool) -> np.ndarray:
-        """Some rows as a rectangle."""
+    def padded(self, index: Index, padding: int, left: bool, width: int = 1) -> np.ndarray:
+        """Some rows as a rectangle, at least so wide."""
         lengths = self.lengths[index]
-        out = np.full((len(index), max(1, lengths.max())), padding, dtype=np.int64)
+        out = np.full((len(index), max(width, lengths.max())), padding, dtype=np.int64)
         for row, (i, length) in enumerate(zip(index, lengths, strict=True)):
             start = out.shape[1] - length if left else 0
             out[row, start : start + length] = self.values[self.offsets[i] : self.offsets[i + 1]]

@@ -1,0 +1,103 @@
+"""Texts and images of CLIP-like models get the vectors that transformers gives, in one space."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tests.kinds.tiny_clip import TEXT, save_clip, save_siglip
+from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
+
+TOLERANCE = 2e-5
+GREY_LEVEL_TOLERANCE = 0.05
+"""Of vectors of length 1: one grey level in some pixels moves them a little."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One folder for each tiny model."""
+    base = tmp_path_factory.mktemp("clip")
+    save_clip(base / "clip")
+    save_siglip(base / "siglip")
+    return {name: base / name for name in ("clip", "siglip")}
+
+
+def embedded(folder: Path, task: str, column: str, values: list[Any], **options: Any) -> np.ndarray:
+    found = predicted(folder, task, rows_of(column, values), **options)
+    return np.stack(found["embedding"].to_pylist())
+
+
+def own_vector(features: Any) -> np.ndarray:
+    return getattr(features, "pooler_output", features)[0].numpy()
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_texts_get_the_models_own_vectors(folders: dict[str, Path], name: str) -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    lines = texts(20, longest=40)
+    found = embedded(folders[name], "feature-extraction", "text", lines)
+    tokenizer = AutoTokenizer.from_pretrained(folders[name])
+    model = AutoModel.from_pretrained(folders[name])
+    padding: dict[str, Any] = {"padding": "max_length"} if name == "siglip" else {}
+    for line, vector in zip(lines, found, strict=True):
+        inputs = tokenizer(line, return_tensors="pt", truncation=True, **padding)
+        with torch.inference_mode():
+            wanted = own_vector(model.get_text_features(**inputs))
+        np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
+        assert inputs["input_ids"].shape[1] == TEXT["max_position_embeddings"] or name == "clip"
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_images_get_the_models_own_vectors_of_the_same_length(
+    folders: dict[str, Path], name: str
+) -> None:
+    import torch
+    from transformers import AutoImageProcessor, AutoModel
+
+    pictures = images(8)
+    encoded = [png(each) for each in pictures]
+    found = embedded(
+        folders[name], "image-feature-extraction", "image", encoded, normalize=True
+    )
+    processor = AutoImageProcessor.from_pretrained(folders[name])
+    model = AutoModel.from_pretrained(folders[name])
+    for picture, vector in zip(pictures, found, strict=True):
+        inputs = processor(images=Image.fromarray(picture), return_tensors="pt")
+        with torch.inference_mode():
+            wanted = own_vector(model.get_image_features(**inputs))
+        np.testing.assert_allclose(
+            vector, wanted / np.linalg.norm(wanted), atol=GREY_LEVEL_TOLERANCE
+        )
+    lines = embedded(folders[name], "feature-extraction", "text", ["a b"], normalize=True)
+    assert lines.shape[1] == found.shape[1]
+    np.testing.assert_allclose(np.linalg.norm([*lines, *found], axis=1), 1, atol=1e-6)
+
+
+def test_a_text_does_not_depend_on_the_rows_beside_it(folders: dict[str, Path]) -> None:
+    for folder in folders.values():
+        rows = rows_of("text", texts(12, longest=40))
+        together = predicted(folder, "feature-extraction", rows)["embedding"].to_pylist()
+        alone = predicted(folder, "feature-extraction", rows, 1)["embedding"].to_pylist()
+        np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+
+
+def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:
+    for task, column, value in (
+        ("feature-extraction", "text", "a"),
+        ("image-feature-extraction", "image", png(images(1)[0])),
+    ):
+        with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the space"):
+            embedded(folders["clip"], task, column, [value], pooling="mean")

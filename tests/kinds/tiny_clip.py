@@ -1,0 +1,45 @@
+"""CLIP and SigLIP of a few thousand random weights, saved as people save theirs."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.kinds.tiny_models import PROCESSORS, VOCABULARY, saved, tokenizer
+
+TOWER = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "initializer_range": 0.3,
+}
+TEXT = {**TOWER, "vocab_size": len(VOCABULARY), "max_position_embeddings": 24}
+IMAGE = {**TOWER, "image_size": 16, "patch_size": 4}
+SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
+
+
+def save_clip(folder: Path) -> Any:
+    """One that reads a text up to its end."""
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
+
+    torch.manual_seed(0)
+    config = CLIPConfig(text_config={**TEXT, **SPECIAL}, vision_config=IMAGE, projection_dim=16)
+    reads = tokenizer(with_pairs=True)
+    reads.model_input_names = ["input_ids", "attention_mask"]
+    reads.model_max_length = TEXT["max_position_embeddings"]
+    CLIPProcessor(CLIPImageProcessor(**PROCESSORS["cropped"]), reads).save_pretrained(folder)
+    return saved(CLIPModel(config), folder)
+
+
+def save_siglip(folder: Path) -> Any:
+    """One that reads the padding too, and gives no mask."""
+    import torch
+    from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel, SiglipProcessor
+
+    torch.manual_seed(0)
+    config = SiglipConfig(text_config={**TEXT, **SPECIAL}, vision_config=IMAGE)
+    reads = tokenizer(with_pairs=True)
+    reads.model_input_names = ["input_ids"]
+    reads.model_max_length = TEXT["max_position_embeddings"]
+    SiglipProcessor(SiglipImageProcessor(**PROCESSORS["bicubic"]), reads).save_pretrained(folder)
+    return saved(SiglipModel(config), folder)
