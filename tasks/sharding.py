@@ -1,5 +1,6 @@
 """Inputs as shards: the run's plan as it is, superseded where inputs changed, or the first."""
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,8 @@ def resume_plan(
     """The run's plan: as it is, superseded where inputs have changed, or the first one."""
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     shards = [shard for stat in left for shard in spec.source.split(storage, stat)]
+    if spec.source.shuffle_seed is not None:
+        shards = shuffled(shards, spec.source.shuffle_seed)
     if pins["limit"] is not None:
         shards = first_rows(spec.source, storage, shards, reader, pins["limit"])
     known = [shard.rows for shard in shards]
@@ -31,6 +34,15 @@ def resume_plan(
     if contents(old.shards) == [shard.content for shard in sorted(shards, key=content_key)]:
         return old
     return supersede(old, shards, pins)
+
+
+def shuffled(shards: list[Shard], seed: int) -> list[Shard]:
+    """Shards in an order that each one's name and the seed give, whatever others there are."""
+
+    def key(shard: Shard) -> bytes:
+        return hashlib.sha256(f"{seed}\0{shard.path}\0{shard.start}".encode()).digest()
+
+    return sorted(shards, key=key)
 
 
 def first_rows(

@@ -69,9 +69,7 @@ def test_images_get_the_models_own_vectors_of_the_same_length(
 
     pictures = images(8)
     encoded = [png(each) for each in pictures]
-    found = embedded(
-        folders[name], "image-feature-extraction", "image", encoded, normalize=True
-    )
+    found = embedded(folders[name], "image-feature-extraction", "image", encoded, normalize=True)
     processor = AutoImageProcessor.from_pretrained(folders[name])
     model = AutoModel.from_pretrained(folders[name])
     for picture, vector in zip(pictures, found, strict=True):

@@ -48,6 +48,12 @@ class Source(Kind):
     on_empty: Literal["fail", "succeed"] = Field(
         default="fail", description="What to do when nothing lies at the path."
     )
+    shuffle_seed: int | None = Field(
+        default=None,
+        description="Read files, and parts of big ones, in random order instead of by name, so "
+        "that --limit and the first parts of the output hold a bit of everything. Same number, "
+        "same order.",
+    )
 
     suffixes: ClassVar[tuple[str, ...]]
     """Endings of the names that a folder is searched for; empty: every file."""

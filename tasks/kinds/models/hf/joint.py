@@ -1,4 +1,4 @@
-"""Models with one space for texts and images, as CLIP and SigLIP: both get the model's own vector."""
+"""Models with one space for texts and images, as CLIP and SigLIP."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,0 +1,35 @@
+"""In what order a plan reads its inputs."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.kinds.sources import ParquetSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.protocol.plan_file import Shard
+from tasks.sharding import first_rows, shuffled
+
+SHARDS = [Shard(0, f"/{name}.png", "1", 9) for name in "abcdefghijklmnop"]
+
+
+def test_shards_are_shuffled_by_their_names_and_the_seed_alone() -> None:
+    first = shuffled(SHARDS, 0)
+    assert sorted(first, key=lambda each: each.path) == SHARDS
+    assert SHARDS != first != shuffled(SHARDS, 1)
+    assert shuffled(SHARDS[::-1], 0) == first
+    # What is new finds its place among the others, which keep theirs.
+    assert shuffled(SHARDS[:9], 0) == [each for each in first if each in SHARDS[:9]]
+
+
+def test_parts_of_a_big_file_are_shuffled_too(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": range(4_000)}), tmp_path / "a.parquet", row_group_size=100)
+    source = ParquetSource(path=str(tmp_path), split_above_mib=0.001)
+    storage, (stat,) = list_inputs(source)
+    parts = source.split(storage, stat)
+    mixed = shuffled(parts, 3)
+    assert len(parts) > 5
+    assert mixed != parts
+    few = first_rows(source, storage, mixed, {}, limit=150)
+    assert few[0].start == mixed[0].start
+    assert sum(each.rows or 0 for each in few) == 150
