@@ -19,8 +19,9 @@ from tasks.kinds.steps import AnyStep
 from tasks.spec import AnyCluster
 
 FLOWS = [batch_inference, preview, redrive, backfill]
-JSON_BOXES = {"storage_options", "init", "env_vars", "columns"}
-"""Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames."""
+JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs"}
+"""Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
+columns by the names of a model's inputs."""
 UNIONS: list[Any] = [AnySource, AnyStep, AnyModel, AnySink, AnyCluster, AnyGate]
 REQUIRED = {
     "path": "/data",
@@ -35,7 +36,11 @@ REQUIRED = {
     "max_fraction": 0,
     "columns": ["x"],
 }
-EXTRA: dict[str, dict[str, Any]] = {"rename": {"columns": {"x": "y"}}, "ray_jobs": {"block": "ray"}}
+EXTRA: dict[str, dict[str, Any]] = {
+    "rename": {"columns": {"x": "y"}},
+    "ray_jobs": {"block": "ray"},
+    **{kind: {"columns": ["x"]} for kind in ("torch", "onnx", "keras")},
+}
 """What some kinds take that others of the same field name do not."""
 
 

@@ -77,7 +77,9 @@ def test_hugging_face_pipeline(run_spec: RunSpec, tmp_path: Path) -> None:
 
 
 @pytest.mark.prefect
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras over torch
+@pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)  # Keras over torch
 @pytest.mark.parametrize("predictor", ["TorchPredictor", "KerasPredictor"])
 def test_torch_and_keras(
     run_spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predictor: str

@@ -6,15 +6,35 @@ from pydantic import Field
 
 from tasks.kinds.form import PickOne
 from tasks.kinds.models.huggingface import HuggingFaceModel
+from tasks.kinds.models.keras import KerasModel
 from tasks.kinds.models.model import Model
+from tasks.kinds.models.onnx import OnnxModel
 from tasks.kinds.models.python import PythonModel
 from tasks.kinds.models.sklearn import SklearnModel
+from tasks.kinds.models.torch import TorchModel
 from tasks.kinds.models.xgboost import XGBoostModel
 
+# The run form selects the first that has all fields of a value: who has few comes first.
 AnyModel = Annotated[
-    HuggingFaceModel | PythonModel | SklearnModel | XGBoostModel,
+    HuggingFaceModel
+    | XGBoostModel
+    | KerasModel
+    | OnnxModel
+    | PythonModel
+    | SklearnModel
+    | TorchModel,
     Field(discriminator="kind"),
     PickOne(),
 ]
 
-__all__ = ["AnyModel", "HuggingFaceModel", "Model", "PythonModel", "SklearnModel", "XGBoostModel"]
+__all__ = [
+    "AnyModel",
+    "HuggingFaceModel",
+    "KerasModel",
+    "Model",
+    "OnnxModel",
+    "PythonModel",
+    "SklearnModel",
+    "TorchModel",
+    "XGBoostModel",
+]

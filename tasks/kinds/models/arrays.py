@@ -32,31 +32,45 @@ def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarra
         InvalidSpec: it is not there.
         ValueError: a row has none, or one of another shape.
     """
-    array = column_to_numpy(column_of(rows, name, field))
-    if array.dtype != object:
-        return array
-    missing = [at for at, each in enumerate(array) if each is None]
-    if missing:
-        raise ValueError(f"column {name!r} is empty in this row")
-    raise ValueError(f"column {name!r} holds values of differing shapes, or no numbers")
+    column = column_of(rows, name, field)
+    if column.null_count or lacks_items(column):
+        raise ValueError(f"column {name!r} is empty in this row, or a part of it is")
+    array = column_to_numpy(column)
+    if array.dtype == object:
+        raise ValueError(f"column {name!r} holds values of differing shapes, or no numbers")
+    return array
+
+
+def lacks_items(column: pa.ChunkedArray) -> bool:
+    """Whether a list of fixed size has empty items, which would show as NaN."""
+    while pa.types.is_fixed_size_list(column.type):
+        column = pa.chunked_array([column.combine_chunks().flatten()])
+    return bool(column.null_count)
 
 
 def matrix(
-    rows: pa.Table, names: Sequence[str], *, missing: bool, field: str = "model.columns"
-) -> npt.NDArray[np.float32]:
-    """Columns of numbers side by side, (rows, columns) of float32; empty values are NaN.
+    rows: pa.Table,
+    names: Sequence[str],
+    *,
+    missing: bool,
+    field: str = "model.columns",
+    dtype: npt.DTypeLike = np.float32,
+) -> np.ndarray:
+    """Columns of numbers side by side, (rows, columns); empty values are NaN.
 
     Args:
         rows: to take them from.
         names: of the columns, in the model's order.
         missing: whether the model takes empty values.
         field: of the spec, for messages.
+        dtype: of the result; whole numbers must be whole and small enough, fractions are rounded.
 
     Raises:
         InvalidSpec: a column is not there, or holds no numbers.
-        ValueError: a value is empty, and the model takes none.
+        ValueError: a value is empty, and the model takes none; or it is no whole number.
     """
-    out = np.empty((len(rows), len(names)), np.float32)
+    out = np.empty((len(rows), len(names)), dtype)
+    kind, whole = pa.from_numpy_dtype(out.dtype), out.dtype.kind in "iu"
     for at, name in enumerate(names):
         column = column_of(rows, name, field)
         if not is_number(column.type):
@@ -64,7 +78,7 @@ def matrix(
             raise InvalidSpec.at(field, name, problem)
         if column.null_count and not missing:
             raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
-        out[:, at] = column.cast(pa.float32(), safe=False).to_numpy()
+        out[:, at] = column.cast(kind, safe=whole).to_numpy()
     return out
 
 

@@ -1,0 +1,128 @@
+"""What a file of Keras's holds, and the model in it."""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tasks.errors import InvalidSpec
+from tasks.kinds import user_code
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.tensors.inputs import Arrays, Input
+from tasks.kinds.models.tensors.keras_backend import at_work
+from tasks.kinds.models.tensors.outputs import named
+
+HDF5 = b"\x89HDF"
+CONFIG = "config.json"
+SAVE = "load it with the Keras that wrote it, and model.save('model.keras')"
+
+
+def check_file(file: IO[bytes]) -> None:
+    """See that a file is a model that Keras 3 saved, without code of its own.
+
+    Raises:
+        ValueError: says why not, and the way out.
+    """
+    if file.read(4) == HDF5:
+        raise ValueError(f"is in the old HDF5 format: {SAVE}")
+    if not zipfile.is_zipfile(file):
+        raise ValueError(f"is no .keras file: {SAVE}")
+    with zipfile.ZipFile(file) as archive:
+        if CONFIG not in archive.namelist():
+            raise ValueError(f"is a zip file, and no .keras file: {SAVE}")
+        config = json.loads(archive.read(CONFIG))
+    if "__lambda__" in class_names(config):
+        raise ValueError(
+            "has a Lambda layer, whose Python code is never run: write the layer as a class, and "
+            "name it in model.custom_objects"
+        )
+
+
+def class_names(config: Any) -> Iterator[str]:
+    """The classes that a configuration is made of."""
+    if isinstance(config, dict):
+        if isinstance(config.get("class_name"), str):
+            yield config["class_name"]
+        config = [*config.values()]
+    for each in config if isinstance(config, list) else ():
+        yield from class_names(each)
+
+
+def load(keras: Any, path: Path, custom_objects: Sequence[str]) -> Any:
+    """The model in a file, which may use no code but Keras's and what is named.
+
+    Raises:
+        InvalidSpec: it cannot be loaded.
+    """
+    found = [user_code.load("model.custom_objects", each) for each in custom_objects]
+    known = {each.__name__: each for each in found}
+    try:
+        return keras.saving.load_model(path, custom_objects=known, compile=False, safe_mode=True)
+    except (TypeError, ValueError, KeyError) as error:
+        problem = (
+            f"cannot be loaded by Keras {keras.__version__}: {str(error)[:300]}. Name layers of "
+            "your own in model.custom_objects"
+        )
+        raise InvalidSpec.at("model.path", str(path), problem) from error
+
+
+def inputs_of(model: Any) -> dict[str, Input]:
+    """What a model says of its inputs; models that are subclasses say nothing."""
+    tensors = getattr(model, "inputs", None) or []
+    return {each.name: Input(np.dtype(each.dtype), tuple(each.shape)) for each in tensors}
+
+
+def running(
+    keras: Any, model: Any, placement: Placement, outputs: Sequence[str]
+) -> Callable[[Iterator[Arrays]], dict[str, np.ndarray]]:
+    """What runs batches, and gives all their outputs.
+
+    Args:
+        keras: the module.
+        model: of it.
+        placement: where it is.
+        outputs: to keep; empty: all.
+    """
+
+    def run(batches: Iterator[Arrays]) -> dict[str, np.ndarray]:
+        parts = []
+        with at_work(keras, placement):
+            for batch in batches:
+                rows = len(next(iter(batch.values())))
+                found = named(call(arguments(keras, model, batch)), outputs, rows)
+                parts.append({name: as_numpy(values) for name, values in found.items()})
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def call(given: Any) -> Any:
+        if keras.config.backend() == "torch":
+            return with_names(model, model(given, training=False))
+        return with_names(model, model.predict_on_batch(given))  # compiled
+
+    return run
+
+
+def arguments(keras: Any, model: Any, batch: Mapping[str, np.ndarray]) -> Any:
+    """A batch in the structure that the model was built with."""
+    structure = getattr(model, "input", None)
+    if structure is not None:
+        return keras.tree.pack_sequence_as(structure, [*batch.values()])
+    return dict(batch) if len(batch) > 1 else next(iter(batch.values()))
+
+
+def with_names(model: Any, returned: Any) -> Any:
+    """A list of outputs by the names of the layers that made them, where the model knows."""
+    names = getattr(model, "output_names", None)
+    if isinstance(returned, (list, tuple)) and names and len(names) == len(returned):
+        return dict(zip(names, returned, strict=True))
+    return returned
+
+
+def as_numpy(values: Any) -> np.ndarray:
+    """An array of any backend's."""
+    if hasattr(values, "detach"):
+        values = values.detach()
+        return np.asarray((values.float() if values.is_floating_point() else values).cpu().numpy())
+    return np.asarray(values)

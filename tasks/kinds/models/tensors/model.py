@@ -1,0 +1,145 @@
+"""What the models that take tensors have in common: columns in, columns out."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import Columns, with_columns
+from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.tensors.inputs import (
+    ALONE,
+    Arrays,
+    Bindings,
+    Input,
+    array_of,
+    batches,
+    bound,
+    fixed_rows,
+)
+from tasks.kinds.models.tensors.outputs import Activation, classes, output_columns
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model on its device."""
+
+    run: Callable[[Iterator[Arrays]], dict[str, np.ndarray]]
+    """Batches of inputs by name to all their outputs by name."""
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    """What the model says of them, in its order; empty: nothing."""
+
+
+class TensorModel(FileModel):
+    """A model that takes arrays and gives arrays, rows first.
+
+    One output becomes `prediction`: a number a row, or a list of fixed size. Several become
+    columns of their names; those of a tuple are output_0, output_1 and so on. With `labels` the
+    output becomes `predicted_label` and `predicted_score`.
+    """
+
+    columns: list[str] = Field(
+        default=[],
+        description="Input columns of a model with one input: one of numbers, lists, tensors or "
+        "images (height, width, 3 of uint8) as it is, or several of numbers side by side, in the "
+        "order of training.",
+    )
+    inputs: dict[str, str | Annotated[list[str], Field(min_length=1)]] = Field(
+        default={},
+        description="For a model with several inputs, instead of columns: the column of each by "
+        "its name, as in {image: pixels, age: age_years}; a list of columns goes side by side.",
+    )
+    outputs: list[str] = Field(
+        default=[],
+        description="Outputs to keep, by name: keys of a dict, names in an ONNX file, or output_0, "
+        "output_1, ... of a tuple. Empty: all.",
+    )
+    labels: list[str] | Annotated[int, Field(ge=1)] = Field(
+        default=[],
+        description="For a classifier: names of its classes in order, or how many there are, which "
+        "names them 0, 1, 2, ... With them it gives predicted_label and predicted_score instead of "
+        "prediction.",
+    )
+    activation: Activation = Field(
+        default="softmax",
+        description="With labels, what makes scores of the model's output: softmax or sigmoid "
+        "where it is logits, none where the model's last layer has done so.",
+    )
+    top_k: int = Field(
+        default=1,
+        ge=1,
+        description="With labels: how many to give, best first; more than one makes lists.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if bool(self.columns) == bool(self.inputs):
+            raise ValueError(
+                "model.columns: name the input columns; or, for a model with several inputs, the "
+                "column of each in model.inputs; not both"
+            )
+        if self.top_k > 1 and not self.labels:
+            raise ValueError(f"model.top_k: {self.top_k} does nothing without model.labels")
+        return self
+
+    @property
+    def bindings(self) -> Bindings:
+        """The columns of each of the model's inputs."""
+        return self.inputs or {ALONE: self.columns}
+
+    @property
+    def input_columns(self) -> list[str]:
+        """The columns that the model reads."""
+        return [name for side in self.bindings.values() for name in as_list(side)]
+
+    @property
+    def names_of_classes(self) -> list[str]:
+        """The labels, written out."""
+        return [*map(str, range(self.labels))] if isinstance(self.labels, int) else self.labels
+
+    def loaded(self, placement: Placement) -> Loaded:
+        """The model on its device."""
+        raise NotImplementedError
+
+    def predictor(self, placement: Placement) -> Function:
+        """Cuts rows into batches, and makes columns of what the model returns."""
+        loaded = self.loaded(placement)
+        columns = bound(self.bindings, loaded.inputs, self.path)
+        fixed = fixed_rows(loaded.inputs)
+
+        def predict(rows: pa.Table) -> pa.Table:
+            arrays = {
+                name: array_of(rows, each, loaded.inputs.get(name, Input()))
+                for name, each in columns.items()
+            }
+            outputs = loaded.run(batches(arrays, placement, fixed))
+            without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
+            return with_columns(rows, self.output_columns(without_filling))
+
+        return predict
+
+    def output_columns(self, outputs: Mapping[str, np.ndarray]) -> Columns:
+        """Output columns of the model's arrays."""
+        if not self.labels:
+            return output_columns(outputs)
+        return classes(outputs, self.names_of_classes, self.activation, self.top_k)
+
+    def refuse_dtype(self, placement: Placement, way_out: str) -> None:
+        """Refuse another precision than the file's.
+
+        Raises:
+            InvalidSpec: one is asked for.
+        """
+        if placement.dtype != "auto":
+            problem = f"cannot be had: the model's file says its precision; {way_out}"
+            raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
+
+
+def as_list(columns: str | list[str]) -> list[str]:
+    """An input's columns, also where it is one."""
+    return [columns] if isinstance(columns, str) else columns

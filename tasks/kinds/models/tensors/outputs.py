@@ -1,0 +1,106 @@
+"""From what a model of tensors returns to output columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.models.arrays import Columns, label_columns, prediction_column
+
+Activation = Literal["softmax", "sigmoid", "none"]
+
+
+def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
+    """A model's outputs by name: those of a dict or named tuple by theirs, others by number.
+
+    Args:
+        returned: a tensor, or a dict, tuple or list of them.
+        wanted: names of those to keep; empty: all.
+        rows: that the model was given.
+
+    Raises:
+        InvalidSpec: a wanted one is not there.
+        UserCodeBroke: one is no tensor, or has not one value for each row.
+    """
+    outputs = by_name(returned)
+    if missing := [name for name in wanted if name not in outputs]:
+        raise InvalidSpec.at("model.outputs", missing[0], f"is not among {[*outputs]}")
+    kept = {name: outputs[name] for name in wanted or outputs}
+    for name, values in kept.items():
+        shape = getattr(values, "shape", None)
+        if shape is None:
+            kind = type(values).__name__
+            problem = f"the model's output {name!r} is a {kind}: leave it out in model.outputs"
+            raise UserCodeBroke(problem)
+        if not len(shape) or shape[0] != rows:
+            raise UserCodeBroke(
+                f"the model's output {name!r} is of shape {tuple(shape)} for {rows} rows: its "
+                "first dimension must be rows"
+            )
+    return kept
+
+
+def by_name(returned: Any) -> dict[str, Any]:
+    """Outputs by name."""
+    if isinstance(returned, Mapping):
+        return {str(name): values for name, values in returned.items()}
+    if isinstance(returned, (tuple, list)):
+        numbers = [f"output_{at}" for at in range(len(returned))]
+        return dict(zip(getattr(returned, "_fields", numbers), returned, strict=True))
+    return {"output": returned}
+
+
+def output_columns(outputs: Mapping[str, np.ndarray]) -> Columns:
+    """One output as `prediction`, several under their names."""
+    columns = {
+        name: prediction_column(widened(values), len(values))["prediction"]
+        for name, values in outputs.items()
+    }
+    return columns if len(columns) > 1 else {"prediction": next(iter(columns.values()))}
+
+
+def widened(values: np.ndarray) -> np.ndarray:
+    """Floats of 16 bits as those of 32, which every reader of files knows."""
+    return (
+        values.astype(np.float32)
+        if values.dtype.itemsize == 2 and values.dtype.kind in "fV"
+        else values
+    )
+
+
+def classes(
+    outputs: Mapping[str, np.ndarray], labels: Sequence[str], activation: Activation, top_k: int
+) -> Columns:
+    """The one output's best labels.
+
+    Raises:
+        InvalidSpec: there are several outputs, or not one score for each label.
+    """
+    if len(outputs) > 1:
+        problem = f"are several, and labels need one: say in model.outputs which of {[*outputs]}"
+        raise InvalidSpec.at("model.outputs", [*outputs], problem)
+    (scores,) = outputs.values()
+    scores = scores.reshape(len(scores), -1).astype(np.float32)
+    scores = ACTIVATIONS[activation](scores)
+    if scores.shape[1] == 1 and len(labels) == 2:  # one probability says both
+        scores = np.concatenate([1 - scores, scores], axis=1)
+    return label_columns(scores, labels, top_k)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Probabilities that add up to one."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def sigmoid(scores: np.ndarray) -> np.ndarray:
+    """A probability for each class on its own."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * scores)))
+
+
+ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
+    "softmax": softmax,
+    "sigmoid": sigmoid,
+    "none": np.asarray,
+}

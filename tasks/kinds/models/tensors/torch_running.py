@@ -1,0 +1,70 @@
+"""Calls a PyTorch model with batches of arrays."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.tensors.inputs import ALONE, Arrays
+from tasks.kinds.models.tensors.outputs import named
+
+Call = Callable[[Mapping[str, Any]], Any]
+"""A model as a function of tensors by the names of its inputs."""
+
+
+def running(
+    call: Call, placement: Placement, dtypes: Mapping[str, Any], outputs: Sequence[str]
+) -> Callable[[Iterator[Arrays]], dict[str, np.ndarray]]:
+    """What runs batches, and gives all their outputs.
+
+    Args:
+        call: the model.
+        placement: where it is.
+        dtypes: of its inputs by name.
+        outputs: to keep; empty: all.
+    """
+    import torch
+
+    def tensor(values: np.ndarray, dtype: Any) -> Any:
+        # Bytes travel as bytes; their precision is the device's work.
+        return torch.from_numpy(np.require(values, requirements="W")).to(placement.device).to(dtype)
+
+    def run(batches: Iterator[Arrays]) -> dict[str, np.ndarray]:
+        parts = []
+        with torch.inference_mode(), torch_threads(placement.num_threads):
+            for batch in batches:
+                rows = len(next(iter(batch.values())))
+                given = {name: tensor(values, dtypes[name]) for name, values in batch.items()}
+                parts.append(named(call(given), outputs, rows))
+            # One transfer at the end: one for each batch would make the device wait.
+            return {name: as_numpy([part[name] for part in parts]) for name in parts[0]}
+
+    return run
+
+
+def as_numpy(parts: Sequence[Any]) -> np.ndarray:
+    """An output's parts as one array; NumPy does not know all of torch's floats."""
+    import torch
+
+    whole = torch.cat([*parts])
+    known = not whole.dtype.is_floating_point or whole.dtype == torch.float64
+    return np.asarray((whole if known else whole.float()).cpu().numpy())
+
+
+def by_position_or_name(module: Any) -> Call:
+    """A module as a function of its one input, or of several by name."""
+
+    def call(batch: Mapping[str, Any]) -> Any:
+        return module(batch[ALONE]) if ALONE in batch else module(**batch)
+
+    return call
+
+
+def precision_of(module: Any) -> Any:
+    """The type of a module's weights."""
+    import torch
+
+    weights = [*module.parameters(), *module.buffers()]
+    return next((each.dtype for each in weights if each.is_floating_point()), torch.float32)

@@ -1,0 +1,147 @@
+"""PyTorch: a module of yours with weights, an exported program, or TorchScript."""
+
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds import user_code
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
+from tasks.kinds.models.tensors.inputs import Input
+from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list
+
+
+class TorchModel(TensorModel):
+    """A PyTorch model from one file, whose content says what it is.
+
+    Weights (a state_dict, by torch.save or as safetensors) go into the module that `class` names.
+    An exported program (torch.export.save) or TorchScript brings its own graph. Pickled modules
+    are refused: loading one can run any code. The precision is the file's where resources.dtype
+    does not say another.
+    """
+
+    model_config = ConfigDict(title="PyTorch model", populate_by_name=True)
+    kind: Literal["torch"] = "torch"
+    class_: str | None = Field(
+        default=None,
+        alias="class",
+        description="For a file of weights: import path of the torch.nn.Module that they belong "
+        "to, or of a function that makes it, as in my_models:Net. An exported program or "
+        "TorchScript file needs none: it runs its own graph, so take it only from those whose "
+        "code you would run.",
+    )
+    init: dict[str, Any] = Field(default={}, description="Arguments of the class.")
+    state_dict_key: str | None = Field(
+        default=None,
+        description="Where the state_dict is in a checkpoint that holds more, as in "
+        "model_state_dict.",
+    )
+    integers: list[str] = Field(
+        default=[],
+        description="Input columns that go to a module or TorchScript as whole numbers, such as "
+        "numbers of tokens or categories; all others go as fractions. An exported program says "
+        "itself what it takes.",
+    )
+
+    def check(self) -> None:
+        """See that the file holds what the other fields say, without running anything in it.
+
+        Raises:
+            InvalidSpec: says what does not fit.
+            Unreachable: the storage does not answer.
+        """
+        super().check()
+        self.check_integers()
+        if self.class_ is not None:
+            user_code.check_reference("model.class", self.class_)
+        storage, path = self.opened()
+        if storage.stat(path) is None:
+            problem = "is a folder; name the one file in it that holds the model"
+            raise InvalidSpec.at("model.path", self.path, problem)
+        with storage.filesystem.open(path, "rb") as file:
+            self.content_of(file)
+
+    def check_integers(self) -> None:
+        """See that whole numbers and fractions do not share a matrix.
+
+        Raises:
+            InvalidSpec: they do, or a column is not an input.
+        """
+        known = {*self.input_columns}
+        for side in map(as_list, self.bindings.values()):
+            if set(self.integers) & set(side) and not set(side) <= set(self.integers):
+                known = set()
+        if not set(self.integers) <= known:
+            problem = f"must be input columns, of which there are {self.input_columns}, and all of "
+            problem += "those that go side by side"
+            raise InvalidSpec.at("model.integers", self.integers, problem)
+
+    def content_of(self, file: IO[bytes]) -> torch_file.Content:
+        """What the model's file holds.
+
+        Raises:
+            InvalidSpec: nothing that can be loaded, or not what the other fields say.
+        """
+        try:
+            content = torch_file.content_of(file)
+            if content in torch_file.PICKLES:
+                torch_file.check_pickle(file, self.state_dict_key)
+        except ValueError as error:
+            raise InvalidSpec.at("model.path", self.path, str(error)) from error
+        if content not in torch_file.PROGRAMS and self.class_ is None:
+            problem = "holds weights alone: name the module that they belong to in model.class"
+            raise InvalidSpec.at("model.path", self.path, problem)
+        if content in torch_file.PROGRAMS and self.class_ is not None:
+            problem = f"is given, and the file is a whole model ({content}): leave class out"
+            raise InvalidSpec.at("model.class", self.class_, problem)
+        return content
+
+    def code_digest(self) -> str:
+        """Digest of the class's module or package."""
+        return user_code.digest("model.class", self.class_) if self.class_ else ""
+
+    def loaded(self, placement: Placement) -> Loaded:
+        """The model on its device."""
+        path = self.local()
+        with path.open("rb") as file:
+            content = self.content_of(file)
+        if content in torch_file.PROGRAMS:
+            self.refuse_dtype(placement, "export the model in another")
+        if content == "exported program":
+            program = torch_program.exported(path, placement.device)
+            run = torch_running.running(program.call, placement, program.dtypes, self.outputs)
+            return Loaded(run, program.inputs)
+        if content == "TorchScript":
+            return self.module_loaded(torch_program.torchscript(path, placement.device), placement)
+        return self.module_loaded(self.filled_module(path, content, placement), placement)
+
+    def filled_module(self, path: Path, content: torch_file.Content, placement: Placement) -> Any:
+        """The module of the user's with its weights, on its device."""
+        import torch
+
+        weights = torch_weights.read(path, content, self.state_dict_key)
+        module = torch_weights.build(str(self.class_), self.init)
+        torch_weights.fill(module, weights, str(self.class_), self.path)
+        if placement.dtype != "auto":
+            module = module.to(getattr(torch, placement.dtype))
+        return module.to(placement.device).eval()
+
+    def module_loaded(self, module: Any, placement: Placement) -> Loaded:
+        """A module, which says nothing of its inputs."""
+        import torch
+
+        precision = torch_running.precision_of(module)
+        fractions = Input(np.dtype(np.float64) if precision == torch.float64 else None)
+        inputs = {
+            name: Input(np.dtype(np.int64)) if {*as_list(side)} <= {*self.integers} else fractions
+            for name, side in self.bindings.items()
+        }
+        dtypes = {
+            name: torch.int64 if each.dtype == np.int64 else precision
+            for name, each in inputs.items()
+        }
+        call = torch_running.by_position_or_name(module)
+        return Loaded(torch_running.running(call, placement, dtypes, self.outputs), inputs)

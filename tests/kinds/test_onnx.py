@@ -1,0 +1,255 @@
+"""The onnx kind: as onnxruntime by itself, whatever the model says of its inputs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import OnnxModel
+from tasks.kinds.models.model import Placement
+from tasks.ray_job.blame import call_with_blame
+from tests.kinds.digits import (
+    digits,
+    logits,
+    predicted,
+    rows_of,
+    softmax,
+    unseen,
+    values,
+    weights,
+)
+
+BESIDE = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+PIXELS = {"x": ("FLOAT", ["rows", 64])}
+SCORES = {"scores": ("FLOAT", ["rows", 10])}
+
+
+def save(
+    file: Path,
+    nodes: list[Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    beside: bool = False,
+) -> Path:
+    """A model of some nodes and the digits' weights."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def described(each: dict[str, Any]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+            for name, (kind, shape) in each.items()
+        ]
+
+    constants = [
+        numpy_helper.from_array(array, name)
+        for name, array in zip(("matrix", "bias"), weights(), strict=True)
+    ]
+    graph = helper.make_graph(nodes, "graph", described(inputs), described(outputs), constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    file.parent.mkdir(exist_ok=True)
+    onnx.save_model(made, file, **(BESIDE if beside else {}))
+    return file
+
+
+def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+    from onnx import helper
+
+    return helper.make_node(kind, inputs, outputs, **attributes)
+
+
+def digits_model(file: Path, rows: Any = "rows", **options: Any) -> Path:
+    nodes = [node("Gemm", ["x", "matrix", "bias"], ["scores"])]
+    inputs, outputs = {"x": ("FLOAT", [rows, 64])}, {"scores": ("FLOAT", [rows, 10])}
+    return save(file, nodes, inputs, outputs, **options)
+
+
+def model_of(path: Path, **fields: Any) -> OnnxModel:
+    given = {"columns": ["pixels"]} if "inputs" not in fields else {}
+    return OnnxModel.model_validate({"path": str(path), **given, **fields})
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("rows", ["rows", 8])
+def test_what_the_weights_give(tmp_path: Path, rows: Any, batch_size: int | None) -> None:
+    """Also where the model takes eight rows at a time only, and there are 297."""
+    import onnxruntime
+
+    file = digits_model(tmp_path / "digits.onnx", rows)
+    made = predicted(model_of(file), rows_of(pixels=unseen()), batch_size=batch_size)
+    assert made["prediction"].type == pa.list_(pa.float32(), 10)
+    np.testing.assert_allclose(values(made), logits(), atol=1e-5)
+    session = onnxruntime.InferenceSession(file)
+    (direct,) = session.run(None, {"x": unseen()[:8]})
+    np.testing.assert_allclose(values(made)[:8], direct, atol=1e-6)
+
+
+def test_labels(tmp_path: Path) -> None:
+    file = digits_model(tmp_path / "digits.onnx")
+    made = predicted(model_of(file, labels=10), rows_of(pixels=unseen()))
+    best = logits().argmax(1)
+    assert made["predicted_label"].to_pylist() == [*map(str, best)]
+    np.testing.assert_allclose(values(made, "predicted_score"), softmax(logits()).max(1), atol=1e-6)
+    assert (best == digits()[1][-len(best) :]).mean() > 0.88
+
+
+def test_bad_rows_are_rejected_alone(tmp_path: Path) -> None:
+    pixels: list[Any] = [*unseen()[:20]]
+    pixels[3], pixels[11] = None, pixels[11][:50]
+    predict = model_of(digits_model(tmp_path / "digits.onnx")).predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(pixels=pixels))
+    assert {row: str(error) for row, error in outcome.failed.items()} == {
+        7 + 3: "column 'pixels' is empty in this row, or a part of it is",
+        7 + 11: "column 'pixels' holds values of shape (50,), and the model takes 64",
+    }
+    assert outcome.rows is not None
+    good = np.delete(np.arange(20), [3, 11])
+    np.testing.assert_allclose(values(outcome.rows), logits()[good], atol=1e-5)
+
+
+def test_weights_beside_the_model_come_with_its_folder(tmp_path: Path) -> None:
+    file = digits_model(tmp_path / "folder" / "digits.onnx", beside=True)
+    model = model_of(file.parent)
+    before = model.fingerprint()
+    np.testing.assert_allclose(
+        values(predicted(model, rows_of(pixels=unseen()))), logits(), atol=1e-5
+    )
+    content = bytearray((file.parent / "weights.bin").read_bytes())
+    content[0] ^= 1
+    (file.parent / "weights.bin").write_bytes(content)
+    assert model.fingerprint() != before
+    with pytest.raises(InvalidSpec, match="keeps its weights in other files: give the folder"):
+        predicted(model_of(file), rows_of(pixels=unseen()))
+
+
+def test_inputs_of_many_types_and_outputs_by_name(tmp_path: Path) -> None:
+    nodes = [
+        node("Cast", ["count"], ["as_float"], to=1),
+        node("Mul", ["as_float", "price"], ["product"]),
+        node("Cast", ["product"], ["total"], to=10),
+        node("ArgMax", ["pair"], ["larger"], axis=1, keepdims=0),
+        node("LabelEncoder", ["word"], ["number"], domain="ai.onnx.ml", keys_strings=["a", "b"],
+             values_int64s=[5, 6]),
+    ]  # fmt: skip
+    inputs = {
+        "count": ("INT32", ["rows", 1]),
+        "price": ("FLOAT", ["rows", 1]),
+        "pair": ("DOUBLE", ["rows", 2]),
+        "word": ("STRING", ["rows"]),
+    }
+    outputs = {
+        "total": ("FLOAT16", ["rows", 1]),
+        "larger": ("INT64", ["rows"]),
+        "number": ("INT64", ["rows"]),
+    }
+    file = save(tmp_path / "shop.onnx", nodes, inputs, outputs)
+    bindings = {"word": "w", "pair": ["x", "y"], "count": "n", "price": "p"}
+    rows = rows_of(n=[1, 2], p=[2.5, 3.0], x=[1.0, 1.0 + 1e-12], y=[1 + 1e-12, 1.0], w=["b", "a"])
+    made = predicted(model_of(file, inputs=bindings), rows)
+    assert made.select(["total", "larger", "number"]).to_pydict() == {
+        "total": [2.5, 6.0],
+        "larger": [1, 0],  # told apart in 64 bits only
+        "number": [6, 5],
+    }
+    assert made["total"].type == pa.float32()
+    one = predicted(model_of(file, inputs=bindings, outputs=["number"]), rows)
+    assert one["prediction"].to_pylist() == [6, 5]
+
+    given = model_of(file, inputs=bindings)
+    too_large = rows.set_column(1, "n", pa.array([1, 1 << 40]))
+    with pytest.raises(ValueError, match="'n' holds what is no int32"):
+        predicted(given, too_large)
+    with pytest.raises(ValueError, match="'w' is empty"):
+        predicted(given, rows.set_column(5, "w", pa.array(["a", None])))
+    with pytest.raises(InvalidSpec, match=r"model.columns: 'w' holds string, and numbers"):
+        predicted(model_of(file, inputs={**bindings, "pair": ["x", "w"]}), rows)
+    with pytest.raises(InvalidSpec, match="'sum' is not among"):
+        predicted(model_of(file, inputs=bindings, outputs=["sum"]), rows)
+    with pytest.raises(InvalidSpec, match=r"has the inputs \['count', 'price', 'pair', 'word'\]"):
+        predicted(model_of(file), rows)
+
+
+def test_an_output_that_is_no_tensor(tmp_path: Path) -> None:
+    """As scikit-learn's classifiers are converted where nobody says otherwise."""
+    import onnx
+    from onnx import helper
+
+    nodes = [
+        node("Gemm", ["x", "matrix", "bias"], ["scores"]),
+        node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[*range(10)]),
+    ]
+    file = save(tmp_path / "zipped.onnx", nodes, PIXELS, SCORES)
+    made = onnx.load(file)
+    kind = helper.make_map_type_proto(
+        onnx.TensorProto.INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    )
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(kind))
+    made.graph.output.append(maps)
+    onnx.save_model(made, file)
+    with pytest.raises(InvalidSpec, match=r"'maps' is a seq\(map\(int64,tensor\(float\)\)\)"):
+        predicted(model_of(file), rows_of(pixels=unseen()))
+    made_of_one = predicted(model_of(file, outputs=["scores"]), rows_of(pixels=unseen()))
+    np.testing.assert_allclose(values(made_of_one), logits(), atol=1e-5)
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(pixels=unseen())
+    (tmp_path / "broken.onnx").write_bytes(b"hello")
+    with pytest.raises(InvalidSpec, match="cannot be loaded by onnxruntime 1"):
+        predicted(model_of(tmp_path / "broken.onnx"), rows)
+    digits_model(tmp_path / "digits.onnx")
+    with pytest.raises(InvalidSpec, match=r"holds .*onnx: name one of them in model.file"):
+        model_of(tmp_path).check()
+    with pytest.raises(InvalidSpec, match=r"model.file: 'model.onnx' is not among"):
+        model_of(tmp_path, file="model.onnx").check()
+    named = predicted(model_of(tmp_path, file="digits.onnx"), rows)
+    np.testing.assert_allclose(values(named), logits(), atol=1e-5)
+    (tmp_path / "model.pb").touch()
+    with pytest.raises(InvalidSpec, match=r"holds no file ending in .onnx"):
+        model_of(tmp_path / "model.pb").check()
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
+        predicted(model_of(tmp_path / "digits.onnx"), rows, dtype="float16")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[onnx\]'"):
+        model_of(tmp_path / "digits.onnx").check()
+
+
+def test_a_gpu_is_never_left_unused_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime has CUDA's code")
+    model, rows = model_of(digits_model(tmp_path / "digits.onnx")), rows_of(pixels=unseen())
+    message = r"resources.num_gpus: .* has .*CPUExecutionProvider only: pip install onnxruntime-gpu"
+    with pytest.raises(InvalidSpec, match=message):
+        predicted(model, rows, device="cuda")
+    # It has the code, and CUDA's own libraries are missing: onnxruntime goes on with the CPU.
+    both = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: both)
+    with pytest.warns(UserWarning, match="CUDA"), pytest.raises(InvalidSpec, match=message):
+        predicted(model, rows, device="cuda")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        pytest.skip("needs onnxruntime-gpu and a GPU")
+    file = digits_model(tmp_path / "digits.onnx")
+    made = predicted(model_of(file), rows_of(pixels=unseen()), device="cuda")
+    np.testing.assert_allclose(values(made), logits(), atol=1e-3)
+
+
+def test_threads_are_the_replicas_share(tmp_path: Path) -> None:
+    from tasks.kinds.models.tensors import onnx_session
+
+    file = digits_model(tmp_path / "digits.onnx")
+    session = onnx_session.opened(file, True, Placement(num_threads=3))
+    assert session.get_session_options().intra_op_num_threads == 3
+    assert session.get_providers() == ["CPUExecutionProvider"]

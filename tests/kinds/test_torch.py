@@ -1,0 +1,411 @@
+"""The torch kind: every shape of file, called as the module itself is."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.media import decode_media_columns
+from tasks.kinds.models import TorchModel
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import call_with_blame
+from tests.kinds.digits import digits, predicted, rows_of, unseen, values, weights
+from tests.kinds.tiny_models import png
+
+CODE = "tests.kinds.torch_code"
+DIGITS = f"{CODE}:Digits"
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    import torch
+
+    from tests.kinds.torch_code import Digits
+
+    matrix, bias = map(torch.from_numpy, weights())
+    module = Digits().eval()
+    module.load_state_dict({"layer.weight": matrix.T.contiguous(), "layer.bias": bias})
+    return module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, module: Any) -> Path:
+    """The trained module in all shapes of file."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("torch")
+    state, example = module.state_dict(), torch.zeros(8, 64)
+    torch.save(state, folder / "weights.pt")
+    torch.save(state, folder / "old.pth", _use_new_zipfile_serialization=False)
+    torch.save({"epoch": 3, "model_state_dict": state}, folder / "checkpoint.pt")
+    save_file(state, folder / "weights.safetensors")
+    torch.save(module, folder / "module.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.trace(module, example).save(folder / "script.pt")
+    rows = {0: torch.export.Dim("rows", min=1)}
+    torch.export.save(
+        torch.export.export(module, (example,), dynamic_shapes=(rows,)), folder / "any.pt2"
+    )
+    torch.export.save(torch.export.export(module, (example,)), folder / "eight.pt2")
+    return folder
+
+
+def direct(module: Any, pixels: np.ndarray) -> np.ndarray:
+    import torch
+
+    with torch.no_grad():
+        made: np.ndarray = module(torch.from_numpy(pixels)).numpy()
+    return made
+
+
+WEIGHTS: dict[str, Any] = {"class": DIGITS}
+FILES: dict[str, dict[str, Any]] = {
+    "weights.pt": WEIGHTS,
+    "old.pth": WEIGHTS,
+    "weights.safetensors": WEIGHTS,
+    "checkpoint.pt": {**WEIGHTS, "state_dict_key": "model_state_dict"},
+    "script.pt": {},
+    "any.pt2": {},
+    "eight.pt2": {},
+}
+
+
+BRIGHTNESS: dict[str, Any] = {"class": f"{CODE}:Brightness"}
+
+
+def model_of(path: Path, columns: tuple[str, ...] = ("pixels",), **fields: Any) -> TorchModel:
+    return TorchModel.model_validate({"path": str(path), "columns": [*columns], **fields})
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("file", FILES)
+def test_every_shape_of_file_gives_what_the_module_gives(
+    folder: Path, module: Any, file: str, batch_size: int | None
+) -> None:
+    model = model_of(folder / file, **FILES[file])
+    made = predicted(model, rows_of(pixels=unseen()), batch_size=batch_size)
+    assert made.column_names == [ROW, "pixels", "prediction"]
+    assert made["prediction"].type == pa.list_(pa.float32(), 10)
+    np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
+
+
+def test_labels_as_many_as_asked_for(folder: Path, module: Any) -> None:
+    import torch
+
+    model = model_of(folder / "weights.pt", **WEIGHTS, labels=10, top_k=2)
+    made = predicted(model, rows_of(pixels=unseen()))
+    logits = torch.from_numpy(direct(module, unseen()))
+    scores, best = logits.softmax(1).topk(2)
+    assert made["predicted_label"].to_pylist() == [[*map(str, each)] for each in best.tolist()]
+    np.testing.assert_allclose(values(made, "predicted_score"), scores, atol=1e-6)
+    first = np.asarray([int(each[0]) for each in made["predicted_label"].to_pylist()])
+    assert (first == digits()[1][-len(first) :]).mean() > 0.85
+
+
+def test_columns_side_by_side_are_a_matrix(folder: Path, module: Any) -> None:
+    names = [f"p{at}" for at in range(64)]
+    rows = rows_of(**dict(zip(names, unseen().T.astype(np.float64), strict=True)))
+    made = predicted(model_of(folder / "any.pt2", tuple(names)), rows)
+    np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
+    with pytest.raises(InvalidSpec, match="are 63 columns, and the model takes 64 numbers a row"):
+        predicted(model_of(folder / "any.pt2", tuple(names[1:])), rows)
+    missing = rows.set_column(3, "p2", pa.array([None, *rows["p2"].to_pylist()[1:]]))
+    with pytest.raises(ValueError, match="column 'p2' is empty in this row"):
+        predicted(model_of(folder / "any.pt2", tuple(names)), missing.slice(0, 1))
+
+
+@pytest.mark.parametrize("file", ["weights.pt", "any.pt2", "eight.pt2"])
+def test_bad_rows_are_rejected_alone(folder: Path, module: Any, file: str) -> None:
+    from tasks.kinds.models.model import Placement
+
+    pixels: list[Any] = [*unseen()[:20]]
+    pixels[3], pixels[11], pixels[12] = None, pixels[11][:50], [0.5] * 63 + [None]
+    predict = model_of(folder / file, **FILES[file]).predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(pixels=pixels))
+    assert [*outcome.failed] == [7 + 3, 7 + 11, 7 + 12]
+    assert outcome.rows is not None
+    good = np.delete(np.arange(20), [3, 11, 12])
+    np.testing.assert_allclose(values(outcome.rows), direct(module, unseen()[:20][good]), atol=1e-5)
+
+
+def several(tmp_path: Path, returns: str, **fields: Any) -> TorchModel:
+    """A module with two inputs."""
+    import torch
+
+    from tests.kinds.torch_code import Several
+
+    torch.manual_seed(0)
+    torch.save(Several(returns).state_dict(), tmp_path / "several.pt")
+    given = {
+        "path": str(tmp_path / "several.pt"),
+        "class": f"{CODE}:Several",
+        "init": {"returns": returns},
+        "inputs": {"x": ["a", "b", "c"], "category": "kind"},
+        "integers": ["kind"],
+    }
+    return TorchModel.model_validate({**given, **fields})
+
+
+ROWS = rows_of(a=[1.0, 2.0], b=[0, 1], c=[True, False], kind=[4, 0])
+
+
+def sums(model: TorchModel) -> np.ndarray:
+    """What the module should make of ROWS."""
+    import torch
+
+    table = torch.load(model.path, weights_only=True)["table.weight"].numpy()
+    return np.asarray([[1, 0, 1], [2, 1, 0]], np.float32) + table[[4, 0]]
+
+
+@pytest.mark.parametrize(
+    ("returns", "names"),
+    [
+        ("dict", ["total", "double"]),
+        ("named", ["total", "double"]),
+        ("tuple", ["output_0", "output_1"]),
+    ],
+)
+def test_several_inputs_and_outputs(tmp_path: Path, returns: str, names: list[str]) -> None:
+    model = several(tmp_path, returns)
+    made = predicted(model, ROWS)
+    assert made.column_names[-2:] == names
+    np.testing.assert_allclose(values(made, names[0]), sums(model), atol=1e-6)
+    np.testing.assert_allclose(values(made, names[1]), 2 * sums(model)[:, 0], atol=1e-6)
+    one = predicted(several(tmp_path, returns, outputs=[names[1]]), ROWS)
+    assert one.column_names[-1] == "prediction"
+    assert one["prediction"].to_pylist() == made[names[1]].to_pylist()
+
+
+def test_an_exported_program_with_several_inputs(tmp_path: Path) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Several
+
+    model = several(tmp_path, "tuple")
+    expected = predicted(model, ROWS)
+    module = Several("tuple").eval()
+    module.load_state_dict(torch.load(model.path, weights_only=True))
+    example = {"x": torch.zeros(3, 3), "category": torch.zeros(3, dtype=torch.int64)}
+    rows = torch.export.Dim("rows", min=1)
+    shapes = {name: {0: rows} for name in example}
+    for at, (args, kwargs) in enumerate([((*example.values(),), None), ((), example)]):
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
+        torch.export.save(program, tmp_path / f"{at}.pt2")
+        given = {"path": str(tmp_path / f"{at}.pt2"), "inputs": model.inputs}
+        made = predicted(TorchModel.model_validate(given), ROWS)
+        for name in ("output_0", "output_1"):
+            np.testing.assert_allclose(values(made, name), values(expected, name), atol=1e-6)
+        with pytest.raises(InvalidSpec, match=r"has the inputs \['x', 'category'\]"):
+            predicted(model_of(tmp_path / f"{at}.pt2", ("a",)), ROWS)
+        given["inputs"] = {"x": ["a", "b", "c"]}
+        with pytest.raises(InvalidSpec, match="name what the model does not have, or not all"):
+            predicted(TorchModel.model_validate(given), ROWS)
+        fraction = rows_of(a=[1.0], b=[1.0], c=[1.0], kind=[0.5])
+        with pytest.raises(ValueError, match="'kind' holds what is no int64"):
+            predicted(TorchModel.model_validate({**given, "inputs": model.inputs}), fraction)
+
+
+@pytest.mark.parametrize(
+    ("returns", "message"),
+    [
+        ("nested", "output 'state' is a tuple: leave it out in model.outputs"),
+        ("mean", r"output 'output' is of shape \(3,\) for 2 rows: its first dimension must be"),
+        ("one", r"output 'output' is of shape \(\) for 2 rows"),
+    ],
+)
+def test_outputs_that_are_no_columns(tmp_path: Path, returns: str, message: str) -> None:
+    with pytest.raises(UserCodeBroke, match=message):
+        predicted(several(tmp_path, returns), ROWS)
+
+
+def test_outputs_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"'sum' is not among \['total', 'double'\]"):
+        predicted(several(tmp_path, "dict", outputs=["sum"]), ROWS)
+    with pytest.raises(InvalidSpec, match=r"say in model.outputs which of"):
+        predicted(several(tmp_path, "dict", labels=3), ROWS)
+    with pytest.raises(InvalidSpec, match="names 4 classes, and the model gives 3 scores"):
+        predicted(several(tmp_path, "dict", labels=4, outputs=["total"]), ROWS)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("auto", 1e-6), ("bfloat16", 1e-2)])
+def test_images_go_in_as_they_are_decoded(tmp_path: Path, dtype: str, atol: float) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Brightness
+
+    torch.save(Brightness().state_dict(), tmp_path / "w.pt")
+    model = model_of(tmp_path / "w.pt", ("image",), **BRIGHTNESS)
+    images = [np.full((4, 5, 3), each, np.uint8) for each in (0, 128, 255)]
+    media = pa.field("image", pa.binary(), metadata={b"media": b"image"})
+    encoded = pa.table([pa.array([*map(png, images)])], schema=pa.schema([media]))
+    made = predicted(model, decode_media_columns(encoded), dtype=dtype)
+    assert made["prediction"].type == pa.float32()
+    np.testing.assert_allclose(values(made), [0, 128, 255], rtol=atol)
+
+
+REFUSED = {
+    "a module": (
+        "module.pt",
+        WEIGHTS,
+        r"no plain state_dict.*GLOBAL torch\.nn\.modules|.*torch_code\.Digits",
+    ),
+    "a whole checkpoint": ("checkpoint.pt", WEIGHTS, r"more than tensors \(epoch, model_state"),
+    "a key that is not there": (
+        "checkpoint.pt",
+        {**WEIGHTS, "state_dict_key": "net"},
+        r"nothing under model.state_dict_key 'net': it has \['epoch', 'model_state_dict'\]",
+    ),
+    "weights without a module": ("weights.pt", {}, "holds weights alone: name the module"),
+    "a program with a module": ("any.pt2", WEIGHTS, "whole model .exported program.: leave class"),
+    "no such class": ("weights.pt", {"class": f"{CODE}:Nets"}, "is not there: torch_code.py"),
+    "whole numbers elsewhere": (
+        "weights.pt",
+        {**WEIGHTS, "integers": ["ids"]},
+        r"model.integers: \['ids'\] must be input columns, of which there are \['pixels'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_before_anything_starts(folder: Path, case: str) -> None:
+    file, fields, message = REFUSED[case]
+    with pytest.raises(InvalidSpec, match=message):
+        model_of(folder / file, **fields).check()
+
+
+class Evil:
+    """Would leave a trace if it were unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.trace,)
+
+
+def test_no_pickle_is_run(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import logging
+    import zipfile
+
+    import torch
+
+    trace = tmp_path / "it-was-run"
+    torch.save({"x": Evil(trace)}, tmp_path / "evil.pt")
+    torch.save({"x": Evil(trace)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for name in ("evil.pt", "old.pt"):
+        with pytest.raises(InvalidSpec, match="never unpickled"):
+            model_of(tmp_path / name, **WEIGHTS).check()
+        with pytest.raises(InvalidSpec, match="never unpickled"):
+            predicted(model_of(tmp_path / name, **WEIGHTS), rows_of(pixels=unseen()))
+    # An exported program's own reader unpickles what its sample inputs are said to be.
+    with (
+        zipfile.ZipFile(folder / "any.pt2") as good,
+        zipfile.ZipFile(tmp_path / "evil.pt2", "w") as bad,
+    ):
+        for entry in good.infolist():
+            inside = entry.filename.endswith("sample_inputs/model.pt")
+            evil = (tmp_path / "evil.pt").read_bytes()
+            bad.writestr(entry, evil if inside else good.read(entry))
+    model = model_of(tmp_path / "evil.pt2")
+    model.check()
+    with pytest.raises(InvalidSpec, match="cannot be loaded by PyTorch"):
+        predicted(model, rows_of(pixels=unseen()))
+    assert not trace.exists()
+    # Torch says that it did, and trips over its own words.
+    monkeypatch.setattr(logging.getLogger("torch._export.serde.serialize"), "disabled", True)
+    torch.export.load(tmp_path / "evil.pt2")
+    assert trace.exists(), "torch alone runs it: else this test shows nothing"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["archive/models/model.json", "archive/data/aotinductor/model/x.so"], "machine code"),
+        (["config.json", "model.weights.h5"], "is a file of Keras: set model.kind to keras"),
+        (["a/b.txt"], "is a zip file, and none that PyTorch wrote"),
+        ([], "holds neither weights .* nor an exported program .* nor TorchScript"),
+    ],
+)
+def test_other_files(tmp_path: Path, names: list[str], message: str) -> None:
+    import zipfile
+
+    (tmp_path / "model.pt").write_bytes(b"hello, world")
+    if names:
+        with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+            for name in names:
+                archive.writestr(name, b"")
+    with pytest.raises(InvalidSpec, match=message):
+        model_of(tmp_path / "model.pt").check()
+    with pytest.raises(InvalidSpec, match="is a folder; name the one file in it"):
+        model_of(tmp_path).check()
+
+
+def test_pickled_constants_of_a_program(tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("m/models/model.json", b"{}")
+        constants = '{"config": {"c": {"path_name": "opaque_obj_0"}}}'
+        archive.writestr("m/data/constants/model_constants_config.json", constants)
+    with pytest.raises(InvalidSpec, match=r"holds pickled objects \(opaque_obj_0\)"):
+        model_of(tmp_path / "model.pt2").check()
+
+
+def test_weights_that_do_not_fit(folder: Path) -> None:
+    rows = rows_of(pixels=unseen())
+    wide = model_of(folder / "weights.pt", **WEIGHTS, init={"width": 63})
+    with pytest.raises(InvalidSpec, match=r"does not fit .*:Digits: .* size mismatch for layer\."):
+        predicted(wide, rows)
+    other = model_of(folder / "weights.pt", **BRIGHTNESS)
+    message = "it lacks scale; it has besides layer.weight, layer.bias"
+    with pytest.raises(InvalidSpec, match=message):
+        predicted(other, rows)
+    with pytest.raises(InvalidSpec, match=r"model.init: .* does not make .*unexpected keyword"):
+        predicted(model_of(folder / "weights.pt", **WEIGHTS, init={"depth": 2}), rows)
+    fields: dict[str, Any] = {"class": f"{CODE}:not_a_module"}
+    plain = model_of(folder / "weights.pt", **fields)
+    with pytest.raises(InvalidSpec, match=r"makes a dict, and a torch.nn.Module is wanted"):
+        predicted(plain, rows)
+
+
+def test_a_programs_precision_is_its_own(folder: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
+        predicted(model_of(folder / "any.pt2"), rows_of(pixels=unseen()), dtype="bfloat16")
+
+
+def test_replicas_share_the_files_memory(folder: Path) -> None:
+    """Weights are not copied on a CPU: the module's are those of the file."""
+    from tasks.kinds.models.tensors import torch_weights
+
+    read = torch_weights.read(folder / "weights.pt", "weights", None)
+    made = torch_weights.build(DIGITS, {})
+    torch_weights.fill(made, read, DIGITS, "")
+    assert {name: each.data_ptr() for name, each in made.named_parameters()} == {
+        name: each.data_ptr() for name, each in read.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "name the input columns"),
+        ({"columns": ["x"], "inputs": {"x": "x"}}, "not both"),
+        ({"columns": ["x"], "top_k": 2}, "top_k: 2 does nothing without model.labels"),
+    ],
+)
+def test_fields_that_do_not_go_together(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TorchModel.model_validate({"path": "x.pt2", **fields})
+
+
+def test_fingerprint_and_digest_follow_weights_and_code(folder: Path) -> None:
+    first = model_of(folder / "weights.pt", **WEIGHTS)
+    assert first.fingerprint() != model_of(folder / "old.pth", **WEIGHTS).fingerprint()
+    assert first.code_digest()
+    assert model_of(folder / "any.pt2").code_digest() == ""

@@ -1,0 +1,57 @@
+"""Modules as users write them."""
+
+from typing import NamedTuple
+
+import torch  # noqa: TID253 - a user imports it so
+
+
+class Digits(torch.nn.Module):
+    """Scores of the ten digits."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+class Pair(NamedTuple):
+    total: torch.Tensor
+    double: torch.Tensor
+
+
+class Several(torch.nn.Module):
+    """Two inputs, one of them a number of a category; outputs of the kind that is asked for."""
+
+    def __init__(self, returns: str = "dict") -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(5, 3)
+        self.returns = returns
+
+    def forward(self, x: torch.Tensor, category: torch.Tensor) -> object:
+        total = x + self.table(category)
+        many = {
+            "dict": {"total": total, "double": 2 * total[:, 0]},
+            "named": Pair(total, 2 * total[:, 0]),
+            "tuple": (total, 2 * total[:, 0]),
+            "nested": {"total": total, "state": (total, total)},
+            "mean": total.mean(0),
+            "one": total.mean(),
+        }
+        return many[self.returns]
+
+
+class Brightness(torch.nn.Module):
+    """Mean of an image of any size, in a precision of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return image.mean(dim=(1, 2, 3)) * self.scale
+
+
+def not_a_module() -> dict[str, int]:
+    return {}
