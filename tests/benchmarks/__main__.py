@@ -16,6 +16,7 @@ from tests.benchmarks import (
     orchestration,
     planning,
     publishing,
+    shared_weights,
 )
 
 ROWS: dict[str, Callable[[Path], list[str]]] = {
@@ -26,6 +27,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "publishing": publishing.measure,
     "following": following.measure,
     "judging": judging.measure,
+    "shared_weights": shared_weights.measure,
 }
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
