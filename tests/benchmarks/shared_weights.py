@@ -24,7 +24,7 @@ def measure(folder: Path) -> list[str]:
     size = (model / "model.safetensors").stat().st_size
     found = {replicas: run(folder, model, replicas) for replicas in REPLICAS}
     lines = [
-        f"A BERT of {size / MB:,.0f} MB in float32, as safetensors; text embedding on CPU. Weights: "
+        f"BERT, {size / MB:,.0f} MB in float32, as safetensors; text embedding on CPU. Weights: "
         "pages of the file in the memory of replicas, each counted once (proportional set size). "
         "Other: what each replica has for itself, mostly torch and transformers.",
         "",
