@@ -111,11 +111,11 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section in ("source", "sink"):
         if isinstance(raw.get(section), dict) and "path" in raw[section]:
             raw[section] = {**raw[section], "path": absolute(raw[section]["path"], folder)}
-    model = raw.get("model")
-    if isinstance(model, dict) and isinstance(model.get("name_or_path"), str):
-        name = os.path.expanduser(model["name_or_path"])
-        if name.startswith(".") or (folder / name).exists():
-            raw["model"] = {**model, "name_or_path": absolute(name, folder)}
+    if isinstance(raw.get("steps"), list):
+        raw["steps"] = [resolve_name(step, "tokenizer", folder) for step in raw["steps"]]
+    model = resolve_name(raw.get("model"), "name_or_path", folder)
+    if isinstance(model, dict):
+        raw["model"] = model
     if isinstance(model, dict) and "path" in model:
         raw["model"] = {**model, "path": absolute(model["path"], folder)}
     cluster = raw.get("cluster")
@@ -126,6 +126,15 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         working_dir = absolute(environment.get("working_dir", "."), folder)
         raw["environment"] = {**environment, "working_dir": working_dir}
     return raw
+
+
+def resolve_name(part: Any, field: str, folder: Path) -> Any:
+    """A part of the spec in which a field is a folder here, or a name on a hub."""
+    if not isinstance(part, dict) or not isinstance(part.get(field), str):
+        return part
+    name = os.path.expanduser(part[field])
+    is_folder = name.startswith(".") or (folder / name).exists()
+    return {**part, field: absolute(name, folder)} if is_folder else part
 
 
 def absolute(path: Any, folder: Path) -> Any:

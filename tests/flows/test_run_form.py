@@ -35,6 +35,7 @@ REQUIRED = {
     "maximum": 1,
     "max_fraction": 0,
     "columns": ["x"],
+    "width": 256,
 }
 EXTRA: dict[str, dict[str, Any]] = {
     "rename": {"columns": {"x": "y"}},

@@ -5,25 +5,35 @@ from typing import Annotated
 from pydantic import Field
 
 from tasks.kinds.form import PickOne
+from tasks.kinds.steps.chunk_text import ChunkTextStep
 from tasks.kinds.steps.filter import FilterStep
 from tasks.kinds.steps.label_from_path import LabelFromPathStep
 from tasks.kinds.steps.python import PythonStep
 from tasks.kinds.steps.rename import RenameStep
 from tasks.kinds.steps.select import SelectStep
 from tasks.kinds.steps.step import Step
+from tasks.kinds.steps.tile_images import TileImagesStep
 
 AnyStep = Annotated[
-    LabelFromPathStep | RenameStep | SelectStep | FilterStep | PythonStep,
+    LabelFromPathStep
+    | RenameStep
+    | SelectStep
+    | FilterStep
+    | PythonStep
+    | ChunkTextStep
+    | TileImagesStep,
     Field(discriminator="kind"),
     PickOne(),
 ]
 
 __all__ = [
     "AnyStep",
+    "ChunkTextStep",
     "FilterStep",
     "LabelFromPathStep",
     "PythonStep",
     "RenameStep",
     "SelectStep",
     "Step",
+    "TileImagesStep",
 ]

@@ -1,0 +1,113 @@
+"""Long texts as rows of one chunk each."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import visible
+from tasks.kinds.steps.chunking.spans import Span, spans
+from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
+from tasks.kinds.steps.step import Function, Step
+
+CHUNK, START = "chunk", "chunk_start"
+
+
+class ChunkTextStep(Step):
+    """Cuts a text into chunks, a row each; all of them are published, or none.
+
+    Together they are the whole text. Each ends after a paragraph if one ends in its second half,
+    else a line, a sentence, a word. `chunk` counts them, `chunk_start` is where one begins, in
+    characters. A text of nothing but spaces has none and is filtered.
+    """
+
+    model_config = ConfigDict(title="Chunk texts")
+    kind: Literal["chunk_text"] = "chunk_text"
+    column: str = Field(
+        default="text", description="The text; afterwards the chunk. Other columns are repeated."
+    )
+    size: int = Field(
+        default=1_000,
+        ge=16,
+        description="A chunk's length at most: in characters, or in tokens where a tokenizer is "
+        "named, those that the model adds included.",
+    )
+    overlap: int = Field(
+        default=0,
+        ge=0,
+        description="How much of a chunk's end the next one repeats, at most, in whole words where "
+        "that is possible; at most half the size.",
+    )
+    tokenizer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="To count tokens instead of characters: the model's name on the Hugging Face "
+        "Hub, or a folder with its tokenizer.json that every node can read.",
+    )
+    revision: str = Field(
+        default="main", min_length=1, description="Of the tokenizer on the Hub; best a commit."
+    )
+
+    @field_validator("overlap")
+    @classmethod
+    def _leaves_room(cls, overlap: int, info: ValidationInfo) -> int:
+        if "size" in info.data and overlap > info.data["size"] // 2:
+            raise ValueError("must be at most half of size")
+        return overlap
+
+    def check(self) -> None:
+        """See that the tokenizer's folder holds one."""
+        if self.tokenizer is not None:
+            check_tokenizer(self.tokenizer)
+
+    def code_digest(self) -> str:
+        """Digest of the tokenizer: with another, chunks differ."""
+        return digest(self.tokenizer, self.revision) if self.tokenizer else ""
+
+    def build(self) -> Function:
+        """The step as a function."""
+        cut = self.cutter()
+
+        def chunk(rows: pa.Table) -> pa.Table:
+            parents: list[int] = []
+            found: list[tuple[str, int, int]] = []
+            for parent, text in enumerate(self.texts(rows)):
+                kept = [each for each in cut(text) if text[slice(*each)].strip()]
+                found += [(text[slice(*each)], at, each[0]) for at, each in enumerate(kept)]
+                parents += [parent] * len(kept)
+            chunks, numbers, starts = zip(*found, strict=True) if found else ((), (), ())
+            rows = rows.take(pa.array(parents, pa.int64()))
+            at = rows.column_names.index(self.column)
+            rows = rows.set_column(at, self.column, pa.array(chunks, pa.string()))
+            rows = rows.append_column(CHUNK, pa.array(numbers, pa.int32()))
+            return rows.append_column(START, pa.array(starts, pa.int64()))
+
+        return chunk
+
+    def cutter(self) -> Callable[[str], Iterator[Span]]:
+        """What cuts one text."""
+        if self.tokenizer is not None:
+            file = tokenizer_file(self.tokenizer, self.revision)
+            return TokenSpans(file, self.size, self.overlap)
+        return lambda text: spans(text, range(len(text) + 1), self.size, self.overlap)
+
+    def texts(self, rows: pa.Table) -> list[str]:
+        """The column's texts.
+
+        Raises:
+            UserCodeBroke: it is not there, holds no text, or a new column's name is taken.
+            ValueError: a row has none.
+        """
+        have = visible(rows)
+        if self.column not in have:
+            raise UserCodeBroke(f"chunk_text: {self.column!r} is not among the columns {have}")
+        if taken := {CHUNK, START} & set(have):
+            raise UserCodeBroke(f"chunk_text: rename the columns {sorted(taken)}: it makes these")
+        column = rows[self.column]
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            raise UserCodeBroke(f"chunk_text: {self.column!r} holds {column.type}, not text")
+        if column.null_count:
+            raise ValueError(f"column {self.column!r} is empty in this row; text is wanted")
+        return column.to_pylist()

@@ -1,0 +1,116 @@
+"""Large images as rows of one tile each."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import IMAGE, MEDIA, column_to_numpy, is_deep, tensor_array, visible
+from tasks.kinds.images import Pixels, decode_image
+from tasks.kinds.steps.step import Function, Step
+
+X, Y = "tile_x", "tile_y"
+Edges = Literal["shift", "pad", "drop"]
+
+
+class TileImagesStep(Step):
+    """Cuts an image into tiles, a row each; all of them are published, or none.
+
+    `tile_x` and `tile_y` say where a tile's left upper corner lies in the image, in pixels.
+    """
+
+    model_config = ConfigDict(title="Tile images")
+    kind: Literal["tile_images"] = "tile_images"
+    column: str = Field(
+        default="image", description="The image; afterwards the tile. Other columns are repeated."
+    )
+    width: int = Field(ge=1, description="Of a tile, in pixels.")
+    height: int | None = Field(default=None, ge=1, description="Of a tile; empty: as its width.")
+    stride: int | None = Field(
+        default=None,
+        ge=1,
+        description="Pixels from one tile's edge to the next one's, both ways; less than the "
+        "size lets them overlap. Empty: the size, so that they touch.",
+    )
+    edges: Edges = Field(
+        default="shift",
+        description="Where a last tile would stick out: shift moves it back to the edge, pad "
+        "fills it with black, drop leaves it out. An image smaller than a tile is padded by the "
+        "first two; by drop it has none and is filtered.",
+    )
+
+    def build(self) -> Function:
+        """The step as a function."""
+        return self.tile
+
+    def tile(self, rows: pa.Table) -> pa.Table:
+        """Tiles in reading order, as arrays.
+
+        Raises:
+            UserCodeBroke: the column is not there, holds no images, or a new one's name is taken.
+            ValueError: an image cannot be decoded, or a row has none.
+        """
+        found = [
+            (parent, x, y, tile)
+            for parent, pixels in enumerate(self.images(rows))
+            for x, y, tile in self.tiles(pixels)
+        ]
+        parents, xs, ys, tiles = zip(*found, strict=True) if found else ((), (), (), ())
+        rows = rows.take(pa.array(parents, pa.int64()))
+        values = tensor_array(tiles)
+        field = pa.field(self.column, values.type, metadata={MEDIA: IMAGE})
+        rows = rows.set_column(rows.column_names.index(self.column), field, values)
+        rows = rows.append_column(X, pa.array(xs, pa.int32()))
+        return rows.append_column(Y, pa.array(ys, pa.int32()))
+
+    def tiles(self, pixels: Pixels) -> Iterator[tuple[int, int, Pixels]]:
+        """An image's tiles, each with where it lies."""
+        height = self.height or self.width
+        for y in positions(pixels.shape[0], height, self.stride or height, self.edges):
+            for x in positions(pixels.shape[1], self.width, self.stride or self.width, self.edges):
+                yield x, y, padded(pixels[y : y + height, x : x + self.width], height, self.width)
+
+    def images(self, rows: pa.Table) -> list[Pixels]:
+        """The column's images.
+
+        Raises:
+            UserCodeBroke: it is not there, holds no images, or a new column's name is taken.
+            ValueError: one cannot be decoded, or a row has none.
+        """
+        have = visible(rows)
+        if self.column not in have:
+            raise UserCodeBroke(f"tile_images: {self.column!r} is not among the columns {have}")
+        if taken := {X, Y} & set(have):
+            raise UserCodeBroke(f"tile_images: rename the columns {sorted(taken)}: it makes these")
+        column = rows[self.column]
+        if column.null_count:
+            raise ValueError(f"column {self.column!r} is empty in this row; an image is wanted")
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            return [decode_image(data) for data in column.to_pylist()]
+        arrays = list(column_to_numpy(column)) if is_deep(column.type) else []
+        if len(arrays) < len(rows) or any(each.ndim not in (2, 3) for each in arrays):
+            raise UserCodeBroke(f"tile_images: {self.column!r} holds {column.type}, not images")
+        return arrays
+
+
+def positions(length: int, size: int, stride: int, edges: Edges) -> list[int]:
+    """Where tiles begin along one side of an image."""
+    whole = list(range(0, length - size + 1, stride))
+    covered = whole[-1] + size if whole else 0
+    if covered >= length or edges == "drop":
+        return whole
+    if edges == "shift":
+        return [*whole, max(0, length - size)]
+    beyond = whole[-1] + stride if whole else 0
+    return [*whole, beyond] if beyond < length else whole
+
+
+def padded(pixels: Pixels, height: int, width: int) -> Pixels:
+    """A tile of full size, black where the image has ended."""
+    missing = (height - pixels.shape[0], width - pixels.shape[1])
+    if missing == (0, 0):
+        return pixels
+    return np.pad(pixels, [(0, each) for each in missing] + [(0, 0)] * (pixels.ndim - 2))
