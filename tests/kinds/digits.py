@@ -71,3 +71,15 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     """Probabilities that add up to one."""
     powers = np.exp(scores - scores.max(1, keepdims=True))
     return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+def digits_module() -> Any:
+    """A PyTorch module that knows most of them."""
+    import torch
+
+    from tests.kinds.torch_code import Digits
+
+    matrix, bias = map(torch.from_numpy, weights())
+    module = Digits().eval()
+    module.load_state_dict({"layer.weight": matrix.T.contiguous(), "layer.bias": bias})
+    return module

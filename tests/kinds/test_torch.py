@@ -13,7 +13,7 @@ from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import TorchModel
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
-from tests.kinds.digits import digits, predicted, rows_of, unseen, values, weights
+from tests.kinds.digits import digits, digits_module, predicted, rows_of, unseen, values
 from tests.kinds.tiny_models import png
 
 CODE = "tests.kinds.torch_code"
@@ -22,14 +22,7 @@ DIGITS = f"{CODE}:Digits"
 
 @pytest.fixture(scope="module")
 def module() -> Any:
-    import torch
-
-    from tests.kinds.torch_code import Digits
-
-    matrix, bias = map(torch.from_numpy, weights())
-    module = Digits().eval()
-    module.load_state_dict({"layer.weight": matrix.T.contiguous(), "layer.bias": bias})
-    return module
+    return digits_module()
 
 
 @pytest.fixture(scope="module")
