@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,3 +78,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Stack]":
     from tests.whole_stack import guarded_stack
 
     yield from guarded_stack(tmp_path_factory.mktemp("stack"))
+
+
+@pytest.fixture(scope="module")
+def torchvision(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets one module's tests have torchvision, its operators declared by the tests.
+
+    Where TORCHVISION_TESTS is `required`, it must be there.
+    """
+    from tests.torchvision_shim.loading import NoTorchvisionError, importable, unpacked
+
+    assert request.config.cache
+    try:
+        folder = unpacked(request.config.cache.mkdir("torchvision"))
+    except NoTorchvisionError as error:
+        if os.environ.get("TORCHVISION_TESTS") == "required":
+            raise
+        pytest.skip(str(error))
+    with importable(folder):
+        yield

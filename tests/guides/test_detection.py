@@ -24,7 +24,7 @@ def photographs(tmp_path: Path) -> Path:
     exif[0x0112] = SIDEWAYS
     with Image.open(folder / "grid" / "0.jpg") as image:
         image.save(folder / "grid" / "sideways.jpg", exif=exif)
-    (folder / "dots" / "broken.jpg").write_bytes(b"\xff\xd8\xff and no more")
+    (folder / "shade" / "broken.jpg").write_bytes(b"\xff\xd8\xff and no more")
     return folder
 
 
@@ -74,6 +74,40 @@ def test_detr(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> None:
         both = found["boxes"].tolist(), labels, found["scores"].tolist()
         wanted[row["path"]] = [*zip(*both, strict=True)]
         assert row["folder"] == Path(row["path"]).parent.name
+    assert len(wanted) == 10
+    assert sum(map(len, wanted.values())) > 10
+    assert_found(done, wanted)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("torchvision")
+def test_faster_rcnn(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> None:
+    """With torchvision's operators declared by the tests (`tests/torchvision_shim`)."""
+    import torch
+    from torchvision import models
+    from torchvision.transforms.functional import pil_to_tensor
+
+    from tests.torchvision_shim.models import OBJECTS, faster_rcnn
+
+    name = "fasterrcnn_mobilenet_v3_large_320_fpn"
+    some = [np.asarray(Image.open(path)) for path in sorted(photographs.glob("*/[012].jpg"))]
+    model = faster_rcnn(name, some)
+    torch.save(model.state_dict(), tmp_path / "detector.pth")
+    changes = f"model.name={name}", f"model.path={tmp_path / 'detector.pth'}"
+    others = f"model.labels={OBJECTS}", "model.options.threshold=0.3"
+    budget = "errors.max_rejected_fraction=0.1"
+    spec, source = "deployments/specs/faster-rcnn.yaml", f"source.path={photographs}"
+    done = run_spec(spec, source, *changes, *others, budget)
+
+    assert [Path(row["source"]).name for row in done.set_aside] == ["broken.jpg"]
+    preset = models.get_model_weights(name).COCO_V1.transforms()
+    wanted: dict[str, list[Any]] = {}
+    for row in done.rows:
+        with torch.inference_mode():
+            (found,) = model([preset(pil_to_tensor(upright(row["path"])))])
+        labels = [OBJECTS[each] for each in found["labels"].tolist()]
+        both = found["boxes"].tolist(), labels, found["scores"].tolist()
+        wanted[row["path"]] = [each for each in zip(*both, strict=True) if each[2] > 0.3]
     assert len(wanted) == 10
     assert sum(map(len, wanted.values())) > 10
     assert_found(done, wanted)

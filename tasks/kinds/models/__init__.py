@@ -12,6 +12,7 @@ from tasks.kinds.models.onnx import OnnxModel
 from tasks.kinds.models.python import PythonModel
 from tasks.kinds.models.sklearn import SklearnModel
 from tasks.kinds.models.torch import TorchModel
+from tasks.kinds.models.torchvision import TorchvisionModel
 from tasks.kinds.models.xgboost import XGBoostModel
 
 # The run form selects the first that has all fields of a value: who has few comes first.
@@ -22,7 +23,8 @@ AnyModel = Annotated[
     | OnnxModel
     | PythonModel
     | SklearnModel
-    | TorchModel,
+    | TorchModel
+    | TorchvisionModel,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -36,5 +38,6 @@ __all__ = [
     "PythonModel",
     "SklearnModel",
     "TorchModel",
+    "TorchvisionModel",
     "XGBoostModel",
 ]

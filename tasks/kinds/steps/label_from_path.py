@@ -20,6 +20,10 @@ class LabelFromPathStep(Step):
         default=-2,
         description="Which part of the path: -1 is the file's name, -2 its folder, and so on.",
     )
+    names: dict[str, str] = Field(
+        default={},
+        description="What to call some of them, as in {n01440764: tench}; others stay as they are.",
+    )
     column: str = Field(
         default="label", pattern="^[^_]|^_[^_]", description="Name of the new column."
     )
@@ -43,8 +47,8 @@ class LabelFromPathStep(Step):
         return rows.append_column(self.column, labels)
 
     def part(self, path: str) -> str:
-        """One part of a path."""
+        """One part of a path, by its name."""
         parts = path.rpartition("://")[2].strip("/").split("/")
         if not -len(parts) <= self.level < len(parts):
             raise ValueError(f"{path} has {len(parts)} parts, and none at level {self.level}")
-        return parts[self.level]
+        return self.names.get(parts[self.level], parts[self.level])

@@ -79,6 +79,12 @@ def test_label_from_path(level: int, label: str) -> None:
     assert labelled["label"][0].as_py() == label
 
 
+def test_label_from_path_calls_a_folder_by_its_name() -> None:
+    step = LabelFromPathStep(names={"cat": "tabby", "other": "none"})
+    assert step.build()(ROWS)["label"][0].as_py() == "tabby"
+    assert LabelFromPathStep(names={"dog": "pug"}).build()(ROWS)["label"][0].as_py() == "cat"
+
+
 def test_label_from_path_says_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="none at level -9"):
         LabelFromPathStep(level=-9).build()(ROWS)

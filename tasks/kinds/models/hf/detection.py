@@ -13,7 +13,13 @@ from tasks.kinds.models.hf import heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.vision.detection import Arguments, Choice, Found, detect_with
+from tasks.kinds.models.vision.detection import (
+    Arguments,
+    Choice,
+    Found,
+    detect_with,
+    whole_numbers_of_pixels,
+)
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape
 
 SIZE = "__size"
@@ -145,6 +151,7 @@ class DetectionInputs:
 
 def detector(checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions) -> Function:
     """A predictor that adds `boxes`, `labels` and `scores`."""
+    placement = whole_numbers_of_pixels(placement)
     model = checkpoint.model("AutoModelForObjectDetection", placement)
     inputs = DetectionInputs(checkpoint, placement)
     names = heads.class_names(model.config)
@@ -162,7 +169,7 @@ def forward_of(
     def forward(arguments: Arguments) -> Iterable[Found]:
         sizes = arguments.pop("sizes").to(model.device)
         outputs = model(**arguments)
-        for name in ("logits", "pred_boxes"):  # half a pixel of a wide image is more than bfloat16
+        for name in ("logits", "pred_boxes"):
             outputs[name] = outputs[name].float()
         return finish(outputs, threshold=threshold, target_sizes=sizes)
 

@@ -1,0 +1,222 @@
+"""torchvision's classifiers and detectors, with its weights or those in a file."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.form import FormModel
+from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.tensors import torch_file, torch_weights
+from tasks.kinds.models.vision.detection import THRESHOLD, Choice
+from tasks.kinds.models.vision.zoo import Architecture
+
+CLASSIFICATION, DETECTION = ("top_k",), ("threshold", "max_detections")
+
+
+class TorchvisionOptions(FormModel):
+    """Settings of a classifier or of a detector."""
+
+    model_config = ConfigDict(title="Options of the model")
+
+    top_k: int | None = Field(
+        default=None,
+        ge=1,
+        description="Classifiers: how many labels to give, best first. Empty or 1: predicted_label "
+        "and predicted_score hold one value; more: lists.",
+    )
+    threshold: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description=f"Detectors: give objects with a score above this. Empty: {THRESHOLD}. Most "
+        "drop those below 0.05 in any case.",
+    )
+    max_detections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Detectors: objects to give for an image at most, the best. Empty: all that "
+        "the model gives, as a rule 100.",
+    )
+
+
+class TorchvisionModel(FileModel):
+    """Any classifier or detector of torchvision, with its own transforms.
+
+    Adds `predicted_label` and `predicted_score`; or `boxes`, in pixels of the original image,
+    `labels` and `scores`.
+    """
+
+    model_config = ConfigDict(title="torchvision model")
+    kind: Literal["torchvision"] = "torchvision"
+    path: str = Field(
+        default="",
+        description="File of weights (a state_dict, by torch.save or as safetensors): a path that "
+        "every node can read, or a URL as in s3://bucket/model.pth. Relative to the spec's file. "
+        "Empty: they are downloaded from PyTorch's server.",
+    )
+    name: str = Field(
+        min_length=1,
+        description="As torchvision.models.list_models() has it: resnet50, "
+        "fasterrcnn_resnet50_fpn, ...",
+    )
+    weights: str = Field(
+        default="DEFAULT",
+        description="Which of the weights that torchvision lists for the model; the plan pins the "
+        "entry that DEFAULT stands for. Transforms, names of classes and the model's small print "
+        "are this entry's also where path is given.",
+    )
+    labels: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="With path, where the model was trained for other classes: their names, in "
+        "the order of its outputs; a detector's first is the background.",
+    )
+    state_dict_key: str | None = Field(
+        default=None,
+        description="With path: where the state_dict is in a checkpoint that holds more, as in "
+        "model.",
+    )
+    column: str = Field(default="image", description="Input column: images.")
+    options: TorchvisionOptions = Field(
+        default=TorchvisionOptions(), description="Settings; empty: sensible ones."
+    )
+
+    takes_encoded_media: ClassVar[bool] = True
+
+    @property
+    def preprocesses(self) -> bool:
+        """Images are decoded, and resized for classifiers."""
+        return True
+
+    @property
+    def input_columns(self) -> list[str]:
+        """The column that the model reads."""
+        return [self.column]
+
+    @property
+    def architecture(self) -> Architecture:
+        """What torchvision knows of the model."""
+        return Architecture.of(self.name, self.weights)
+
+    def check(self) -> None:
+        """See that torchvision knows the model and the weights, and a file that it is one.
+
+        Raises:
+            InvalidSpec: says what is wrong.
+            Unreachable: the file's storage does not answer.
+        """
+        self.check_package()
+        detects = self.architecture.detects
+        for name in CLASSIFICATION if detects else DETECTION:
+            value = getattr(self.options, name)
+            if value is not None:
+                field, what = f"model.options.{name}", "detector" if detects else "classifier"
+                raise InvalidSpec.at(field, value, f"is not for {self.name}, a {what}")
+        if self.path:
+            self.check_file()
+            return
+        for name in ("labels", "state_dict_key"):
+            value = getattr(self, name)
+            if value is not None:
+                problem = "goes with a file of weights: give model.path, or leave it out"
+                raise InvalidSpec.at(f"model.{name}", value, problem)
+        self.architecture.check_download()
+
+    def check_package(self) -> None:
+        """See that torchvision can be imported.
+
+        Raises:
+            InvalidSpec: it is not installed, or is not the build for this torch.
+        """
+        require("model.kind", self.kind, "torchvision", "torchvision")
+        try:
+            import torchvision  # noqa: F401
+        except (ImportError, RuntimeError) as error:
+            problem = (
+                f"needs torchvision, which cannot be imported ({error}): install the build that "
+                "goes with this torch, as pytorch.org lists them"
+            )
+            raise InvalidSpec.at("model.kind", self.kind, problem) from error
+
+    def check_file(self) -> None:
+        """See that a file holds weights, without loading them.
+
+        Raises:
+            InvalidSpec: it holds something else.
+            Unreachable: its storage does not answer.
+        """
+        super().check()
+        storage, path = self.opened()
+        if storage.stat(path) is None:
+            problem = "is a folder; name the one file in it that holds the weights"
+            raise InvalidSpec.at("model.path", self.path, problem)
+        try:
+            with storage.filesystem.open(path, "rb") as file:
+                content = torch_file.content_of(file)
+                if content in torch_file.PICKLES:
+                    torch_file.check_pickle(file, self.state_dict_key)
+        except ValueError as error:
+            raise InvalidSpec.at("model.path", self.path, str(error)) from error
+        if content in torch_file.PROGRAMS:
+            problem = f"holds a whole model ({content}): set model.kind to torch"
+            raise InvalidSpec.at("model.path", self.path, problem)
+
+    def fingerprint(self) -> str:
+        """The entry, and the hash of the file; torchvision's own files have it in their name."""
+        architecture = self.architecture
+        content = super().fingerprint() if self.path else architecture.file_name
+        return f"{architecture.entry.name} {content}"
+
+    def pinned(self, fingerprint: str) -> Self:
+        """The same model with the entry that `fingerprint` names, whatever DEFAULT says later."""
+        return self.model_copy(update={"weights": fingerprint.partition(" ")[0]})
+
+    def preprocessor(self) -> Function:
+        """Decoding, and resizing for classifiers."""
+        from tasks.kinds.models.vision import presets
+
+        if self.architecture.detects:
+            return presets.images_function(self.column)
+        return presets.crops_function(self.architecture.transforms, self.column)
+
+    def predictor(self, placement: Placement) -> Function:
+        """The model, loaded."""
+        from tasks.kinds.models.vision import presets
+
+        architecture, options = self.architecture, self.options
+        classes = self.labels or architecture.classes
+        model = self.built(architecture, classes)
+        if architecture.detects:
+            choice = Choice.by(classes, options.threshold, options.max_detections)
+            return presets.detector(model, choice, placement)
+        preset = architecture.transforms
+        return presets.classifier(model, preset, classes, options.top_k or 1, placement)
+
+    def built(self, architecture: Architecture, classes: list[str]) -> Any:
+        """The model on the CPU.
+
+        Raises:
+            InvalidSpec: the file's weights do not fit.
+        """
+        try:
+            return architecture.built(self.state_dict(architecture), classes)
+        except RuntimeError as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            problem = (
+                f"does not fit {self.name} with {len(classes)} classes; if it was trained for "
+                f"others, name them in model.labels. {' '.join(lines[1:3])}"
+            )
+            raise InvalidSpec.at("model.path", self.path, problem) from error
+
+    def state_dict(self, architecture: Architecture) -> Mapping[str, Any]:
+        """The weights, from the file or the server."""
+        if not self.path:
+            return architecture.download()
+        path = self.local()
+        with path.open("rb") as file:
+            content = torch_file.content_of(file)
+        return torch_weights.read(path, content, self.state_dict_key)

@@ -1,0 +1,126 @@
+"""torchvision's transforms, parted: sizes on the CPU, in bytes; the rest on the model's device."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import tensor_array
+from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
+from tasks.kinds.models.hf.checkpoint import torch_dtype, torch_threads
+from tasks.kinds.models.hf.prediction import predict_with
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.vision.detection import (
+    Arguments,
+    Choice,
+    Found,
+    detect_with,
+    whole_numbers_of_pixels,
+)
+from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
+
+
+def crops_function(preset: Any, column: str) -> Function:
+    """Encoded images to `__pixels`: uint8, 3 x crop x crop, as ImageClassification cuts them."""
+    from torchvision.transforms import functional
+
+    def crop(image: np.ndarray) -> np.ndarray:
+        resized = functional.resize(
+            channels_first(image),
+            preset.resize_size,
+            interpolation=preset.interpolation,
+            antialias=preset.antialias,
+        )
+        return functional.center_crop(resized, preset.crop_size).numpy()
+
+    def preprocess(rows: pa.Table) -> pa.Table:
+        with torch_threads(1):  # each preprocessing worker is given one core
+            crops = [crop(image) for image in arrays_of(column_of(rows, column), column)]
+        return rows.append_column(PIXELS, flat_column(crops, 3 * preset.crop_size[0] ** 2))
+
+    return preprocess
+
+
+def images_function(column: str) -> Function:
+    """Encoded images to `__pixels`: uint8, height x width x 3, of any size: detectors resize."""
+
+    def preprocess(rows: pa.Table) -> pa.Table:
+        images = arrays_of(column_of(rows, column), column)
+        return rows.append_column(PIXELS, tensor_array(images))
+
+    return preprocess
+
+
+def channels_first(image: np.ndarray) -> Any:
+    """A tensor of (3, height, width)."""
+    import torch
+
+    return torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(2, 0, 1)
+
+
+class CropInputs:
+    """Batches of crops on the model's device, normalised there."""
+
+    def __init__(self, preset: Any, placement: Placement) -> None:
+        self.preset, self.placement, self.dtype = preset, placement, torch_dtype(placement)
+        self.shape = (3, *preset.crop_size * 2)
+
+    def batches(self, rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
+        """In the rows' order."""
+        size = self.placement.rows(16 if self.placement.device == "cpu" else 32)
+        for index, pixels in batches_of_one_shape(rows, size):
+            yield index, self.arguments(pixels)
+
+    def arguments(self, pixels: np.ndarray) -> Arguments:
+        """Bytes as the floats that the model wants."""
+        import torch
+        from torchvision.transforms import functional
+
+        batch = torch.from_numpy(np.require(pixels, requirements="W")).view(-1, *self.shape)
+        batch = functional.convert_image_dtype(batch.to(self.placement.device), torch.float)
+        return {"x": functional.normalize(batch, self.preset.mean, self.preset.std).to(self.dtype)}
+
+    def blank(self) -> Arguments:
+        """One black image."""
+        return self.arguments(np.zeros((1, np.prod(self.shape)), np.uint8))
+
+
+def classifier(
+    model: Any, preset: Any, classes: Sequence[str], top_k: int, placement: Placement
+) -> Function:
+    """A predictor that adds `predicted_label` and `predicted_score`."""
+    model = model.to(placement.device, torch_dtype(placement))
+
+    def finish(logits: Any) -> Columns:
+        return label_columns(logits.softmax(-1).numpy(), classes, top_k)
+
+    inputs = CropInputs(preset, placement)
+    return predict_with(inputs, lambda arguments: model(**arguments), finish, placement)
+
+
+def detector(model: Any, choice: Choice, placement: Placement) -> Function:
+    """A predictor that adds `boxes`, `labels` and `scores`.
+
+    Raises:
+        InvalidSpec: it is to calculate with other numbers than float32.
+    """
+    import torch
+
+    if whole_numbers_of_pixels(placement).dtype != "float32":
+        problem = "must be auto or float32: torchvision's detectors work with no other"
+        raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
+    model = model.to(placement.device)
+
+    def batches(rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
+        size = placement.rows(2 if placement.device == "cpu" else 8)
+        for index, pixels in batches_of_one_shape(rows, size):
+            batch = torch.from_numpy(np.require(pixels, requirements="W")).to(placement.device)
+            yield index, {"images": [*(batch.permute(0, 3, 1, 2) / 255)]}
+
+    def forward(arguments: Arguments) -> Iterable[Found]:
+        found: Iterable[Found] = model(**arguments)
+        return found
+
+    return detect_with(batches, forward, choice, placement)
