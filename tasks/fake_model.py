@@ -11,6 +11,7 @@ import numpy as np
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.models import AnyModel, HuggingFaceModel, PythonModel
 from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
+from tasks.kinds.models.tensors.model import TensorModel
 
 Batch = dict[str, np.ndarray]
 LABELS = ("LABEL_0", "LABEL_1")
@@ -167,6 +168,9 @@ def faked(model: AnyModel, **given: Any) -> PythonModel:
 
 def arguments_for(model: AnyModel) -> dict[str, Any]:
     """What a kind's own fields say of its output."""
+    if isinstance(model, TensorModel) and model.labels:
+        outputs = ["predicted_label", "predicted_score"]
+        return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
     if not isinstance(model, HuggingFaceModel):
         return {}
     own, options = {"column": model.input_column}, model.options

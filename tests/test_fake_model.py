@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.fake_model import FakeModel, faked
-from tasks.kinds.models import HuggingFaceModel, PythonModel
+from tasks.kinds.models import HuggingFaceModel, OnnxModel, PythonModel
 from tasks.kinds.models.hf.options import Task
 from tasks.kinds.models.huggingface import DEFAULT_COLUMNS
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
+from tests.kinds import digits
+from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, texts
 
@@ -61,6 +63,18 @@ def test_the_columns_are_those_of_the_real_model(
     if options.get("normalize"):
         lengths = np.linalg.norm(np.stack(made["embedding"].to_numpy()), axis=1)
         assert np.allclose(lengths, 1)
+
+
+def test_a_classifier_of_tensors_says_itself_what_it_makes(tmp_path: Path) -> None:
+    path = str(digits_model(tmp_path / "digits.onnx"))
+    rows = digits.rows_of(pixels=digits.unseen())
+    model = OnnxModel(path=path, columns=["pixels"], labels=10, top_k=3)
+    real, made = digits.predicted(model, rows), faked(model).predictor(Placement())(rows)
+    names = ["predicted_label", "predicted_score"]
+    assert made.select(names).schema == real.select(names).schema
+    assert set(made["predicted_label"].to_pylist()[0]) <= {*"0123456789"}
+    with pytest.raises(InvalidSpec, match="must name the outputs"):
+        faked(OnnxModel(path=path, columns=["pixels"]))
 
 
 @given(LISTS)

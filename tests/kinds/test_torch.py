@@ -204,6 +204,24 @@ def test_an_exported_program_with_several_inputs(tmp_path: Path) -> None:
             predicted(TorchModel.model_validate({**given, "inputs": model.inputs}), fraction)
 
 
+def test_torchscript_with_several_inputs(tmp_path: Path) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Several
+
+    model = several(tmp_path, "tuple")
+    module = Several("tuple").eval()
+    module.load_state_dict(torch.load(model.path, weights_only=True))
+    example = (torch.zeros(3, 3), torch.zeros(3, dtype=torch.int64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.trace(module, example).save(tmp_path / "several.ts")
+    given = {"path": str(tmp_path / "several.ts"), "inputs": model.inputs, "integers": ["kind"]}
+    made = predicted(TorchModel.model_validate(given), ROWS)
+    np.testing.assert_allclose(values(made, "output_0"), sums(model), atol=1e-6)
+    np.testing.assert_allclose(values(made, "output_1"), 2 * sums(model)[:, 0], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("returns", "message"),
     [

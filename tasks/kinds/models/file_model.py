@@ -1,10 +1,12 @@
 """What models that lie in a file or folder have in common: where it is, what identifies it."""
 
+import fcntl
 import hashlib
 import os
-import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -92,8 +94,9 @@ class FileModel(Model):
             return Path(path)
         files = self.files()
         folder = Path(tempfile.gettempdir()) / FETCHED / self.fingerprint()
-        if not folder.exists():
-            fetch(storage, files, folder)
+        with alone_with(folder):
+            if not folder.exists():
+                fetch(storage, files, folder)
         return folder / os.path.basename(path) if [*files] == [os.path.basename(path)] else folder
 
 
@@ -103,14 +106,20 @@ def sha256_of(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def alone_with(folder: Path) -> Iterator[None]:
+    """Wait while another process of this node is busy with a folder, such as a second replica."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of with the file, also by a process that dies
+        yield
+
+
 def fetch(storage: FsspecStorage, files: dict[str, Stat], folder: Path) -> None:
-    """Copy files into a folder that is there whole or not at all, whoever else does the same."""
+    """Copy files into a folder that is there whole or not at all."""
     unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     for name, stat in files.items():
         target = unfinished / name
         target.parent.mkdir(parents=True, exist_ok=True)
         storage.filesystem.get_file(stat.path, str(target))
-    try:
-        unfinished.rename(folder)
-    except OSError:  # somebody else was first
-        shutil.rmtree(unfinished)
+    unfinished.rename(folder)

@@ -1,0 +1,120 @@
+"""Models that lie elsewhere: fetched once for all replicas of a node, known by their content."""
+
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models import OnnxModel, TorchModel, file_model
+from tasks.protocol.storage import open_storage
+from tests.conftest import S3
+from tests.kinds.digits import digits_module, logits, predicted, rows_of, unseen, values
+from tests.kinds.test_onnx import digits_model
+
+pytestmark = pytest.mark.s3
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Each fetching of a model on this node, whose temporary folder is the test's."""
+    calls = []
+    fetch = file_model.fetch
+
+    def counting(storage: Any, files: Any, folder: Path) -> None:
+        calls.append(folder)
+        fetch(storage, files, folder)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(file_model, "fetch", counting)
+    return calls
+
+
+def put(s3: S3, file: Path, to: str) -> str:
+    url = s3.url(f"{file.parent.parent.name}/{to}")
+    storage, path = open_storage(url, s3.storage_options)
+    storage.write(path, file.read_bytes())
+    return url
+
+
+def test_two_loads_are_one_download(s3: S3, tmp_path: Path, fetched: list[Path]) -> None:
+    local = digits_model(tmp_path / "local" / "digits.onnx", beside=True)
+    put(s3, local.with_name("weights.bin"), "model/weights.bin")
+    url = put(s3, local, "model/digits.onnx").removesuffix("/digits.onnx")
+    model = OnnxModel(path=url, storage_options=s3.storage_options, columns=["pixels"])
+    rows = rows_of(pixels=unseen())
+    with ThreadPoolExecutor() as replicas:
+        made = [*replicas.map(lambda _: predicted(model, rows), range(3))]
+    for each in made:
+        np.testing.assert_allclose(values(each), logits(), atol=1e-5)
+    assert len(fetched) == 1
+    first = model.fingerprint()
+
+    changed = bytearray(local.with_name("weights.bin").read_bytes())
+    changed[:2560] = bytes(2560)  # the matrix becomes zero
+    local.with_name("weights.bin").write_bytes(changed)
+    put(s3, local.with_name("weights.bin"), "model/weights.bin")
+    assert model.fingerprint() != first
+    assert np.abs(values(predicted(model, rows)) - logits()).max() > 1
+    assert len(fetched) == 2
+
+
+def test_a_single_file_is_checked_where_it_lies(
+    s3: S3, tmp_path: Path, fetched: list[Path]
+) -> None:
+    import torch
+
+    (tmp_path / "local").mkdir()
+    file = tmp_path / "local" / "digits.pt"
+    torch.save(digits_module().state_dict(), file)
+    url = put(s3, file, "digits.pt")
+    fields = {"storage_options": s3.storage_options, "columns": ["pixels"]}
+    model = TorchModel.model_validate(
+        {"path": url, "class": "tests.kinds.torch_code:Digits", **fields}
+    )
+    model.check()
+    torch.save(digits_module(), file)
+    pickled = model.model_copy(update={"path": put(s3, file, "module.pt")})
+    with pytest.raises(InvalidSpec, match="never unpickled"):
+        pickled.check()
+    assert not fetched, "to check a model it is not fetched"
+    np.testing.assert_allclose(
+        values(predicted(model, rows_of(pixels=unseen()))), logits(), atol=1e-5
+    )
+    with pytest.raises(InvalidSpec, match="holds no file; see that it is right"):
+        model.model_copy(update={"path": s3.url("nowhere.pt")}).check()
+    away = {"endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"max_attempts": 0}}}
+    with pytest.raises(Unreachable, match=r"model.path: .* cannot be reached"):
+        model.model_copy(update={"storage_options": away}).check()
+
+
+def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
+    """What threads show is no proof for processes."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from tasks.kinds.models.file_model import alone_with\n"
+        "with alone_with(Path(sys.argv[1])): print('in', flush=True); sys.stdin.read()"
+    )
+    folder = tmp_path / "models" / "digest"
+    command = [sys.executable, "-c", code, str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline() == "in\n"
+        with ThreadPoolExecutor() as pool:
+            second = pool.submit(enter, folder)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.3)
+            first.stdin.close()
+            assert second.result(timeout=20)
+
+
+def enter(folder: Path) -> bool:
+    with file_model.alone_with(folder):
+        return True
