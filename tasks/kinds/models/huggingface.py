@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf import chat, folder, languages
+from tasks.kinds.models.hf import chat, folder, hub, languages
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import DETECTION, EMBEDDING, IMAGE, HuggingFaceOptions, Task
 from tasks.kinds.models.model import Function, Media, Model, Placement
@@ -96,7 +96,7 @@ class HuggingFaceModel(Model):
         """
         found = folder.local_folder(self.name_or_path)
         if found is None:
-            folder.check_hub_name(self.name_or_path)
+            hub.check_name(self.name_or_path)
         else:
             folder.check_folder(self.name_or_path, found, self.task)
             self.check_tokenizer()
@@ -112,16 +112,27 @@ class HuggingFaceModel(Model):
         if self.options.chat:
             chat.check_template(self.checkpoint)
 
+    def check_on_hub(self) -> None:
+        """See that the model was made for the task, as `check` does of a folder.
+
+        Raises:
+            InvalidSpec: it was not.
+        """
+        config = self.checkpoint.json_file("config.json")
+        folder.check_architecture(self.name_or_path, config, self.task)
+        self.check_tokenizer()
+
     def fingerprint(self) -> str:
         """Hash of the folder's files, or the commit on the Hub.
 
         Raises:
-            InvalidSpec: the Hub does not know the name or revision, or is out of reach.
+            InvalidSpec: the Hub does not know the name or revision, or it does not fit the task.
+            Unreachable: the Hub does not answer.
         """
         found = folder.local_folder(self.name_or_path)
         if found is None:
-            commit = folder.commit(self.name_or_path, self.revision)
-            self.pinned(commit).check_tokenizer()
+            commit = hub.commit(self.name_or_path, self.revision)
+            self.pinned(commit).check_on_hub()
             return commit
         return folder.digest(found)
 

@@ -1,6 +1,7 @@
 """Loads the parts of a checkpoint: configuration, processor, tokenizer, weights."""
 
 import json
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf import hub
+from tasks.kinds.models.hf.folder import local_folder
 from tasks.kinds.models.model import Placement
 
 
@@ -55,16 +58,14 @@ class Checkpoint:
         return hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
 
     def json_file(self, name: str) -> Any:
-        """A further file of the checkpoint; None where there is no such file."""
-        from transformers.utils.hub import cached_file
+        """A further file of the checkpoint; None where there is no such file.
 
-        path = cached_file(
-            str(Path(self.name).expanduser()),
-            name,
-            revision=self.revision,
-            _raise_exceptions_for_missing_entries=False,
-        )
-        return json.loads(Path(path).read_text()) if path else None
+        Raises:
+            Unreachable: the Hub does not answer.
+        """
+        folder = local_folder(self.name)
+        path = folder / name if folder else hub.download(self.name, name, self.revision)
+        return json.loads(path.read_text()) if path and path.is_file() else None
 
     def model(self, auto_class: str, placement: Placement, needs_all_weights: bool = True) -> Any:
         """The model with its weights on the device, ready to predict.
@@ -74,9 +75,12 @@ class Checkpoint:
         """
         import transformers
 
-        with quiet():
+        with quiet(), only_tensors(self.name):
             model, found = getattr(transformers, auto_class).from_pretrained(
-                **self.where, dtype=torch_dtype(placement), output_loading_info=True
+                **self.where,
+                dtype=torch_dtype(placement),
+                output_loading_info=True,
+                weights_only=True,
             )
         missing = sorted({*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])})
         if missing and needs_all_weights:
@@ -84,8 +88,25 @@ class Checkpoint:
                 f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it "
                 "was trained for something else; give a checkpoint trained for model.task"
             )
-            raise InvalidSpec.at("model.name_or_path", self.name, problem)
+            raise InvalidSpec.at(hub.FIELD, self.name, problem)
         return model.to(placement.device).eval()
+
+
+@contextmanager
+def only_tensors(name: str) -> Iterator[None]:
+    """Explain why pickled weights that hold more than tensors are not read.
+
+    Raises:
+        InvalidSpec: they do.
+    """
+    try:
+        yield
+    except pickle.UnpicklingError as error:
+        problem = (
+            "has pickled weights that hold more than tensors, which could run any code and is "
+            "never unpickled; save them as safetensors, or give another model"
+        )
+        raise InvalidSpec.at(hub.FIELD, name, problem) from error
 
 
 def torch_dtype(placement: Placement) -> Any:

@@ -3,15 +3,13 @@
 import hashlib
 import importlib.util
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, TEXT, Task
 
-FIELD = "model.name_or_path"
-HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": ("ForSequenceClassification",),
@@ -37,20 +35,6 @@ def local_folder(name: str) -> Path | None:
     return path if name.startswith((".", "/", "~")) or path.exists() else None
 
 
-def check_hub_name(name: str) -> None:
-    """See that a name can be one on the Hub.
-
-    Raises:
-        InvalidSpec: it cannot.
-    """
-    if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
-        problem = (
-            "is neither a folder here nor a name on the Hugging Face Hub such as "
-            "google/vit-base-patch16-224"
-        )
-        raise InvalidSpec.at(FIELD, name, problem)
-
-
 def check_folder(name: str, folder: Path, task: Task) -> None:
     """See that a folder holds a model for the task.
 
@@ -59,8 +43,7 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
     """
     if not folder.is_dir():
         raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
-    config = read_config(name, folder)
-    check_architecture(name, config, task)
+    check_architecture(name, read_config(name, folder), task)
     missing = missing_weights(folder)
     if missing:
         raise InvalidSpec.at(
@@ -151,24 +134,3 @@ def digest(folder: Path) -> str:
                 inner = hashlib.file_digest(file, "sha256").hexdigest()
             content.update(f"{name}\0{inner}\n".encode())
     return content.hexdigest()
-
-
-def commit(name: str, revision: str) -> str:
-    """The commit on the Hub that a revision stands for now; from the cache where offline.
-
-    Raises:
-        InvalidSpec: no such model or revision, or no way to find out.
-    """
-    from transformers.utils.hub import cached_file, extract_commit_hash
-
-    try:
-        found = extract_commit_hash(cached_file(name, "config.json", revision=revision), None)
-    except OSError as error:
-        problem = (
-            f"at revision {revision!r} cannot be resolved; where the Hugging Face Hub is out of "
-            f"reach, give a folder that holds the model. {' '.join(str(error).split())}"
-        )
-        raise InvalidSpec.at(FIELD, name, problem) from error
-    if found is None:
-        raise InvalidSpec.at(FIELD, name, f"has no commit for revision {revision!r}")
-    return found

@@ -1,0 +1,106 @@
+"""The Hugging Face Hub: what a name stands for there, and its small files; asked by the plan."""
+
+import re
+from pathlib import Path
+
+from tasks.errors import InvalidSpec, Unreachable
+
+FIELD = "model.name_or_path"
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+FOLDER_INSTEAD = "or give a folder that holds the model"
+
+
+def check_name(name: str) -> None:
+    """See that a name can be one on the Hub.
+
+    Raises:
+        InvalidSpec: it cannot.
+    """
+    if not NAME.fullmatch(name) or ".." in name or "--" in name:
+        problem = (
+            "is neither a folder here nor a name on the Hugging Face Hub such as "
+            "google/vit-base-patch16-224"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def commit(name: str, revision: str) -> str:
+    """The commit that a revision stands for now; from the cache where the Hub is out of reach.
+
+    Raises:
+        InvalidSpec: there is no such model or revision, or it is not for us.
+        Unreachable: the Hub does not answer, and the cache does not know.
+    """
+    config = download(name, "config.json", revision)
+    if config is None:
+        problem = f"at revision {revision!r} has no config.json: it is no model of transformers"
+        raise InvalidSpec.at(FIELD, name, problem)
+    found = config.parent.name  # .../snapshots/<commit>/config.json
+    if not COMMIT.fullmatch(found):
+        raise InvalidSpec.at(FIELD, name, f"has no commit for revision {revision!r}")
+    return found
+
+
+def download(name: str, file: str, revision: str) -> Path | None:
+    """A file of a model, from the cache where it is there; None where the model has no such file.
+
+    Raises:
+        InvalidSpec: there is no such model or revision, or it is not for us.
+        Unreachable: the Hub does not answer, and the cache does not know.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(name, file, revision=revision))
+    except LocalEntryNotFoundError as error:
+        if is_offline() and in_cache(name, revision):
+            return None
+        raise explained(name, revision, error.__cause__ or error) from error
+    except EntryNotFoundError:
+        return None
+    except HfHubHTTPError as error:
+        raise explained(name, revision, error) from error
+
+
+def explained(name: str, revision: str, error: BaseException) -> InvalidSpec | Unreachable:
+    """What the Hub's answer, or its silence, means for the user."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    if isinstance(error, RevisionNotFoundError):
+        problem = f"is no branch, tag or commit of {name} on the Hugging Face Hub"
+        return InvalidSpec.at("model.revision", revision, problem)
+    if isinstance(error, GatedRepoError):
+        problem = "wants its terms accepted on its page on the Hugging Face Hub, and HF_TOKEN set"
+        return InvalidSpec.at(FIELD, name, f"{problem} here and on every node")
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+    if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
+        problem = "is no model on the Hugging Face Hub that we may read: see how it is spelt"
+        return InvalidSpec.at(FIELD, name, f"{problem}; for a private one, set HF_TOKEN")
+    said = " ".join(str(error).split())
+    at = f"{name!r} at revision {revision!r} cannot be resolved"
+    if is_offline():
+        why = f"it is not in the cache, and HF_HUB_OFFLINE is set; unset it, {FOLDER_INSTEAD}"
+        return InvalidSpec(f"{FIELD}: {at}: {why}")
+    why = f"the Hugging Face Hub does not answer; try again later, {FOLDER_INSTEAD}"
+    return Unreachable(f"{FIELD}: {at}: {why}. {said}")
+
+
+def is_offline() -> bool:
+    """Whether the environment forbids to ask the Hub."""
+    from huggingface_hub.constants import is_offline_mode
+
+    return bool(is_offline_mode())
+
+
+def in_cache(name: str, revision: str) -> bool:
+    """Whether the cache holds a model, so that a file that it lacks is one that there is not."""
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)

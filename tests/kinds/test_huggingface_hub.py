@@ -1,0 +1,179 @@
+"""Models by name: resolved once, by the plan; what is wrong there is one clear error."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.testing import RunSpec
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.model import Placement
+from tests.kinds.stand_in_hub import COMMIT, StandInHub, instead_of_the_hub, serving
+from tests.kinds.tiny_clip import save_clip
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2
+from tests.kinds.tiny_writers import save_chatting_gpt2, save_nllb
+
+LATER = "f" * 40
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One folder for each tiny model."""
+    base = tmp_path_factory.mktemp("hub")
+    saves = {"bert": save_bert, "gpt2": save_gpt2, "chat": save_chatting_gpt2}
+    for name, save in {**saves, "nllb": save_nllb, "clip": save_clip}.items():
+        save(base / name)
+    return {each.name: each for each in base.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def served(folders: dict[str, Path]) -> Iterator[StandInHub]:
+    """A Hub with the tiny models of an organisation; one, since clients hold on to its address."""
+    made = StandInHub({f"org/{name}": folder for name, folder in folders.items()}, {"org/gated"})
+    with serving(made) as address, instead_of_the_hub(address):
+        yield made
+
+
+@pytest.fixture
+def hub(served: StandInHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandInHub:
+    """The Hub, and an empty cache."""
+    served.down = False
+    served.revisions = {"main": COMMIT, COMMIT: COMMIT}
+    served.asked.clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    return served
+
+
+def model(name: str, task: str = "text-classification", **fields: Any) -> HuggingFaceModel:
+    return HuggingFaceModel.model_validate({"task": task, "name_or_path": name, **fields})
+
+
+def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
+    hub: StandInHub, folders: dict[str, Path]
+) -> None:
+    named = model("org/bert")
+    named.check()
+    assert hub.asked == []  # the plan asks, and only it
+    pinned = named.pinned(named.fingerprint())
+    assert pinned.revision == COMMIT
+    assert {path for path in hub.asked if "/org/" in path} == {"/org/bert/resolve/main/config.json"}
+
+    hub.revisions["main"] = LATER  # a replica that comes later must not see it
+    rows = rows_of("text", ["a b c", "d"])
+    found = pinned.predictor(Placement())(pinned.preprocessor()(rows))
+    assert found == predicted(folders["bert"], "text-classification", rows)
+    assert not [path for path in hub.asked if LATER in path]
+    hub.asked.clear()
+    again = pinned.predictor(Placement())(pinned.preprocessor()(rows))
+    assert again == found
+    assert not [path for path in hub.asked if "main" in path]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("org/bret", {}, r"'org/bret' is no model on the Hugging Face Hub .* how it is spelt"),
+        ("org/gated", {}, "'org/gated' wants its terms accepted"),
+        ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is no branch, tag or commit"),
+        ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
+        (
+            "org/gpt2",
+            {"task": "text-generation", "options": {"chat": True}},
+            r"model\.options\.chat: True needs a chat template",
+        ),
+        (
+            "org/nllb",
+            {"task": "translation", "options": {"target_language": "klingon"}},
+            "'klingon' is no language",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_found_by_the_plan(
+    hub: StandInHub, name: str, fields: dict[str, Any], message: str
+) -> None:
+    wrong = model(name, **fields)
+    wrong.check()
+    with pytest.raises(InvalidSpec, match=message):
+        wrong.fingerprint()
+    assert not [path for path in hub.asked if "safetensors" in path]
+
+
+def test_good_options_pass_on_the_hub(hub: StandInHub) -> None:
+    chatting = model("org/chat", "text-generation", options={"chat": True})
+    german = model("org/nllb", "translation", options={"target_language": "deu_Latn"})
+    assert {chatting.fingerprint(), german.fingerprint()} == {COMMIT}
+
+
+def test_an_outage_can_be_waited_for(hub: StandInHub) -> None:
+    hub.down = True
+    with pytest.raises(Unreachable, match="does not answer; try again later, or give a folder"):
+        model("org/bert").fingerprint()
+    assert len(hub.asked) < 10
+    hub.down = False
+    assert model("org/bert").fingerprint() == COMMIT
+    hub.down = True
+    assert model("org/bert").fingerprint() == COMMIT  # the cache knows
+
+
+def test_an_outage_is_never_taken_for_a_file_that_there_is_not(hub: StandInHub) -> None:
+    pinned = model("org/bert", "feature-extraction").pinned(COMMIT)
+    assert pinned.checkpoint.json_file("config.json")["model_type"] == "bert"
+    hub.down = True
+    with pytest.raises(Unreachable, match="does not answer"):
+        pinned.checkpoint.json_file("modules.json")
+    hub.down = False
+    assert pinned.checkpoint.json_file("modules.json") is None
+
+
+@pytest.mark.prefect
+def test_the_manifest_has_the_commit(run_spec: RunSpec, hub: StandInHub) -> None:
+    spec: dict[str, Any] = {
+        "name": "named",
+        "source": {"kind": "jsonl", "path": "nowhere"},
+        "model": {"kind": "huggingface", "task": "text-classification", "name_or_path": "org/bert"},
+        "sink": {"kind": "parquet", "path": "nowhere"},
+    }
+    done = run_spec(spec, rows=[{"text": "a b"}])
+    (file,) = Path(f"{done.spec.sink.path}.state").glob("manifests/*.json")
+    assert json.loads(file.read_text())["fingerprints"]["model"] == COMMIT
+    with pytest.raises(InvalidSpec, match="is no model on the Hugging Face Hub"):
+        run_spec(spec, "model.name_or_path=org/bret", rows=[{"text": "a b"}])
+
+
+def refusing(connect: Callable[..., Any], tried: list[str]) -> Callable[..., Any]:
+    """The same function, that reaches this machine only."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        if any(each in str(arguments) for each in ("127.0.0.1", "localhost", "::1")):
+            return connect(*arguments, **options)
+        tried.append(str(arguments))
+        raise OSError("no network in this test")
+
+    return refuse
+
+
+def test_folders_need_no_network(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub.constants import is_offline_mode
+
+    assert not is_offline_mode()
+    tried: list[str] = []
+
+    for module, name in ((socket.socket, "connect"), (socket, "getaddrinfo")):
+        monkeypatch.setattr(module, name, refusing(getattr(module, name), tried))
+    encoded = [png(images(1)[0])]
+    cases: list[tuple[str, str, str, list[Any], dict[str, Any]]] = [
+        ("bert", "text-classification", "text", ["a b"], {}),
+        ("bert", "feature-extraction", "text", ["a b"], {}),
+        ("chat", "text-generation", "prompt", ["a b"], {"chat": True, "max_new_tokens": 2}),
+        ("nllb", "translation", "text", ["a"], {"target_language": "deu_Latn"}),
+        ("clip", "feature-extraction", "text", ["a b"], {}),
+        ("clip", "image-feature-extraction", "image", encoded, {}),
+    ]
+    for name, task, column, values, options in cases:
+        model(str(folders[name]), task, options=options).fingerprint()
+        assert len(predicted(folders[name], task, rows_of(column, values), **options)) == 1
+    assert tried == []
