@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "deployments/cluster"
 DOCKERFILE = (CLUSTER / "Dockerfile").read_text()
 RAY = version("ray")
-MODULES = {"PIL": "pillow", "pydantic_core": "pydantic"}
+MODULES = {"PIL": "pillow", "huggingface_hub": "huggingface-hub", "pydantic_core": "pydantic"}
 """Packages whose modules have another name."""
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.folder import HUB_NAME, local_folder
+from tasks.kinds.models.hf.folder import local_folder
+from tasks.kinds.models.hf.hub import NAME as HUB_NAME
 from tasks.kinds.steps.chunking.spans import Span, spans
 
 FILE = "tokenizer.json"
