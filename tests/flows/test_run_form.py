@@ -19,9 +19,9 @@ from tasks.kinds.steps import AnyStep
 from tasks.spec import AnyCluster
 
 FLOWS = [batch_inference, preview, redrive, backfill]
-JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs"}
+JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
-columns by the names of a model's inputs."""
+columns by the names of a model's inputs, classes by those of folders."""
 UNIONS: list[Any] = [AnySource, AnyStep, AnyModel, AnySink, AnyCluster, AnyGate]
 REQUIRED = {
     "path": "/data",
@@ -29,6 +29,7 @@ REQUIRED = {
     "function": "code:Mine",
     "class": "code:Mine",
     "task": "text-generation",
+    "name": "resnet18",
     "name_or_path": "gpt",
     "column": "x",
     "minimum": 1,
