@@ -75,7 +75,7 @@ def thumbnail(source: Source, path: object, inputs: Container[str]) -> str:
     """
     storage, _ = open_storage(source.paths[0], source.storage_options)
     known = storage.filesystem._strip_protocol(str(path))
-    if known not in inputs:
+    if known not in inputs or not source.one_row_per_file:  # a video is no picture
         return ""
     try:
         return picture(storage.read(known))
