@@ -6,12 +6,13 @@ from pathlib import Path
 from tasks.errors import InvalidSpec, Unreachable
 
 FIELD = "model.name_or_path"
+"""Of the spec, that names a model as a rule; a tokenizer may be named elsewhere."""
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 FOLDER_INSTEAD = "or give a folder that holds the model"
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, field: str = FIELD) -> None:
     """See that a name can be one on the Hub.
 
     Raises:
@@ -22,7 +23,7 @@ def check_name(name: str) -> None:
             "is neither a folder here nor a name on the Hugging Face Hub such as "
             "google/vit-base-patch16-224"
         )
-        raise InvalidSpec.at(FIELD, name, problem)
+        raise InvalidSpec.at(field, name, problem)
 
 
 def commit(name: str, revision: str) -> str:
@@ -42,7 +43,7 @@ def commit(name: str, revision: str) -> str:
     return found
 
 
-def download(name: str, file: str, revision: str) -> Path | None:
+def download(name: str, file: str, revision: str, field: str = FIELD) -> Path | None:
     """A file of a model, from the cache where it is there; None where the model has no such file.
 
     Raises:
@@ -57,14 +58,16 @@ def download(name: str, file: str, revision: str) -> Path | None:
     except LocalEntryNotFoundError as error:
         if is_offline() and in_cache(name, revision):
             return None
-        raise explained(name, revision, error.__cause__ or error) from error
+        raise explained(name, revision, error.__cause__ or error, field) from error
     except EntryNotFoundError:
         return None
     except HfHubHTTPError as error:
-        raise explained(name, revision, error) from error
+        raise explained(name, revision, error, field) from error
 
 
-def explained(name: str, revision: str, error: BaseException) -> InvalidSpec | Unreachable:
+def explained(
+    name: str, revision: str, error: BaseException, field: str = FIELD
+) -> InvalidSpec | Unreachable:
     """What the Hub's answer, or its silence, means for the user."""
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -75,21 +78,21 @@ def explained(name: str, revision: str, error: BaseException) -> InvalidSpec | U
 
     if isinstance(error, RevisionNotFoundError):
         problem = f"is no branch, tag or commit of {name} on the Hugging Face Hub"
-        return InvalidSpec.at("model.revision", revision, problem)
+        return InvalidSpec.at(f"{field.rpartition('.')[0]}.revision", revision, problem)
     if isinstance(error, GatedRepoError):
         problem = "wants its terms accepted on its page on the Hugging Face Hub, and HF_TOKEN set"
-        return InvalidSpec.at(FIELD, name, f"{problem} here and on every node")
+        return InvalidSpec.at(field, name, f"{problem} here and on every node")
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
         problem = "is no model on the Hugging Face Hub that we may read: see how it is spelt"
-        return InvalidSpec.at(FIELD, name, f"{problem}; for a private one, set HF_TOKEN")
+        return InvalidSpec.at(field, name, f"{problem}; for a private one, set HF_TOKEN")
     said = " ".join(str(error).split())
     at = f"{name!r} at revision {revision!r} cannot be resolved"
     if is_offline():
         why = f"it is not in the cache, and HF_HUB_OFFLINE is set; unset it, {FOLDER_INSTEAD}"
-        return InvalidSpec(f"{FIELD}: {at}: {why}")
+        return InvalidSpec(f"{field}: {at}: {why}")
     why = f"the Hugging Face Hub does not answer; try again later, {FOLDER_INSTEAD}"
-    return Unreachable(f"{FIELD}: {at}: {why}. {said}")
+    return Unreachable(f"{field}: {at}: {why}. {said}")
 
 
 def is_offline() -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf import hub
 from tasks.kinds.models.hf.folder import local_folder
-from tasks.kinds.models.hf.hub import NAME as HUB_NAME
 from tasks.kinds.steps.chunking.spans import Span, spans
 
 FILE = "tokenizer.json"
@@ -48,9 +48,7 @@ def check_tokenizer(name: str) -> None:
     """
     folder = local_folder(name)
     if folder is None:
-        if not HUB_NAME.fullmatch(name):
-            problem = "is neither a folder here nor a name on the Hugging Face Hub"
-            raise InvalidSpec.at(FIELD, name, problem)
+        hub.check_name(name, FIELD)
     elif not (folder / FILE).is_file():
         problem = f"has no {FILE}; give a folder that a tokenizer's save_pretrained wrote"
         raise InvalidSpec.at(FIELD, name, problem)
@@ -60,21 +58,14 @@ def tokenizer_file(name: str, revision: str) -> Path:
     """The tokenizer's file on this node.
 
     Raises:
-        InvalidSpec: the Hub does not know it, or is out of reach.
+        InvalidSpec: the Hub does not know it, or it has no such file.
+        Unreachable: the Hub does not answer.
     """
     folder = local_folder(name)
-    if folder is not None:
-        return folder / FILE
-    from transformers.utils.hub import cached_file
-
-    try:
-        return Path(cached_file(name, FILE, revision=revision))
-    except OSError as error:
-        problem = (
-            f"at revision {revision!r} cannot be had; where the Hugging Face Hub is out of reach, "
-            f"give a folder. {' '.join(str(error).split())}"
-        )
-        raise InvalidSpec.at(FIELD, name, problem) from error
+    found = hub.download(name, FILE, revision, FIELD) if folder is None else folder / FILE
+    if found is None:
+        raise InvalidSpec.at(FIELD, name, f"has no {FILE} at revision {revision!r}")
+    return found
 
 
 def digest(name: str, revision: str) -> str:
