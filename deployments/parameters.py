@@ -1,4 +1,4 @@
-"""Makes a deployment's parameters of a spec file; a build step of prefect.yaml."""
+"""Makes a deployment's parameters of files: build steps of prefect.yaml."""
 
 import json
 from pathlib import Path
@@ -31,3 +31,16 @@ def full_spec(
     if stack_folder:
         spec = spec.replace(f"{STACK_FOLDER}/", f"{stack_folder.rstrip('/')}/")
     return {"spec": json.loads(spec)}
+
+
+def stack_file(file: str, stack_folder: str = "") -> dict[str, str]:
+    """A file of the stack's, as a parameter beside a spec.
+
+    Args:
+        file: relative to the stack's folder.
+        stack_folder: of a stack that is not in the project's own folder.
+
+    Returns:
+        The step's output: `path`.
+    """
+    return {"path": str(Path(stack_folder or STACK_FOLDER) / file)}

@@ -1,5 +1,6 @@
 """The vectors that an output has published, to search in."""
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tasks.searching.matrix import as_matrix, vector_column, width_of
 from tasks.searching.scoring import Best, Rows, Vector, score
 from tasks.spec import BatchInferenceSpec
 
-BYTES_SCORED_AT_ONCE = 16 << 20
+BYTES_SCORED_AT_ONCE = 8 << 20
 ROWS_LOOKED_UP_AT_ONCE = 4_096
 Row = dict[str, Any]
 
@@ -83,7 +84,10 @@ class PublishedVectors:
     def look_at_all(self, query: Vector, count: int) -> tuple[Best, int]:
         """The best rows by number, and how many could not be compared."""
         best, num_without = Best(count), 0
-        with ThreadPoolExecutor(READERS) as pool:
+        storage, _ = output_of(self.spec)
+        # An object store answers late; with a disk, more threads than cores only take memory.
+        num_threads = (os.cpu_count() or 1) if storage.is_local else READERS
+        with ThreadPoolExecutor(num_threads) as pool:
             for found, without in pool.map(self.scanner(query, count), range(len(self.files))):
                 best.add(found.scores, found.rows)
                 num_without += without

@@ -16,6 +16,7 @@ from tests.benchmarks import (
     orchestration,
     planning,
     publishing,
+    searching,
     shared_weights,
 )
 
@@ -27,6 +28,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "publishing": publishing.measure,
     "following": following.measure,
     "judging": judging.measure,
+    "search": searching.measure,
     "shared_weights": shared_weights.measure,
 }
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from deployments.parameters import full_spec
+from deployments.parameters import STACK_FOLDER, full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
 from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS
 from deployments.stack.state import POOL
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
+DIGITS = "deployments/specs/digits.yaml"
 FILE: dict[str, Any] = yaml.safe_load(PREFECT_FILE.read_text())
 SPECS = sorted(
     str(file.relative_to(PREFECT_FILE.parents[1]))
@@ -88,18 +89,23 @@ def test_a_spec_is_deployed_with_every_field_written_out(file: str) -> None:
 
 def test_a_stack_elsewhere_has_its_data_there() -> None:
     here, there = (
-        full_spec(SPECS[0])["spec"],
-        full_spec(SPECS[0], stack_folder="/elsewhere/stack")["spec"],
+        full_spec(DIGITS)["spec"],
+        full_spec(DIGITS, stack_folder="/elsewhere/stack")["spec"],
     )
     assert here["source"]["path"].startswith(str(PREFECT_FILE.parents[1] / ".stack/data/"))
     assert there["source"]["path"].startswith("/elsewhere/stack/data/")
     assert there["sink"]["path"].startswith("/elsewhere/stack/predictions/")
 
 
+def test_a_file_of_the_stack_lies_in_the_stack() -> None:
+    assert stack_file("data/x.png") == {"path": f"{STACK_FOLDER}/data/x.png"}
+    assert stack_file("data/x.png", "/elsewhere/") == {"path": "/elsewhere/data/x.png"}
+
+
 def test_a_deployment_may_change_a_field_of_its_spec() -> None:
-    assert full_spec(SPECS[0], ["cluster={kind: inline}"])["spec"]["cluster"] == {"kind": "inline"}
+    assert full_spec(DIGITS, ["cluster={kind: inline}"])["spec"]["cluster"] == {"kind": "inline"}
     with pytest.raises(InvalidSpec, match=r"cluster\.kind: 'cloud' is none of"):
-        full_spec(SPECS[0], ["cluster={kind: cloud}"])
+        full_spec(DIGITS, ["cluster={kind: cloud}"])
 
 
 def test_the_stack_has_what_the_deployments_name() -> None:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(900)]
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
-AFTER_OTHERS = {"redrive-images", "reembed-texts"}
+AFTER_OTHERS = {"redrive-images", "reembed-texts", "search-images"}
 """They go on with what a run of another has published."""
 SCHEDULED_SECONDS = 60.0
 RUN_SECONDS = 300.0
@@ -127,8 +127,14 @@ def test_runs_are_reported_and_what_they_publish_is_there(
     texts = stack.folder / "predictions/texts"
     assert sum(pq.read_metadata(file).num_rows for file in texts.glob("*.parquet")) > 1_000
     with prefect_client(stack.state) as client:
-        keys = {artifact.key for artifact in client.read_artifacts()}
+        artifacts = client.read_artifacts()
+        (seven,) = [each for each in artifacts if each.key == "digit-vectors-search"]
+    keys = {artifact.key for artifact in artifacts}
     assert {"digits-report", "texts-report", "digits-infer", "texts-write"} <= keys
+    page = str(seven.data)
+    assert "nearest 10 of 797 rows" in page
+    assert page.count("<td>7</td>") >= 9, "the query is a seven"
+    assert page.count("<img") == 11
 
 
 def test_the_server_lets_nobody_in_without_the_password(stack: Stack) -> None:

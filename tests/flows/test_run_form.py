@@ -10,6 +10,7 @@ from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
+from flows.search import search
 from tasks.kinds.form import title_of
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.models import AnyModel
@@ -18,7 +19,7 @@ from tasks.kinds.sources import AnySource
 from tasks.kinds.steps import AnyStep
 from tasks.spec import AnyCluster
 
-FLOWS = [batch_inference, preview, redrive, backfill]
+FLOWS = [batch_inference, preview, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
 columns by the names of a model's inputs, classes by those of folders."""

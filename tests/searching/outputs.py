@@ -41,9 +41,13 @@ def published(
             size, ids = len(part.data), IdRuns.of(part.ids)
             files.append(LedgerFile(path, "", "run", size, ids, version=version))
             storage.write(files[-1].target(output), part.data)
+    return PublishedVectors(spec, seen_with(files), tables[0].schema, column)
+
+
+def seen_with(files: list[LedgerFile]) -> Snapshot:
+    """A ledger in which these files are published."""
     entries = [
         Entry(f"{v}", "run", NO_INPUTS, files=tuple(f for f in files if f.version == v)).lines(v)
         for v in sorted({file.version for file in files})
     ]
-    seen = Snapshot(len(entries), pa.concat_tables(entries))
-    return PublishedVectors(spec, seen, tables[0].schema, column)
+    return Snapshot(len(entries), pa.concat_tables(entries))
