@@ -142,10 +142,17 @@ def call_search(
         as_json: whether to end with what was found as one line of JSON.
         options: the flow's other parameters.
     """
+    from tasks.searching.published import published_vectors
+    from tasks.searching.query import read_query
+
+    spec = at_time(load_spec(spec_file, [*(overrides or []), sink_at(output)]), datetime.now(UTC))
+    # What is wrong with the call is said before a flow starts.
+    read_query(spec, query, options["query_as"])
+    published_vectors(spec, options["column"])
+
     from flows.printing import print_matches
     from flows.search import search
 
-    spec = load_spec(spec_file, [*(overrides or []), sink_at(output)])
     found = search(spec, query, **options)
     print_matches(console, found)
     if as_json:

@@ -142,7 +142,7 @@ def search(
     query: Annotated[
         str, typer.Option(help="A text, an image (file or URL), a JSON list, or a .npy file.")
     ],
-    k: Annotated[int, typer.Option("-k", help="How many rows to find.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many rows to find.")] = 10,
     query_as: Annotated[
         Literal["auto", "text", "image", "vector"],
         typer.Option("--as", help="What the query is, where its look is misleading."),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -146,6 +147,8 @@ def test_another_model_is_refused_unless_one_knows_better(gallery: BatchInferenc
     with pytest.raises(InvalidSpec, match=r"not the one that made the vectors of version 1"):
         search(other, path)
     assert len(search(other, path, k=2, any_model=True)["matches"]) == 2
+    with pytest.raises(InvalidSpec, match="k: 0 must be at least 1"):
+        search(other, path, k=0)
     assert len(nearest(other, json.dumps([1.0] * 32)).rows) == 6, "a vector needs no model"
 
 
@@ -222,3 +225,32 @@ def test_a_text_finds_what_means_the_same(
     assert found["matches"][0]["row"]["text"] == SENTENCES["music"][1]
     assert [each["rank"] for each in found["matches"]] == [1, 2]
     assert "saxophone" in said.err
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        (("nowhere/embeddings",), "output: '.*nowhere/embeddings' has published no rows"),
+        (("--query", "nowhere/cat.png"), "query: 'nowhere/cat.png' cannot be read as a file"),
+        (("--column", "path"), "column: 'path' must name a column that holds vectors"),
+        (("--set", "modle.task=x"), "modle: .* there is no such field"),
+    ],
+)
+def test_a_wrong_call_is_one_message_before_a_flow_starts(
+    gallery: BatchInferenceSpec,
+    changed: tuple[str, ...],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(gallery.model_dump(mode="json", by_alias=True)))
+    output = [] if changed[0].startswith("nowhere") else [gallery.sink.path]
+    call = ["search", "--spec", str(file), "--query", "[1]", *output, *changed]
+    monkeypatch.setattr(sys, "argv", ["batch-inference", *call])
+    monkeypatch.setattr("flows.search.search", None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert re.search(f"^InvalidSpec: {problem}", capsys.readouterr().err)

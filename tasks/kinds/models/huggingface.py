@@ -167,13 +167,15 @@ class HuggingFaceModel(Model):
         Raises:
             InvalidSpec: it makes no embeddings, or none of such a query.
         """
+        from tasks.kinds.models.hf.joint import has_one_space
+
         task = EMBEDS[media]
         if self.task == task:
             return self
         if self.task not in EMBEDDING:
             problem = f"makes no embeddings; those of {media} are made by {task}"
             raise InvalidSpec.at("model.task", self.task, problem)
-        if not self.checkpoint.embeds_texts_and_images():
+        if not has_one_space(self.checkpoint.model_class()):
             problem = (
                 f"embeds no {media}: search with what {self.task} embeds, with a vector, or embed "
                 "with a model of texts and images, such as CLIP"

@@ -50,12 +50,11 @@ class Checkpoint:
         with quiet():
             return AutoTokenizer.from_pretrained(**self.where)
 
-    def embeds_texts_and_images(self) -> bool:
-        """Whether it puts both into one space, as CLIP does."""
+    def model_class(self) -> Any:
+        """The class of the model without a head; None where there is none."""
         from transformers import MODEL_MAPPING
 
-        model = MODEL_MAPPING.get(type(self.config()), None)
-        return hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
+        return MODEL_MAPPING.get(type(self.config()), None)
 
     def json_file(self, name: str) -> Any:
         """A further file of the checkpoint; None where there is no such file.
