@@ -211,3 +211,12 @@ def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch
         message = "resources.num_gpus: 'cuda' .* the torch of this node sees none"
         with pytest.raises(InvalidSpec, match=message):
             predicted(model_of(file, backend="torch"), rows, device="cuda")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(tmp_path: Path, keras: Any) -> None:
+    if not keras_backend.sees_gpu(keras, keras.config.backend()):
+        pytest.skip("needs a GPU and a backend built for it")
+    file = digits_model(keras, tmp_path / "digits.keras")
+    made = predicted(model_of(file), rows_of(pixels=unseen()), device="cuda")
+    np.testing.assert_allclose(values(made), logits(), atol=1e-3)

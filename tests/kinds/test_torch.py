@@ -88,6 +88,18 @@ def test_every_shape_of_file_gives_what_the_module_gives(
     np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("file", ["weights.pt", "script.pt", "any.pt2"])
+def test_on_a_gpu(folder: Path, module: Any, file: str) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU and a torch built for it")
+    model = model_of(folder / file, **FILES[file])
+    made = predicted(model, rows_of(pixels=unseen()), device="cuda")
+    np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-3)
+
+
 def test_labels_as_many_as_asked_for(folder: Path, module: Any) -> None:
     import torch
 
