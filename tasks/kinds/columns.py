@@ -59,6 +59,20 @@ def writable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
+def children(rows: pa.Table, parents: Sequence[int], each: pa.Field, values: pa.Array) -> pa.Table:
+    """Rows of which each stands for a part of its parent: other columns are repeated.
+
+    Args:
+        rows: the parents.
+        parents: for each child, where its parent lies among them.
+        each: the column that was cut up; the whole is large and never repeated.
+        values: its parts, one for each child.
+    """
+    at = rows.column_names.index(each.name)
+    others = rows.drop_columns(each.name).take(pa.array(parents, pa.int64()))
+    return others.add_column(at, each, values)
+
+
 def visible(rows: pa.Table) -> list[str]:
     """Columns user code sees: neither row ids nor what a model needs only on the way."""
     return [name for name in rows.column_names if not name.startswith(RESERVED)]

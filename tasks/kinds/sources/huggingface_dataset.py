@@ -26,7 +26,8 @@ class CutOffFile(ValueError):
 class HuggingFaceDatasetSource(Source):
     """Rows of a dataset written by `save_to_disk`.
 
-    Images and sound stay encoded until they are used; labels come by their names.
+    Images and sound stay encoded until they are used, sound then at the rate that the dataset
+    names, else 16000 Hz; labels come by their names. What lies in lists is read as it is stored.
     """
 
     model_config = ConfigDict(title="Hugging Face dataset on disk")

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.columns import visible
+from tasks.kinds.columns import children, visible
 from tasks.kinds.steps.chunking.spans import Span, spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
 from tasks.kinds.steps.step import Function, Step
@@ -78,9 +78,8 @@ class ChunkTextStep(Step):
                 found += [(text[slice(*each)], at, each[0]) for at, each in enumerate(kept)]
                 parents += [parent] * len(kept)
             chunks, numbers, starts = zip(*found, strict=True) if found else ((), (), ())
-            rows = rows.take(pa.array(parents, pa.int64()))
-            at = rows.column_names.index(self.column)
-            rows = rows.set_column(at, self.column, pa.array(chunks, pa.string()))
+            field = pa.field(self.column, pa.string())
+            rows = children(rows, parents, field, pa.array(chunks, pa.string()))
             rows = rows.append_column(CHUNK, pa.array(numbers, pa.int32()))
             return rows.append_column(START, pa.array(starts, pa.int64()))
 

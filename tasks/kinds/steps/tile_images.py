@@ -8,7 +8,15 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.columns import IMAGE, MEDIA, column_to_numpy, is_deep, tensor_array, visible
+from tasks.kinds.columns import (
+    IMAGE,
+    MEDIA,
+    children,
+    column_to_numpy,
+    is_deep,
+    tensor_array,
+    visible,
+)
 from tasks.kinds.images import Pixels, decode_image
 from tasks.kinds.steps.step import Function, Step
 
@@ -59,10 +67,9 @@ class TileImagesStep(Step):
             for x, y, tile in self.tiles(pixels)
         ]
         parents, xs, ys, tiles = zip(*found, strict=True) if found else ((), (), (), ())
-        rows = rows.take(pa.array(parents, pa.int64()))
         values = tensor_array(tiles)
         field = pa.field(self.column, values.type, metadata={MEDIA: IMAGE})
-        rows = rows.set_column(rows.column_names.index(self.column), field, values)
+        rows = children(rows, parents, field, values)
         rows = rows.append_column(X, pa.array(xs, pa.int32()))
         return rows.append_column(Y, pa.array(ys, pa.int32()))
 
