@@ -126,6 +126,7 @@ def test_full_dumps_validate_for_every_task() -> None:
         ("text2text-generation", "text"),
         ("summarization", "text"),
         ("translation", "text"),
+        ("automatic-speech-recognition", "audio"),
     ]:
         made = model("some/name", task)
         assert adapter.validate_json(made.model_dump_json()) == made

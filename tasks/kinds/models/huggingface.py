@@ -5,9 +5,17 @@ from typing import ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf import chat, folder, hub, languages
+from tasks.kinds.extras import require
+from tasks.kinds.models.hf import chat, folder, hub, languages, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import DETECTION, EMBEDDING, IMAGE, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import (
+    DETECTION,
+    EMBEDDING,
+    IMAGE,
+    SPEECH,
+    HuggingFaceOptions,
+    Task,
+)
 from tasks.kinds.models.model import Function, Media, Model, Placement
 
 DEFAULT_COLUMNS: dict[Task, str] = {
@@ -20,12 +28,13 @@ DEFAULT_COLUMNS: dict[Task, str] = {
     "text2text-generation": "text",
     "summarization": "text",
     "translation": "text",
+    "automatic-speech-recognition": "audio",
 }
 EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
 
 class HuggingFaceModel(Model):
-    """Classification, embeddings and text generation with transformers.
+    """Classification, detection, embeddings, text generation and speech with transformers.
 
     Adds `predicted_label` and `predicted_score`; or `embedding`; or `generated_text`. Weights are
     read as safetensors, and Python code or pickled objects of a checkpoint are never run.
@@ -34,7 +43,8 @@ class HuggingFaceModel(Model):
     model_config = ConfigDict(title="Hugging Face model")
     kind: Literal["huggingface"] = "huggingface"
     task: Task = Field(
-        description="What the model does; image tasks read encoded images, the others text."
+        description="What the model does; image tasks read encoded images, speech recognition "
+        "sounds, the others text."
     )
     name_or_path: str = Field(
         min_length=1,
@@ -49,8 +59,8 @@ class HuggingFaceModel(Model):
     )
     column: str | None = Field(
         default=None,
-        description="Input column. Empty: image for image tasks, prompt for text-generation, text "
-        "for the others.",
+        description="Input column. Empty: image for image tasks, prompt for text-generation, "
+        "audio for speech, text for the others.",
     )
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
@@ -94,21 +104,27 @@ class HuggingFaceModel(Model):
         Raises:
             InvalidSpec: says what is missing or does not fit.
         """
+        if self.task in SPEECH:
+            require("model.task", self.task, "av", "audio")
         found = folder.local_folder(self.name_or_path)
         if found is None:
             hub.check_name(self.name_or_path)
         else:
             folder.check_folder(self.name_or_path, found, self.task)
-            self.check_tokenizer()
+            self.check_options()
 
-    def check_tokenizer(self) -> None:
-        """See that the tokenizer can do what the options ask of it; of other models, load none.
+    def check_options(self) -> None:
+        """See that the model's files have what the options ask of them.
+
+        A tokenizer is loaded where only it can tell.
 
         Raises:
-            InvalidSpec: says what it cannot do.
+            InvalidSpec: says what they lack.
         """
         if self.task == "translation":
             languages.check_languages(self.checkpoint, self.options)
+        if self.task in SPEECH:
+            speech.check_language(self.checkpoint, self.options.source_language)
         if self.options.chat:
             chat.check_template(self.checkpoint)
 
@@ -120,7 +136,7 @@ class HuggingFaceModel(Model):
         """
         config = self.checkpoint.json_file("config.json")
         folder.check_architecture(self.name_or_path, config, self.task)
-        self.check_tokenizer()
+        self.check_options()
 
     def fingerprint(self) -> str:
         """Hash of the folder's files, or the commit on the Hub.
@@ -151,6 +167,8 @@ class HuggingFaceModel(Model):
             from tasks.kinds.models.hf.image import pixels_function
 
             return pixels_function(self.checkpoint, self.input_column)
+        if self.task in SPEECH:
+            return speech.features_function(self.checkpoint, self.input_column)
         from tasks.kinds.models.hf.text import tokens_function
 
         return tokens_function(self.checkpoint, self.input_column, self.task, self.options)

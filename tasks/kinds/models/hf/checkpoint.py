@@ -43,6 +43,13 @@ class Checkpoint:
         with quiet():
             return AutoImageProcessor.from_pretrained(**self.where)
 
+    def feature_extractor(self) -> Any:
+        """What turns sounds into the model's input."""
+        from transformers import AutoFeatureExtractor
+
+        with quiet():
+            return AutoFeatureExtractor.from_pretrained(**self.where)
+
     def tokenizer(self) -> Any:
         """What turns text into token numbers."""
         from transformers import AutoTokenizer

@@ -8,13 +8,14 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, TEXT, Task
+from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, SPEECH, TEXT, Task
 
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": ("ForSequenceClassification",),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel"),
+    "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -49,14 +50,23 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
         raise InvalidSpec.at(
             FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
         )
-    wanted = PROCESSOR_FILES if task in IMAGE else TOKENIZER_FILES
-    if not any((folder / each).is_file() for each in wanted):
-        part = "image processor" if task in IMAGE else "tokenizer"
+    for part, wanted in parts_of(task).items():
+        if any((folder / each).is_file() for each in wanted):
+            continue
         problem = (
             f"has no {part} ({' or '.join(wanted)}); save the {part} into the folder with its "
             "save_pretrained"
         )
         raise InvalidSpec.at(FIELD, name, problem)
+
+
+def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
+    """What a model needs besides its weights, and the files of which one has it."""
+    if task in IMAGE:
+        return {"image processor": PROCESSOR_FILES}
+    if task in SPEECH:
+        return {"feature extractor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
+    return {"tokenizer": TOKENIZER_FILES}
 
 
 def read_config(name: str, folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ Task = Literal[
     "text2text-generation",
     "summarization",
     "translation",
+    "automatic-speech-recognition",
 ]
 Pooling = Literal["auto", "mean", "cls"]
 NEW_TOKENS = 128
@@ -26,6 +27,7 @@ SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
 GENERATION = ("text-generation", *SEQ2SEQ)
 TEXT = ("text-classification", "feature-extraction", *GENERATION)
+SPEECH = ("automatic-speech-recognition",)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *DETECTION)
 
@@ -35,12 +37,12 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "pooling": EMBEDDING,
     "max_length": TEXT,
     "prefix": TEXT,
-    "source_language": ("translation",),
+    "source_language": ("translation", *SPEECH),
     "target_language": ("translation",),
     "chat": ("text-generation",),
     "system_prompt": ("text-generation",),
-    "max_new_tokens": GENERATION,
-    "num_beams": GENERATION,
+    "max_new_tokens": (*GENERATION, *SPEECH),
+    "num_beams": (*GENERATION, *SPEECH),
     "do_sample": GENERATION,
     "temperature": GENERATION,
     "top_p": GENERATION,
@@ -89,7 +91,8 @@ class HuggingFaceOptions(FormModel):
     source_language: str | None = Field(
         default=None,
         description="Translation with a model of many languages: that of the texts, as its "
-        "tokenizer names it, such as eng_Latn, en_XX or en.",
+        "tokenizer names it, such as eng_Latn, en_XX or en. Speech: that which is spoken; empty: "
+        "the model listens which.",
     )
     target_language: str | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.prediction import predict_with
+from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Function, Placement
 
@@ -96,4 +97,5 @@ BUILD: dict[str, Build] = {
     "text2text-generation": seq2seq_generator,
     "summarization": seq2seq_generator,
     "translation": seq2seq_generator,
+    "automatic-speech-recognition": transcriber,
 }

@@ -1,0 +1,109 @@
+"""Speech to text: sounds become spectrograms of one size on the CPU, and those become words."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.audio import Samples, decode_audio
+from tasks.kinds.columns import column_to_numpy, tensor_array
+from tasks.kinds.models.arrays import column_of, slices, with_columns
+from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.model import Function, Placement
+
+FEATURES = "__features"
+SOUNDS_PER_BATCH_ON_CPU = 8
+SOUNDS_PER_BATCH_ON_GPU = 32
+
+
+def check_language(checkpoint: Checkpoint, language: str | None) -> None:
+    """See that the model knows the language that is spoken.
+
+    Raises:
+        InvalidSpec: it does not, or it knows one only.
+    """
+    if language is None:
+        return
+    generation = checkpoint.json_file("generation_config.json") or {}
+    known = sorted(each.strip("<|>") for each in generation.get("lang_to_id") or {})
+    if language not in known:
+        problem = f"is not among the model's languages: {', '.join(known)}"
+        if not known:
+            problem = "cannot be chosen: this model knows one language only; leave it out"
+        raise InvalidSpec.at("model.options.source_language", language, problem)
+
+
+def features_function(checkpoint: Checkpoint, column: str) -> Function:
+    """Sounds to `__features`: a spectrogram each, padded with silence to the model's length."""
+    extractor = checkpoint.feature_extractor()
+
+    def preprocess(rows: pa.Table) -> pa.Table:
+        with torch_threads(1):  # each preprocessing worker is given one core
+            sounds = column_of(rows, column).to_pylist()
+            features = [spectrogram(extractor, each, column) for each in sounds]
+        return rows.append_column(FEATURES, tensor_array(features))
+
+    return preprocess
+
+
+def spectrogram(extractor: Any, sound: Any, column: str) -> np.ndarray:
+    """One sound as the model listens to it.
+
+    Raises:
+        ValueError: it is none, or longer than the model can listen.
+    """
+    samples = samples_of(sound, extractor.sampling_rate, column)
+    if len(samples) > extractor.n_samples:
+        seconds = len(samples) / extractor.sampling_rate
+        problem = f"the sound is {seconds:.1f} s long, and the model listens for"
+        raise ValueError(f"{problem} {extractor.chunk_length} s; cut it into pieces first")
+    found = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="np")
+    return np.asarray(found["input_features"][0], np.float32)
+
+
+def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
+    """A sound file's samples at the model's rate; those of a step are taken to have it.
+
+    Raises:
+        ValueError: there are none.
+    """
+    samples = decode_audio(sound, sampling_rate) if isinstance(sound, bytes) else sound
+    if samples is None or not np.size(samples):
+        raise ValueError(f"column {column!r} is empty in this row; a sound is wanted")
+    return np.asarray(samples, np.float32)
+
+
+def transcriber(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """A predictor that adds `generated_text`, the words that are spoken."""
+    import torch
+
+    model = checkpoint.model("AutoModelForSpeechSeq2Seq", placement)
+    tokenizer = checkpoint.tokenizer()
+    model.generation_config.max_length = None  # else each call warns of two limits
+    on_cpu = placement.device == "cpu"
+    default_size = SOUNDS_PER_BATCH_ON_CPU if on_cpu else SOUNDS_PER_BATCH_ON_GPU
+    given = {
+        "max_new_tokens": options.max_new_tokens,
+        "num_beams": options.num_beams,
+        "language": options.source_language,
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+
+    def write(features: np.ndarray) -> list[str]:
+        batch = torch.from_numpy(features).to(placement.device, torch_dtype(placement))
+        found = model.generate(input_features=batch, do_sample=False, **settings)
+        return list(tokenizer.batch_decode(found.cpu(), skip_special_tokens=True))
+
+    def predict(rows: pa.Table) -> pa.Table:
+        texts: list[str] = []
+        with torch.inference_mode(), torch_threads(placement.num_threads):
+            for index in slices(len(rows), placement.rows(default_size)):
+                part = rows[FEATURES].slice(index[0], len(index))
+                texts += write(np.array(column_to_numpy(part)))
+        return with_columns(rows, {"generated_text": pa.array(texts, pa.string())})
+
+    return predict

@@ -1,0 +1,151 @@
+"""Speech models write what transformers makes them write, sound by sound."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.testing import RunSpec
+from tasks.errors import InvalidSpec
+from tasks.kinds.audio import Samples
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tests.kinds.sounds import encoded, save, tone
+from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, saved, tokenizer
+
+TASK = "automatic-speech-recognition"
+RATE = 16_000
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that listens for a second, of a few thousand random weights."""
+    import torch
+    from transformers import (
+        WhisperConfig,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+    )
+
+    folder = tmp_path_factory.mktemp("whisper")
+    torch.manual_seed(0)
+    parts = ("encoder", "decoder")
+    config = WhisperConfig(
+        vocab_size=len(VOCABULARY) + 1,
+        num_mel_bins=8,
+        d_model=32,
+        **{f"{part}_layers": 2 for part in parts},
+        **{f"{part}_attention_heads": 2 for part in parts},
+        **{f"{part}_ffn_dim": 64 for part in parts},
+        max_source_positions=50,
+        max_target_positions=32,
+        decoder_start_token_id=2,
+        bos_token_id=2,
+        eos_token_id=3,
+        pad_token_id=0,
+        init_std=0.5,
+    )
+    model = WhisperForConditionalGeneration(config)
+    model.generation_config.update(
+        no_timestamps_token_id=len(VOCABULARY),
+        is_multilingual=False,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+    for layer in model.model.decoder.layers:  # else what it hears hardly changes what it says
+        layer.encoder_attn.out_proj.weight.data *= 30
+    WhisperFeatureExtractor(feature_size=8, chunk_length=1).save_pretrained(folder)
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    saved(model, folder)
+    return folder
+
+
+def sounds(count: int) -> list[Samples]:
+    """Tones with noise, of many lengths and heights."""
+    random = np.random.default_rng(0)
+    return [
+        tone(0.1 + 0.9 * at / count, RATE, 100 * 1.5**at)
+        + 0.3 * random.normal(size=round((0.1 + 0.9 * at / count) * RATE)).astype(np.float32)
+        for at in range(count)
+    ]
+
+
+def by_hand(folder: Path, given: list[Samples]) -> list[str]:
+    """What transformers writes, without our code."""
+    from transformers import AutoFeatureExtractor, AutoModelForSpeechSeq2Seq, AutoTokenizer
+
+    listens = AutoFeatureExtractor.from_pretrained(folder)
+    model = AutoModelForSpeechSeq2Seq.from_pretrained(folder)
+    words = AutoTokenizer.from_pretrained(folder)
+    written = []
+    for each in given:
+        features = listens(each, sampling_rate=RATE, return_tensors="pt").input_features
+        out = model.generate(input_features=features, do_sample=False, max_new_tokens=8)
+        written.append(words.decode(out[0], skip_special_tokens=True))
+    return written
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 5])
+def test_words_are_the_models_whatever_the_batch(whisper: Path, batch_size: int | None) -> None:
+    given = sounds(12)
+    rows = rows_of("audio", [each.tolist() for each in given])
+    found = predicted(whisper, TASK, rows, batch_size, max_new_tokens=8)
+    assert found["generated_text"].to_pylist() == by_hand(whisper, given)
+    assert len(set(found["generated_text"].to_pylist())) > 4
+
+
+@pytest.mark.parametrize(
+    ("sound", "message"),
+    [
+        (None, "'audio' is empty"),
+        ([], "'audio' is empty"),
+        (b"no sound", "is not sound that can be read"),
+        (encoded([tone(1.5, RATE)], RATE), r"1\.5 s long, and the model listens for 1 s"),
+    ],
+)
+def test_what_cannot_be_heard_is_an_error(whisper: Path, sound: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predicted(whisper, TASK, rows_of("audio", [sound]))
+
+
+def test_no_sounds_give_the_same_columns(whisper: Path) -> None:
+    some = predicted(whisper, TASK, rows_of("audio", [sounds(1)[0].tolist()]))
+    assert predicted(whisper, TASK, rows_of("audio", [b"x"])[:0]).schema.field(
+        "generated_text"
+    ) == some.schema.field("generated_text")
+
+
+def test_a_language_that_the_model_does_not_know_is_refused(whisper: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match="source_language: 'en' cannot be chosen"):
+        predicted(whisper, TASK, rows_of("audio", []), source_language="en")
+    many = shutil.copytree(whisper, tmp_path / "many")
+    config = json.loads((many / "generation_config.json").read_text())
+    config["lang_to_id"] = {"<|en|>": 4, "<|de|>": 5}
+    (many / "generation_config.json").write_text(json.dumps(config))
+    with pytest.raises(InvalidSpec, match="'xx' is not among the model's languages: de, en"):
+        predicted(many, TASK, rows_of("audio", []), source_language="xx")
+
+
+@pytest.mark.prefect
+def test_sound_files(run_spec: RunSpec, whisper: Path, tmp_path: Path) -> None:
+    from tasks.kinds.audio import decode_audio
+
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    files = [save(folder, f"{at}.wav", each) for at, each in enumerate(sounds(4))]
+    save(folder, "long.wav", tone(2.0, RATE))
+    given = f"source.path={folder}", f"model.name_or_path={whisper}"
+    more = "model.options={max_new_tokens: 8}", "errors.max_rejected_fraction=0.5"
+    done = run_spec("deployments/specs/speech.yaml", *given, *more)
+    assert [Path(row["source"]).name for row in done.set_aside] == ["long.wav"]
+    wanted = by_hand(whisper, [decode_audio(file.read_bytes(), RATE) for file in files])
+    assert [row["generated_text"] for row in done.rows] == wanted
