@@ -144,6 +144,6 @@ def absolute(path: Any, folder: Path) -> Any:
     if not isinstance(path, str) or "://" in path or not path:
         return path
     path = os.path.expanduser(path)
-    while path.startswith("../"):  # the folder holds no links: up is where its name says
+    while path.startswith("../") or path == "..":  # no links in it: up is where its name says
         path, folder = path[3:], folder.parent
-    return os.path.join(folder, path)
+    return os.path.join(folder, path) if path else str(folder)

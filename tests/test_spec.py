@@ -101,11 +101,15 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
     folder.mkdir(parents=True)
     file = folder / "spec.yaml"
     sink = {"kind": "parquet", "path": "out"}
-    source = {"kind": "parquet", "path": ["../../rows", "/rows", "s3://bucket/../rows"]}
+    source = {
+        "kind": "parquet",
+        "path": ["../../rows", "../..", "../../", "/rows", "s3://bucket/../rows"],
+    }
     model = {"kind": "python", "class": "models:Mine"}
     file.write_text(json.dumps({"source": source, "model": model, "sink": sink}))
     spec = load_spec(file)
-    assert spec.source.paths == [str(tmp_path / "rows"), "/rows", "s3://bucket/../rows"]
+    up = str(tmp_path)
+    assert spec.source.paths == [f"{up}/rows", up, up, "/rows", "s3://bucket/../rows"]
     assert spec.sink.path == str(folder / "out")
 
 
