@@ -11,6 +11,7 @@ from tasks.errors import InvalidSpec, StaleLedger
 from tasks.searching import published as searched
 from tasks.searching.matrix import vector_column
 from tasks.searching.scoring import unit
+from tests.conftest import S3
 from tests.searching.outputs import published, spec_at
 
 WIDTH = 6
@@ -93,6 +94,19 @@ def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     whole = vectors.nearest(unit(np.ones(WIDTH)), 9)
     monkeypatch.setattr("tasks.output_rows.SMALL_BYTES", 0)
     assert vectors.nearest(unit(np.ones(WIDTH)), 9) == whole
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("small_bytes", [0, 8 << 20])
+def test_files_in_an_object_store(
+    s3: S3, tmp_path: Path, small_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = published(spec_at(tmp_path), tables())
+    there = {"path": s3.url(f"search-{small_bytes}"), "storage_options": s3.storage_options}
+    monkeypatch.setattr("tasks.output_rows.SMALL_BYTES", small_bytes)
+    query = unit(np.ones(WIDTH))
+    found = published(spec_at(tmp_path, **there), tables()).nearest(query, 9)
+    assert found == here.nearest(query, 9)
 
 
 def test_a_query_of_another_length_is_refused(tmp_path: Path) -> None:
