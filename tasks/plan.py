@@ -226,6 +226,7 @@ def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit:
             spec.resources.dtype,
             fingerprints,
             limit,
+            *([] if spec.source.cut is None else [spec.source.cut]),
         ]
     )
 
@@ -251,9 +252,10 @@ def refuse_other_config(seen: Snapshot, config: str) -> None:
     version = other_config(seen, config)
     if version is not None:
         raise InvalidSpec(
-            f"model, steps, sink or code differ from those that published version {version} "
-            f"(run {seen.entries[version]['run_id']}): `batch-inference backfill SPEC` (or "
-            "--replace-output) to predict every input again, or use another sink.path"
+            "model, steps, sink or code differ, or how the source is cut into inputs, from those "
+            f"that published version {version} (run {seen.entries[version]['run_id']}): "
+            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
+            "or use another sink.path"
         )
 
 

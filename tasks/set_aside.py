@@ -11,7 +11,7 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.set_aside import Line, PastRun, lines_of, redrive_plan, runs_with_rows_aside
-from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
@@ -97,7 +97,7 @@ def readers_of(run: PastRun) -> dict[str, Any]:
 
 def unchanged(spec: BatchInferenceSpec, lines: list[Line]) -> set[str]:
     """Paths of the inputs that are what they were when their rows were set aside."""
-    storage, _ = open_storage(spec.source.paths[0], spec.source.storage_options)
+    storage, _ = spec.source.opened(spec.source.paths[0])
     known = {line["path"]: line["identity"] for line in lines}
     with ThreadPoolExecutor(LOOKERS) as pool:
         found = dict(zip(known, pool.map(storage.stat, known), strict=True))

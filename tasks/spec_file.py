@@ -80,6 +80,8 @@ def explain(error: Any) -> str:
             return f"{field}.kind: {context['tag']!r} is none of {context['expected_tags']}"
         case "union_tag_not_found":
             return f"{field}.kind: is missing; say which kind"
+        case "secret":
+            return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
     return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
 
 

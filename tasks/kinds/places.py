@@ -1,13 +1,16 @@
 """Whether the places that a spec names can be reached, found out with a request or two."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import GLOB, nothing_there
 from tasks.kinds.sources.source import Source
-from tasks.protocol.storage import open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage
 
+Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
 
 
@@ -21,7 +24,7 @@ def check_source(source: Source) -> None:
     """
     source.check()
     for url in source.paths:
-        there = is_there("source", source, url) or is_there("source", source, folder_of(url))
+        there = any(is_there("source", source.opened, each) for each in (url, folder_of(url)))
         if not there and source.on_empty == "fail":
             raise InputNotFound.at("source.path", url, nothing_there(source, 0))
 
@@ -32,7 +35,8 @@ def check_sink(sink: Sink) -> None:
     Raises:
         Unreachable: it does not.
     """
-    is_there("sink", sink, sink.path)
+    opener = partial(open_storage, storage_options=sink.storage_options)
+    is_there("sink", opener, sink.path)
 
 
 def folder_of(url: str) -> str:
@@ -41,21 +45,23 @@ def folder_of(url: str) -> str:
     return LAST_PART.sub("", url[: special.start()]) if special else url
 
 
-def is_there(section: str, place: Source | Sink, url: str) -> bool:
-    """Whether a file or folder lies at a path.
+def is_there(section: str, opener: Opener, url: str) -> bool:
+    """Whether something lies at a path.
 
     Raises:
-        InvalidSpec: no filesystem is known for the path.
+        InvalidSpec: no storage is known for the path, or it says itself what is wrong.
         Unreachable: the storage does not answer; names the spec's section.
     """
     try:
-        storage, path = open_storage(url, place.storage_options)
+        storage, path = opener(url)
     except (ValueError, ImportError) as error:
         raise InvalidSpec.at(f"{section}.path", url, f"cannot be opened: {error}") from error
     try:
         storage.filesystem.info(path)
     except FileNotFoundError:
         return False
+    except InvalidSpec:
+        raise
     except Exception as error:
         raise Unreachable(
             f"{section}.path: {url!r} cannot be reached: {error}; see {section}.storage_options, "

@@ -16,7 +16,7 @@ from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.ids import IdRuns, Ids
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
-from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_error import stage_error
 
@@ -65,7 +65,7 @@ class OpenShard:
         """
         stat = self.storage.stat(self.shard.path)
         if stat is None or stat.identity != self.shard.identity:
-            changed = InputChanged("the file was rewritten after it was planned")
+            changed = InputChanged("the input was rewritten after it was planned")
             raise changed.locate("read", self.shard.path)
 
 
@@ -77,7 +77,7 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
         StageFailed: storage failed; names the file and the row.
     """
     source = job.spec.source
-    storage, _ = open_storage(source.paths[0], source.storage_options)
+    storage, _ = source.opened(source.paths[0])
     todo = load_todo(job, start, stop)
     if not source.one_row_per_file:
         for item in todo:

@@ -1,7 +1,6 @@
 """URLs of what a run reads and writes: one that names a place, one that a browser opens."""
 
 import os
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from tasks.kinds.places import folder_of
@@ -16,18 +15,17 @@ ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 def source_urls(source: Source) -> list[str]:
     """Where the rows come from, each place once; of a glob, the folder that it looks below."""
-    options = source.storage_options
-    return list(dict.fromkeys(url_of(folder_of(path), options) for path in source.paths))
+    opened = (source.opened(folder_of(path)) for path in source.paths)
+    return list(dict.fromkeys(url_on(storage, place) for storage, place in opened))
 
 
 def sink_url(sink: Sink) -> str:
     """Where the rows go."""
-    return url_of(sink.path, sink.storage_options)
+    return url_on(*open_storage(sink.path, sink.storage_options))
 
 
-def url_of(path: str, options: dict[str, Any]) -> str:
+def url_on(storage: FsspecStorage, place: str) -> str:
     """A place as a URL without a user's name or password; the same however its path is written."""
-    storage, place = open_storage(path, options)
     return str(hide_credentials(storage.filesystem.unstrip_protocol(place)))
 
 

@@ -12,7 +12,6 @@ from tasks.kinds.images import decode_image
 from tasks.kinds.sources import Source
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.storage import open_storage
 from tasks.publish import sample_rows
 from tasks.reporting.redaction import cell, scrub, table
 
@@ -73,7 +72,7 @@ def thumbnail(source: Source, path: object, inputs: Container[str]) -> str:
 
     A model may have put any path into the column: only what a run itself has read is opened.
     """
-    storage, _ = open_storage(source.paths[0], source.storage_options)
+    storage, _ = source.opened(source.paths[0])
     known = storage.filesystem._strip_protocol(str(path))
     if known not in inputs or not source.one_row_per_file:  # a video is no picture
         return ""

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.sinks.jsonl import json_text
-from tasks.protocol.storage import open_storage
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, scrub, table
 from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail
@@ -118,7 +117,7 @@ def pictures(vectors: PublishedVectors, rows: list[Row]) -> list[str]:
     source = vectors.spec.source
     if not source.has_media or not all("path" in row for row in rows):
         return [""] * len(rows)
-    storage, _ = open_storage(source.paths[0], source.storage_options)
+    storage, _ = source.opened(source.paths[0])
     wanted = [storage.filesystem._strip_protocol(str(row["path"])) for row in rows]
     inputs = vectors.seen.of("input")["path"]
     known = set(inputs.filter(pc.is_in(inputs, pa.array(wanted, pa.string()))).to_pylist())

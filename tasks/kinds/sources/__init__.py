@@ -13,6 +13,7 @@ from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.jsonl import JsonlSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
+from tasks.kinds.sources.sql import SqlSource
 from tasks.kinds.sources.text import TextSource
 from tasks.kinds.sources.video import VideoSource
 from tasks.kinds.sources.webdataset import WebdatasetSource
@@ -27,7 +28,8 @@ AnySource = Annotated[
     | AudioSource
     | VideoSource
     | WebdatasetSource
-    | HuggingFaceDatasetSource,
+    | HuggingFaceDatasetSource
+    | SqlSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -42,6 +44,7 @@ __all__ = [
     "JsonlSource",
     "ParquetSource",
     "Source",
+    "SqlSource",
     "TextSource",
     "VideoSource",
     "WebdatasetSource",

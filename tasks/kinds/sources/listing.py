@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InputNotFound, InvalidSpec
-from tasks.protocol.storage import FsspecStorage, Stat, open_storage, stat_of
+from tasks.protocol.storage import FsspecStorage, Stat, stat_of
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
@@ -24,10 +24,10 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
         InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
         InvalidSpec: the paths lie on different filesystems.
     """
-    storage, _ = open_storage(source.paths[0], source.storage_options)
+    storage, _ = source.opened(source.paths[0])
     found: dict[str, Stat] = {}
     for url in source.paths:
-        other, path = open_storage(url, source.storage_options)
+        other, path = source.opened(url)
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
@@ -45,7 +45,7 @@ def nothing_there(source: "Source", num_files: int) -> str:
     if num_files:
         return f"has {num_files} files, all of them left out by source.exclude {source.exclude}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
-    return f"holds no file{wanted}; mend the path, or set source.on_empty: succeed"
+    return f"holds no {source.holds}{wanted}; mend the path, or set source.on_empty: succeed"
 
 
 def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage, Stat, open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +57,8 @@ class Source(Kind):
 
     suffixes: ClassVar[tuple[str, ...]]
     """Endings of the names that a folder is searched for; empty: every file."""
+    holds: ClassVar[str] = "file"
+    """What lies at a path, for messages."""
     one_row_per_file: ClassVar[bool] = False
     has_media: ClassVar[bool] = False
     """Whether columns may hold encoded media; their fields say so, see tasks/kinds/columns.py."""
@@ -84,6 +86,22 @@ class Source(Kind):
     def paths(self) -> list[str]:
         """The path as a list."""
         return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    @property
+    def cut(self) -> Any:
+        """What decides which rows an input holds, where its name alone does not; else None.
+
+        Where it has changed since a publication, inputs of then and now cannot be compared.
+        """
+        return None
+
+    def opened(self, url: str) -> tuple[FsspecStorage, str]:
+        """The storage that a path leads to, and the path on it.
+
+        Raises:
+            ValueError: no storage is known for the path, or its package is missing.
+        """
+        return open_storage(url, self.storage_options)
 
     def check(self) -> None:
         """See that what reading needs is installed.

@@ -1,0 +1,183 @@
+"""Rows of a database's table or query, in ranges of a column."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, ClassVar, Literal, Self
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.sql_reading import arrow, secrets
+from tasks.kinds.sources.sql_reading.database import Database
+from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage, Stat
+
+RANGES_TO_INFER = 10
+
+
+class SqlSource(Source):
+    """Rows of a table or query of any database that SQLAlchemy knows.
+
+    A range of rows is what a file is elsewhere: new ranges are new inputs, and one that has changed
+    is predicted again alone. It has where its count of rows, its lowest or highest key, the sum of
+    keys that are whole numbers, or its highest version is another. A change that leaves these as
+    they were is not seen, between runs nor between attempts of one: name a version_column where
+    rows are updated, or replaced under keys that are no whole numbers.
+    """
+
+    model_config = ConfigDict(title="A database")
+    kind: Literal["sql"] = "sql"
+    path: str = Field(
+        title="Database",
+        min_length=1,
+        description="SQLAlchemy's URL, as in postgresql+psycopg://reader:${PASSWORD}@host/shop. "
+        "${NAME} stands for an environment variable, here and on every node; a password is "
+        "taken in no other way.",
+    )
+    table: str | None = Field(
+        default=None, description="Table or view to read, as in orders or sales.orders."
+    )
+    query: str | None = Field(
+        default=None, description="Instead of a table: a SELECT that gives the rows."
+    )
+    key: str = Field(
+        min_length=1,
+        description="Column whose values are there and unique, such as the primary key; it gives "
+        "the rows of a range their order.",
+    )
+    range_column: str | None = Field(
+        default=None,
+        description="Column of whole numbers or times that says which range a row is in, best one "
+        "with an index; the key where empty. Empty values are a range of their own.",
+    )
+    range_size: int = Field(
+        default=10_000,
+        gt=0,
+        description="Whole numbers that one range spans; of times it is always a day.",
+    )
+    version_column: str | None = Field(
+        default=None,
+        description="Column that grows whenever a row is updated, such as updated_at: a range "
+        "with updated rows is predicted again.",
+    )
+    columns: list[str] | None = Field(
+        default=None, description="Read only these columns; all where empty."
+    )
+    storage_options: dict[str, Any] = Field(
+        default={},
+        description="Options of SQLAlchemy's create_engine, such as connect_args. Never secrets.",
+    )
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    holds: ClassVar[str] = "row"
+
+    @field_validator("path")
+    @classmethod
+    def _no_secret(cls, path: str) -> str:
+        # An error of another type would be shown with the value.
+        try:
+            holds_secret = secrets.holds_secret(path)
+        except ValueError as error:
+            raise PydanticCustomError("secret", "{reason}", {"reason": str(error)}) from None
+        if holds_secret:
+            raise PydanticCustomError(
+                "secret", "holds a password: put it into the environment, and write ${NAME}"
+            )
+        return path
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.table is None) == (self.query is None):
+            raise ValueError("name either table or query")
+        return self
+
+    @property
+    def cut(self) -> Any:
+        """Ranges of another table, column or size hold other rows under the same names."""
+        return [self.table, self.query, self.key, self.range_column, self.range_size]
+
+    @property
+    def root(self) -> str:
+        """How the paths of inputs begin: the database and the table, without a user."""
+        parsed = secrets.parse(self.path)
+        host = f"{parsed.host or ''}{f':{parsed.port}' if parsed.port else ''}"
+        database = str(parsed.database or "").strip("/")
+        digest = hashlib.sha256((self.query or "").encode()).hexdigest()[:8]
+        return f"{parsed.get_backend_name()}://{host}/{database}/{self.table or f'query-{digest}'}"
+
+    def opened(self, url: str) -> tuple[FsspecStorage, str]:
+        """The database, and the table in it; a URL of a database names no more.
+
+        Raises:
+            ValueError: no driver is known for the URL.
+            ImportError: its package is missing.
+        """
+        from sqlalchemy.exc import ArgumentError
+
+        database = Database(
+            url=self.path,
+            root=self.root,
+            table=self.table,
+            query=self.query,
+            key=self.key,
+            range_column=self.range_column or self.key,
+            range_size=self.range_size,
+            version_column=self.version_column,
+            options=tuple(self.storage_options.items()),
+        )
+        try:
+            assert database.engine
+        except ArgumentError as error:
+            raise ValueError(str(error)) from error
+        return FsspecStorage(database), self.root
+
+    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+        """The ranges in the order of their values, not of their names."""
+        prefix = f"{self.root}/"
+        return sorted(inputs, key=lambda stat: order_of(range_of(stat.path.removeprefix(prefix))))
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """Infer types from the first rows of some ranges; without a value, text.
+
+        Raises:
+            InvalidSpec: one of `columns` is not there, or has no type.
+        """
+        database: Database = storage.filesystem
+        names = list(dict.fromkeys(self.columns or database.rows.c.keys()))
+        types: list[pa.DataType] = [pa.null()] * len(names)
+        for stat in inputs[:RANGES_TO_INFER]:
+            with closing(database.read(stat.path, names)) as reads:
+                rows = next(reads, [])
+            try:
+                found = arrow.schema_of(names, rows)
+            except TypeError as error:
+                raise InvalidSpec.at("source.columns", names, str(error)) from error
+            types = [
+                new if pa.types.is_null(old) else old
+                for old, new in zip(types, found.types, strict=True)
+            ]
+            if not any(map(pa.types.is_null, types)):
+                break
+        settled = [pa.string() if pa.types.is_null(each) else each for each in types]
+        schema = pa.schema(list(zip(names, settled, strict=True)))
+        return {"schema": schema.serialize().to_pybytes().hex()}
+
+    def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
+        """A range is a shard; its identity tells how many rows it has."""
+        rows = self.count_rows(storage, stat)
+        return [Shard(0, stat.path, stat.identity, stat.size, rows=rows)]
+
+    def count_rows(self, storage: FsspecStorage, stat: Stat) -> int:
+        """Rows of a range."""
+        return int(stat.identity.partition(":")[0])
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield the range's rows by key; one with a value of another type is a bad row."""
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        for rows in storage.filesystem.read(shard.path, schema.names):
+            yield from arrow.conformed(rows, schema)

@@ -1,0 +1,1 @@
+"""What the kind `sql` is made of."""

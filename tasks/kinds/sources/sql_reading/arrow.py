@@ -1,0 +1,67 @@
+"""Values of a database as Arrow columns of pinned types."""
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.kinds.sources.source import BadRow, Read
+
+DECIMAL_DIGITS = 38
+Row = tuple[Any, ...]
+
+
+def schema_of(names: Sequence[str], rows: Sequence[Row]) -> pa.Schema:
+    """Names and types of some rows; a column without a value is of type null.
+
+    Raises:
+        TypeError: a column has values that no Arrow type holds, or several types; names it.
+    """
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.schema(
+        [(name, type_of(name, values)) for name, values in zip(names, columns, strict=True)]
+    )
+
+
+def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
+    """The type of a column's values.
+
+    Raises:
+        TypeError: there is none.
+    """
+    present = [plain(value) for value in values if value is not None]
+    if present and all(isinstance(value, Decimal) for value in present):
+        # As many digits as there can be: the largest value may come later.
+        scale = max(-int(value.as_tuple().exponent) for value in present)
+        return pa.decimal128(DECIMAL_DIGITS, max(0, scale))
+    try:
+        return pa.array(present).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"column {name!r} has no Arrow type: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """A value as Arrow takes it: UUIDs and JSON as text."""
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
+
+
+def conformed(rows: Sequence[Row], schema: pa.Schema) -> Iterator[Read]:
+    """Rows as a table of the pinned types; those that do not fit are halved until alone."""
+    try:
+        arrays = [
+            pa.array(map(plain, values), each.type)
+            for values, each in zip(zip(*rows, strict=True), schema, strict=True)
+        ]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        if len(rows) == 1:
+            yield BadRow(error, str(dict(zip(schema.names, rows[0], strict=True)))[:500])
+            return
+        yield from conformed(rows[: len(rows) // 2], schema)
+        yield from conformed(rows[len(rows) // 2 :], schema)
+        return
+    yield pa.table(arrays, schema=schema)

@@ -1,0 +1,211 @@
+"""A table or query as a store of inputs, each a range of its rows."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.source import ROWS_PER_READ
+from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
+from tasks.kinds.sources.sql_reading.secrets import filled_in, without_secrets
+
+Info = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Database:
+    """Ranges of rows where other storages have files: listed, looked at, read.
+
+    It has the few methods of fsspec's filesystems that listing and reading need.
+    """
+
+    url: str
+    root: str
+    """How inputs' paths begin."""
+    table: str | None
+    query: str | None
+    key: str
+    range_column: str
+    range_size: int
+    version_column: str | None
+    options: tuple[tuple[str, Any], ...]
+
+    protocol: ClassVar[str] = "sql"
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A connection, closed afterwards.
+
+        Raises:
+            ConnectionError: the database does not answer, or not in the way that was hoped for.
+        """
+        with without_secrets(self.url), self.engine.connect() as connection:
+            yield connection
+
+    @cached_property
+    def engine(self) -> Any:
+        """What connections are made by; no connection outlives its use."""
+        from sqlalchemy import NullPool, create_engine
+
+        options = dict(self.options)
+        return create_engine(
+            filled_in(self.url), poolclass=NullPool, hide_parameters=True, **options
+        )
+
+    @cached_property
+    def rows(self) -> Any:
+        """The table or query as something to select from.
+
+        Raises:
+            InvalidSpec: there is no such table.
+            ConnectionError: the query does not run.
+        """
+        import sqlalchemy
+
+        if self.query is None:
+            schema, _, name = (self.table or "").rpartition(".")
+            return self.reflected(name, schema or None)
+        text = sqlalchemy.text(self.query.strip().rstrip(";"))
+        anything = text.columns().subquery("given")
+        star: Any = sqlalchemy.select(sqlalchemy.literal_column("*")).select_from(anything)
+        with self.connected() as connection:
+            names = list(connection.execute(star.where(sqlalchemy.false())).keys())
+        return text.columns(*map(sqlalchemy.column, names)).subquery("given")
+
+    def reflected(self, name: str, schema: str | None) -> Any:
+        """A table with the types of its columns."""
+        from sqlalchemy import MetaData, Table
+        from sqlalchemy.exc import NoSuchTableError
+
+        with without_secrets(self.url):
+            try:
+                return Table(name, MetaData(), schema=schema, autoload_with=self.engine)
+            except NoSuchTableError as error:
+                raise InvalidSpec.at("source.table", self.table, "is not there") from error
+
+    def column(self, field: str, name: str) -> Any:
+        """A column.
+
+        Raises:
+            InvalidSpec: it is not there.
+        """
+        if name not in self.rows.c:
+            known = ", ".join(self.rows.c.keys())
+            raise InvalidSpec.at(f"source.{field}", name, f"is not among the columns {known}")
+        return self.rows.c[name]
+
+    def facts(self, *, of_numbers: bool) -> list[Any]:
+        """What a range's identity is made of: its rows, its keys, then what tells of changes.
+
+        Args:
+            of_numbers: whether the range is one of whole numbers.
+        """
+        from sqlalchemy import func, literal_column
+
+        key = self.column("key", self.key)
+        found = [func.count(), func.count(key.distinct()), func.min(key), func.max(key)]
+        if of_numbers and self.key == self.range_column:
+            # Remainders, whose sum no database's integers are too small for.
+            found.append(func.sum(key % literal_column(str(self.range_size))))
+        if self.version_column:
+            found.append(func.max(self.column("version_column", self.version_column)))
+        return found
+
+    def find(self, path: str, detail: bool = True) -> dict[str, Info]:
+        """All ranges that hold rows.
+
+        Raises:
+            InvalidSpec: the range column cannot be cut, or the key gives no order.
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import func, select
+
+        column = self.column("range_column", self.range_column)
+        with self.connected() as connection:
+            lowest = connection.execute(select(func.min(column))).scalar()
+            try:
+                groups = grid(column, lowest, self.range_size)
+            except TypeError as error:
+                problem = f"{error}, and only whole numbers and times are cut into ranges"
+                raise InvalidSpec.at(
+                    "source.range_column", self.range_column, problem + ": name another column"
+                ) from error
+            facts = self.facts(of_numbers=isinstance(lowest, int))
+            lines = connection.execute(select(*groups, *facts).group_by(*groups)).all()
+        infos = [self.listed(tuple(line), len(groups)) for line in lines]
+        return {info["name"]: info for info in infos}
+
+    def listed(self, line: tuple[Any, ...], num_groups: int) -> Info:
+        """A range, of a line of what a listing asks for.
+
+        Raises:
+            InvalidSpec: the key gives its rows no order.
+        """
+        each, facts = of_group(line[:num_groups], self.range_size), line[num_groups:]
+        if facts[0] != facts[1]:
+            problem = (
+                f"is empty or repeated: {facts[0]} rows of the range {each.name} have {facts[1]} "
+                "keys; name a column whose values are there and unique"
+            )
+            raise InvalidSpec.at("source.key", self.key, problem)
+        return self.info_of(each, facts)
+
+    def info(self, path: str) -> Info:
+        """One range; or the whole, where its path is asked for.
+
+        Raises:
+            FileNotFoundError: no row is in it.
+            InvalidSpec: there is no such table or column.
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import select
+
+        if path == self.root:
+            self.facts(of_numbers=False)  # names what is not there
+            return {"name": path, "size": 0, "type": "directory"}
+        each = range_of(path.removeprefix(f"{self.root}/"))
+        facts = self.facts(of_numbers=isinstance(each, Numbers))
+        with self.connected() as connection:
+            line = tuple(connection.execute(select(*facts).where(self.where(each))).one())
+        if not line[0]:
+            raise FileNotFoundError(path)
+        return self.info_of(each, line)
+
+    def info_of(self, each: Range, facts: tuple[Any, ...]) -> Info:
+        """A range as a filesystem shows a file; rows stand for bytes, which nobody knows."""
+        identity = ":".join(map(str, facts))
+        path = f"{self.root}/{each.name}"
+        return {"name": path, "size": facts[0], "type": "file", "etag": identity}
+
+    def where(self, each: Range) -> Any:
+        """The condition that a row is in a range."""
+        return each.holds(self.column("range_column", self.range_column))
+
+    def read(self, path: str, names: list[str]) -> Generator[list[tuple[Any, ...]], None, None]:
+        """A range's rows by key, some at a time.
+
+        Raises:
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import select
+
+        each = range_of(path.removeprefix(f"{self.root}/"))
+        statement = select(*(self.column("columns", name) for name in names))
+        ordered = statement.where(self.where(each)).order_by(self.column("key", self.key))
+        with self.connected() as connection:
+            streamed = connection.execution_options(stream_results=True)
+            for some in streamed.execute(ordered).partitions(ROWS_PER_READ):
+                yield [tuple(row) for row in some]
+
+    def invalidate_cache(self) -> None:
+        """Nothing is kept."""
+
+    def unstrip_protocol(self, path: str) -> str:
+        """A path as people read it."""
+        return path
+
+    def _strip_protocol(self, path: str) -> str:
+        """The same."""
+        return path

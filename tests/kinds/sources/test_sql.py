@@ -1,0 +1,247 @@
+"""Ranges of a table are inputs: cut alike each time, read in one order, known by their content."""
+
+import sqlite3
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.places import check_source
+from tasks.kinds.sources import SqlSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.sql_reading.secrets import without_secrets
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import Stat
+from tasks.spec_file import parse_spec
+
+SECRET = "hunter22-very-secret"
+Execute = Callable[..., None]
+
+
+@pytest.fixture
+def execute(tmp_path: Path) -> Execute:
+    """Runs statements on a database of its own."""
+
+    def run(*statements: str) -> None:
+        with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+            for each in statements:
+                connection.execute(each)
+            connection.commit()
+
+    run(
+        "CREATE TABLE orders (id INTEGER, region INTEGER, placed_at DATETIME, total NUMERIC(10, 2),"
+        " note TEXT, changed INTEGER)"
+    )
+    return run
+
+
+def insert(execute: Execute, *ids: int, **values: str) -> None:
+    names, given = ", ".join(["id", *values]), ", ".join(["{id}", *values.values()])
+    execute(*(f"INSERT INTO orders ({names}) VALUES ({given.format(id=each)})" for each in ids))
+
+
+def source(tmp_path: Path, **fields: Any) -> SqlSource:
+    given = {"table": "orders", "key": "id", "range_size": 10, **fields}
+    return SqlSource(path=f"sqlite:///{tmp_path}/shop.db", **given)
+
+
+def ranges(found: SqlSource) -> dict[str, str]:
+    """Identities of the inputs by their ranges, in order."""
+    return {stat.path.rsplit("/", 1)[-1]: stat.identity for stat in list_inputs(found)[1]}
+
+
+def shard_of(found: SqlSource, stat: Stat) -> Shard:
+    """An input as the one shard that it is."""
+    (shard,) = found.split(list_inputs(found)[0], stat)
+    return shard
+
+
+def rows(found: SqlSource) -> list[dict[str, Any]]:
+    """All rows, in the order of shards; bad ones as their message."""
+    storage, inputs = list_inputs(found)
+    pins = found.pin(storage, inputs)
+    shards = [shard_of(found, stat) for stat in inputs]
+    read: list[Any] = []
+    for shard in shards:
+        tables = list(found.read(storage, shard, pins))
+        assert shard.rows == sum(1 if isinstance(each, BadRow) else len(each) for each in tables)
+        for each in tables:
+            read += [str(each.error)] if isinstance(each, BadRow) else each.to_pylist()
+    return read
+
+
+def test_whole_numbers_are_cut_on_a_grid(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, 25, 3, -4, 9, 10, -10, -25, 1000, 0)
+    found = source(tmp_path)
+    assert [*ranges(found)] == ["-29..-20", "-19..-10", "-9..9", "10..19", "20..29", "1000..1009"]
+    assert [row["id"] for row in rows(found)] == [-25, -10, -4, 0, 3, 9, 10, 25, 1000]
+
+
+def test_every_range_is_looked_at_as_it_is_listed(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, *range(-12, 35, 3), changed="{id}", region="{id} * 5")
+    execute("UPDATE orders SET placed_at = '2026-01-0' || (1 + abs(id) % 4) || ' 12:00:00'")
+    execute("UPDATE orders SET region = NULL, placed_at = NULL WHERE id % 2")
+    for column in ("id", "region", "placed_at"):
+        found = source(tmp_path, range_column=column, version_column="changed")
+        storage, inputs = list_inputs(found)
+        assert [storage.stat(each.path) for each in inputs] == inputs
+        assert sorted(row["id"] for row in rows(found)) == list(range(-12, 35, 3))
+
+
+def test_days_and_what_has_none(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, 1, 4, placed_at="'2026-01-31 23:59:59'")
+    insert(execute, 2, placed_at="'2026-02-01 00:00:00'")
+    insert(execute, 3, 5)
+    found = source(tmp_path, range_column="placed_at", columns=["id", "placed_at"])
+    assert [*ranges(found)] == ["2026-01-31", "2026-02-01", "null"]
+    assert [row["id"] for row in rows(found)] == [1, 4, 2, 3, 5]
+    storage, inputs = list_inputs(found)
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(found.pin(storage, inputs)["schema"])))
+    assert schema.field("placed_at").type == pa.timestamp("us")
+
+
+def test_a_query_is_as_good_as_a_table(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, *range(30), total="{id} * 2")
+    query = "SELECT id AS number, total / 2.0 AS half FROM orders WHERE id >= 15 AND note IS NULL;"
+    found = source(tmp_path, table=None, query=query, key="number")
+    assert [*ranges(found)] == ["10..19", "20..29"]
+    assert rows(found) == [{"number": n, "half": float(n)} for n in range(15, 30)]
+
+
+def test_new_rows_leave_other_ranges_as_they_are(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, *range(25))
+    before = ranges(source(tmp_path))
+    insert(execute, 25, 41)
+    after = ranges(source(tmp_path))
+    assert [*after] == ["-9..9", "10..19", "20..29", "40..49"]
+    same = [name for name in before if after[name] == before[name]]
+    assert same == ["-9..9", "10..19"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM orders WHERE id = 3",
+        "UPDATE orders SET id = 8 WHERE id = 3",  # as many rows between the same ends
+        "UPDATE orders SET total = 5, changed = 100 WHERE id = 3",
+    ],
+)
+def test_a_change_shows(tmp_path: Path, execute: Execute, change: str) -> None:
+    insert(execute, 1, 3, 5, 9, 12, changed="{id}")
+    found = source(tmp_path, version_column="changed")
+    storage, inputs = list_inputs(found)
+    execute(change)
+    assert [storage.stat(each.path) == each for each in inputs] == [False, True]
+
+
+def test_a_range_that_has_become_empty_is_gone(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, 1, 12)
+    storage, (first, _) = list_inputs(source(tmp_path))
+    execute("DELETE FROM orders WHERE id = 1")
+    assert storage.stat(first.path) is None
+
+
+def test_types_hold_what_comes_later(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, 1, total="1.25")
+    insert(execute, 2, total="12345678.5", note="'late'")
+    insert(execute, 13, total="'a lot'", note="'x'")
+    typed = source(tmp_path, columns=["note", "total"], range_size=2)
+    storage, inputs = list_inputs(typed)
+    pins = typed.pin(storage, inputs)
+    reads = [
+        each for stat in inputs[:2] for each in typed.read(storage, shard_of(typed, stat), pins)
+    ]
+    assert [row for each in reads for row in each.to_pylist()] == [  # type: ignore[union-attr]
+        {"note": None, "total": Decimal("1.25")},
+        {"note": "late", "total": Decimal("12345678.50")},
+    ]
+    raw = source(tmp_path, table=None, query="SELECT id, note, total FROM orders")
+    good, late, bad = rows(raw)
+    assert (good["total"], late["total"], late["note"]) == (1.25, 12345678.5, "late")
+    assert "a lot" in str(bad)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"table": "order"}, "source.table: 'order' is not there"),
+        ({"key": "nr"}, "source.key: 'nr' is not among the columns id, region"),
+        ({"range_column": "nr"}, "source.range_column: 'nr' is not among"),
+        ({"range_column": "note"}, "holds str, and only whole numbers and times"),
+        ({"key": "region"}, r"empty or repeated: 2 rows of the range -9\.\.9 have 1 keys"),
+        ({"key": "changed"}, "empty or repeated: 3 rows of the range null have 0 keys"),
+        ({"columns": ["id", "what"]}, "source.columns: 'what' is not among"),
+    ],
+)
+def test_what_does_not_fit_is_said(
+    tmp_path: Path, execute: Execute, fields: dict[str, Any], problem: str
+) -> None:
+    insert(execute, 1, 2, region="7", note="'a'")
+    insert(execute, 3, region="70", note="'b'")
+    found = source(tmp_path, **fields)
+
+    def plan() -> None:
+        check_source(found)
+        rows(found)
+
+    with pytest.raises(InvalidSpec, match=problem):
+        plan()
+
+
+def test_no_row_and_no_database(tmp_path: Path, execute: Execute) -> None:
+    with pytest.raises(InputNotFound, match="holds no row"):
+        list_inputs(source(tmp_path))
+    away = SqlSource(path=f"sqlite:///{tmp_path}/nowhere/shop.db", table="orders", key="id")
+    with pytest.raises(Unreachable, match="unable to open database file"):
+        check_source(away)
+    unknown = SqlSource(path="nosuch://host/name", table="orders", key="id")
+    with pytest.raises(InvalidSpec, match=r"cannot be opened: .*nosuch"):
+        check_source(unknown)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://reader:{SECRET}@host/shop",
+        f"postgresql://reader:${{HALF}}{SECRET}@host/shop",
+        f"postgresql://host/shop?password={SECRET}",
+    ],
+)
+def test_a_password_is_refused_and_not_repeated(url: str) -> None:
+    raw = {"source": {"kind": "sql", "path": url, "table": "orders", "key": "id"}}
+    with pytest.raises(InvalidSpec, match="holds a password: put it into the env") as caught:
+        parse_spec({"name": "n", "model": {"kind": "python", "class": "a:B"}, **raw})
+    assert SECRET not in str(caught.value)
+
+
+def test_secrets_come_from_the_environment_and_show_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    url = "postgresql+psycopg://${DB_USER}:${DB_PASSWORD}@db.example.com:5432/shop"
+    found = SqlSource(path=url, table="sales.orders", key="id")
+    with pytest.raises(InvalidSpec, match=r"asks for \$\{DB_USER\}, which the environment"):
+        check_source(found)
+    monkeypatch.setenv("DB_USER", "reader")
+    monkeypatch.setenv("DB_PASSWORD", SECRET)
+    assert found.root == "postgresql://db.example.com:5432/shop/sales.orders"
+    failed = OperationalError("SELECT 1", {}, Exception(f"FATAL {SECRET} is no password"))
+    with pytest.raises(ConnectionError, match=r"FATAL \*\*\* is no password") as caught:  # noqa: SIM117
+        with without_secrets(url):
+            raise failed
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_table_or_query() -> None:
+    for fields in ({}, {"table": "a", "query": "SELECT 1"}):
+        with pytest.raises(ValidationError, match="name either table or query"):
+            SqlSource(path="sqlite:///x.db", key="id", **fields)
