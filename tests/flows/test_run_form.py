@@ -38,10 +38,12 @@ REQUIRED = {
     "max_fraction": 0,
     "columns": ["x"],
     "width": 256,
+    "key": "id",
 }
 EXTRA: dict[str, dict[str, Any]] = {
     "rename": {"columns": {"x": "y"}},
     "ray_jobs": {"block": "ray"},
+    "sql": {"path": "sqlite:///shop.db", "table": "orders"},
     **{kind: {"columns": ["x"]} for kind in ("torch", "onnx", "keras")},
 }
 """What some kinds take that others of the same field name do not."""

@@ -101,6 +101,8 @@ def test_a_model_stopped_early_predicts_with_its_best_iteration(tmp_path: Path) 
     data = xgboost.DMatrix(FRAME)
     np.testing.assert_allclose(made, booster.predict(data, iteration_range=(0, 3)), atol=1e-6)
     assert np.abs(made - booster.predict(data)).max() > 0.05
+    every = values(predicted(saved(booster, tmp_path / "m.ubj", best_iteration=False), FRAME))
+    np.testing.assert_allclose(every, booster.predict(data), atol=1e-6)
 
 
 def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) -> None:

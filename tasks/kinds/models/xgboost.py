@@ -44,6 +44,11 @@ class XGBoostModel(FileModel):
         description="Names of the classes, in their order. With them a classifier gives "
         "predicted_label and predicted_score (its probability) instead of prediction.",
     )
+    best_iteration: bool = Field(
+        default=True,
+        description="Where training was stopped early, predict with the best iteration; off: with "
+        "all of them, as Booster.predict does.",
+    )
 
     def check(self) -> None:
         """See that the package and the model's file are there.
@@ -86,7 +91,7 @@ class XGBoostModel(FileModel):
         names = booster.input_names(loaded, self.columns)
         categories = booster.categories_of(loaded, names)
         self.prepare_for_labels(loaded)
-        predict = booster.prediction(loaded, placement)
+        predict = booster.prediction(loaded, placement, best=self.best_iteration)
 
         def run(rows: pa.Table) -> pa.Table:
             values = matrix(booster.with_codes(rows, categories), names, missing=True)

@@ -105,16 +105,19 @@ def settings(booster: Any) -> dict[str, Any]:
     return found
 
 
-def prediction(booster: Any, placement: Placement) -> Callable[[Matrix], np.ndarray]:
+def prediction(booster: Any, placement: Placement, *, best: bool) -> Callable[[Matrix], np.ndarray]:
     """A booster as a function over matrices, on a device and a number of threads.
 
-    It predicts with the best iteration where training was stopped early.
+    Args:
+        booster: as it was loaded.
+        placement: says which device, and how many threads.
+        best: whether to stop at the best iteration, where training was stopped early.
     """
     import xgboost
 
     booster.set_param({"device": placement.device, "nthread": placement.num_threads})
-    best = booster.attr("best_iteration")
-    rounds = (0, 0 if best is None else int(best) + 1)  # (0, 0) means all
+    last = booster.attr("best_iteration") if best else None
+    rounds = (0, 0 if last is None else int(last) + 1)  # (0, 0) means all
 
     def in_place(values: Matrix) -> np.ndarray:
         made: np.ndarray = booster.inplace_predict(values, iteration_range=rounds)
