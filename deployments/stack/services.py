@@ -15,6 +15,8 @@ from tasks.clusters.local import QUIET_RAY
 
 NOT_INHERITED = ("PREFECT_PROFILE", "PREFECT_PROFILES_PATH", "PREFECT_API_KEY", "RAY_ADDRESS")
 """Settings of a person's own that would lead the stack's processes elsewhere."""
+QUERY_SECONDS = 2
+"""Between two questions of the worker's for runs; Prefect's 10 are for a server that many ask."""
 ROOM_FOR_TWO_RUNS = 6
 """Ray's cores at least; Ray only counts them, and runs may share what the machine has."""
 
@@ -84,7 +86,8 @@ def prefect_worker(folder: Path, state: State) -> Service:
     """What starts the runs, each in a process of its own."""
     command = ["prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     command += ["--name", state.worker_name]
-    environment = environment_of(folder, state)
+    often = {"PREFECT_WORKER_QUERY_SECONDS": str(QUERY_SECONDS)}
+    environment = environment_of(folder, state) | often
     return Service("worker", command, environment, lambda: is_online(state))
 
 

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, ClassVar
 from uuid import UUID
@@ -35,9 +36,9 @@ SILENT_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0
 
 
-@pytest.fixture
-def deploy() -> Iterator[Callable[..., list[UUID]]]:
-    """Deploys automations, which end with the test: others are not to be retried by them."""
+@contextmanager
+def deploying() -> Iterator[Callable[..., list[UUID]]]:
+    """Deploys automations, which end with the block."""
     made: list[UUID] = []
 
     def deploy_for_now(*automations: Any) -> list[UUID]:
@@ -49,6 +50,13 @@ def deploy() -> Iterator[Callable[..., list[UUID]]]:
     with get_client(sync_client=True) as client:
         for each in set(made):
             client.delete_automation(each)
+
+
+@pytest.fixture
+def deploy() -> Iterator[Callable[..., list[UUID]]]:
+    """Deploys automations for one test: runs of others are not to be retried by them."""
+    with deploying() as deploy_for_now:
+        yield deploy_for_now
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +150,7 @@ class Inbox(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def block(prefect_server: None) -> Iterator[UUID]:
     """A notification block that posts to the inbox."""
     server = HTTPServer(("127.0.0.1", 0), Inbox)
@@ -157,10 +165,18 @@ def block(prefect_server: None) -> Iterator[UUID]:
     server.server_close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def overdue(deployments: dict[str, UUID], block: UUID) -> Iterator[None]:
+    """No run of `then` completes: that is so for long enough while the other tests wait too."""
+    with deploying() as deploy_for_all:
+        deploy_for_all(alert_when_overdue(block, "batch-inference/then", SILENT_SECONDS / 3600))
+        yield
+
+
 def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
     deploy: Any, deployments: dict[str, UUID], block: UUID
 ) -> None:
-    deploy(alert_on_failure(block), alert_when_overdue(block, "batch-inference/then", 10 / 3600))
+    deploy(alert_on_failure(block))
     flow_run(deployments["first"], Running(), Completed())
     flow_run(deployments["first"], Running(), Failed(message="too many rows were set aside"))
     subjects = {"A batch inference run failed", "batch-inference/then is overdue"}

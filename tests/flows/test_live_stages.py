@@ -37,7 +37,7 @@ def watch(until: threading.Event, seen: dict[str, set[str]]) -> None:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        while not until.wait(0.5):
+        while not until.wait(0.2):
             for artifact in client.read_artifacts():
                 key = (artifact.key or "").removeprefix("doubling-")
                 if key in STAGES and artifact.description:
@@ -60,8 +60,11 @@ def heavy(tmp_path: Path) -> Path:
 LOADING_SECONDS = 3.0
 
 
-def test_stages_overlap_and_move(heavy: Path, ray_address: str) -> None:
-    init = {"seconds": 0.5, "loading": LOADING_SECONDS}
+def test_stages_overlap_and_move(
+    heavy: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.stages.REPORT_EVERY_SECONDS", (0.5, 0.5))
+    init = {"seconds": 0.25, "loading": LOADING_SECONDS}
     model = {"kind": "python", "class": "predictors:Double", "init": init}
     spec = spec_of(heavy, model=model, cost={"per_cpu_hour": 3600}, **on(ray_address))
     spec = spec.model_copy(

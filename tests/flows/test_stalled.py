@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from flows.batch_inference import batch_inference
+from tasks.attempt import FOLLOWED
 from tasks.errors import NoProgress
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import STAGES
@@ -40,6 +43,17 @@ def cores_held(address: str) -> Iterator[None]:
         process.communicate()
 
 
+def lose_patience() -> None:
+    """As soon as the job says what it waits for, wait for a moment only."""
+    earlier = len(FOLLOWED)
+    while len(FOLLOWED) == earlier:
+        time.sleep(0.1)
+    following = FOLLOWED[-1]
+    while not following.stopped.wait(0.1):
+        if following.last.progress and following.last.progress["waits_for"]:
+            following.stall.limit_seconds = 1.0
+
+
 @pytest.mark.ray
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
@@ -50,10 +64,13 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
         numbers,
         cluster={"kind": "local", "address": ray_address},
         resources={"num_cpus": 4},
-        timeouts={"no_progress_seconds": 20},
+        timeouts={"no_progress_seconds": 60},
     )
+    impatient = threading.Thread(target=lose_patience)
+    impatient.start()
     with cores_held(ray_address), pytest.raises(NoProgress) as caught:
         batch_inference(spec)
+    impatient.join()
     assert caught.value.stage == "infer"
     assert "waits for a place for 1 replica(s) of infer (4 CPU" in str(caught.value)
 
