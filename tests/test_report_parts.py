@@ -2,19 +2,25 @@
 
 import base64
 import io
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from tasks.kinds.gates.comparison import Comparison
 from tasks.kinds.gates.gate import Chart
-from tasks.plan import make_plan
+from tasks.kinds.sources import ImagesSource
+from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.figures import find_bottleneck
 from tasks.reporting.gates import chart_svg
-from tasks.reporting.samples import thumbnail
+from tasks.reporting.objects import Object, objects_of
+from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tests.reporting import classify_spec, make_inputs
 
@@ -52,14 +58,97 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
     inside, outside = folder / "in" / "a.jpg", folder / "b.jpg"
     for path in (inside, outside):
         Image.new("CMYK", (400, 200)).save(path)
-    planned = make_plan(classify_spec(folder))
+    source = ImagesSource(path=str(folder / "in"))
     inputs = {str(inside), str(folder / "in" / "0.parquet")}
-    html = thumbnail(planned.spec.source, str(inside), inputs)
-    assert html.startswith('<img alt="" src="data:image/png;base64,')
-    png = base64.b64decode(html.split("base64,")[1].removesuffix('">'))
-    assert Image.open(io.BytesIO(png)).size == (96, 48)
-    assert thumbnail(planned.spec.source, str(outside), inputs) == ""
-    assert thumbnail(planned.spec.source, str(folder / "in" / "0.parquet"), inputs) == ""
+    html = thumbnail(source, str(inside), inputs)
+    assert html.startswith('<img alt="" src="data:image/jpeg;base64,')
+    assert image_in(html).size == (96, 48)
+    assert thumbnail(source, str(outside), inputs) == ""
+    assert thumbnail(source, str(folder / "in" / "0.parquet"), inputs) == ""
+
+
+def image_in(html: str) -> Image.Image:
+    """The image that an HTML image holds."""
+    return Image.open(io.BytesIO(base64.b64decode(html.split("base64,")[1].removesuffix('">'))))
+
+
+def encoded(pixels: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_objects_are_drawn_where_they_are() -> None:
+    """On a white image of 1024 x 512, shown at a quarter of that; one sticks out."""
+    row = {
+        "boxes": [[400.0, 200.0, 600.0, 400.0], [900.0, 100.0, 2000.0, 3000.0]],
+        "labels": ["dog", "<cat>"],
+        "scores": [0.9, 0.6],
+    }
+    white = encoded(np.full((512, 1024, 3), 255, np.uint8))
+    shown = image_in(picture(white, objects_of(row)))
+    assert shown.size == (256, 128)
+    coloured = np.asarray(shown).min(axis=2) < 200
+    assert coloured[75, 99:102].any()
+    assert coloured[75, 148:152].any()
+    assert coloured[98:102, 125].any()
+    assert not coloured[60:95, 105:145].any()
+    assert not coloured[:, :95].any()
+    assert coloured[100, 253:].any()
+    assert not (np.asarray(image_in(picture(white, []))).min(axis=2) < 200).any()
+
+
+def test_only_what_detection_makes_is_drawn() -> None:
+    good: dict[str, list[Any]] = {"boxes": [[1, 2, 3, 4]], "labels": ["a"], "scores": [0.5]}
+    assert objects_of(good) == [Object((1.0, 2.0, 3.0, 4.0), "a", 0.5)]
+    assert objects_of({**good, "tile_x": 100, "tile_y": 50}) == [
+        Object((101.0, 52.0, 103.0, 54.0), "a", 0.5)
+    ]
+    assert objects_of({"boxes": [], "labels": [], "scores": []}) == []
+    for missing in ("boxes", "labels", "scores"):
+        assert objects_of({**good, missing: None}) is None
+        assert objects_of({**good, missing: "words"}) is None
+    for box in (None, 3, "abcd", [1, 2, 3], [1, 2, None, 4], [1, 2, math.nan, 4], [3, 2, 1, 4]):
+        assert objects_of({**good, "boxes": [box]}) == []
+    many = {"boxes": [[0, 0, 1, 1]] * 30, "labels": ["a"] * 30, "scores": [*range(30)]}
+    found = objects_of(many)
+    assert found is not None
+    assert [each.score for each in found] == [*range(29, 9, -1)]
+
+
+def test_a_sample_of_objects_stays_below_a_megabyte() -> None:
+    """Noise is what JPEG can make least of."""
+    random = np.random.default_rng(0)
+    noise = encoded(random.integers(0, 256, (900, 900, 3), np.uint8))
+    corners = random.uniform(0, 800, (20, 2))
+    objects = [Object((x, y, x + 90, y + 90), "label", 0.5) for x, y in corners.tolist()]
+    assert SAMPLE_ROWS * len(picture(noise, objects)) < 600_000
+
+
+def words_of(svg: str) -> list[str]:
+    """All that is written in a drawing."""
+    return [each.text or "" for each in ElementTree.fromstring(svg).iter() if each.text]
+
+
+def test_the_confusion_matrix_counts_every_pair() -> None:
+    found = Comparison(pairs=Counter({("cat", "cat"): 19, ("cat", "dog"): 8_049}))
+    found.pairs.update({("dog", "dog"): 12_000, ("<owl>", None): 1, ("dog", "eel"): 999_999})
+    words = words_of(confusion_svg(found))
+    assert words[0] == "label \\ predicted"
+    assert words[1:5] == ["(none)", "cat", "dog", "eel"]
+    assert words[5:] == ["<owl>", "1", "cat", "19", "8.0k", "dog", "12k", "1000k"]
+
+
+def test_the_confusion_matrix_puts_rare_classes_together() -> None:
+    found = Comparison()
+    for number in range(30):
+        found.pairs[f"class {number:02}", f"class {number:02}"] = 100 - number
+    found.pairs["class 00", "class 29"] = 7
+    words = words_of(confusion_svg(found))
+    names = [f"class {number:02}" for number in range(20)]
+    assert words[1:22] == [*names, "other"]
+    assert words[22:25] == ["class 00", "100", "7"]
+    assert words[-2:] == ["other", str(sum(100 - number for number in range(20, 30)))]
 
 
 SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}

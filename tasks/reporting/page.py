@@ -10,7 +10,7 @@ import yaml
 from tasks.errors import GateFailed
 from tasks.kinds.gates.comparison import Comparison
 from tasks.publish import error_lines
-from tasks.reporting.accuracy import confusion_table
+from tasks.reporting.confusion import confusion_image
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
@@ -156,7 +156,7 @@ def accuracy_part(compared: Comparison | None) -> str:
     if compared is None:
         return ""
     line = f"{compared.accuracy * 100:.2f} % of {compared.pairs.total():,} rows with a label"
-    return joined(line, confusion_table(compared)).rstrip()
+    return joined(line, confusion_image(compared)).rstrip()
 
 
 def rejections_part(evidence: Evidence) -> str:

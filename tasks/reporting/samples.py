@@ -13,6 +13,7 @@ from tasks.kinds.sources import Source
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.publish import sample_rows
+from tasks.reporting.objects import Object, drawn, objects_of
 from tasks.reporting.redaction import cell, scrub, table
 
 SAMPLE_ROWS = 8
@@ -20,6 +21,7 @@ SHOWN_COLUMNS = 12
 SHOWN_CHARACTERS = 120
 SHOWN_ITEMS = 4
 THUMBNAIL_PIXELS = 96
+JPEG_QUALITY = 85
 
 
 def run_sample(planned: PlannedRun, accepted: Accepted) -> str:
@@ -37,7 +39,10 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
     ]
     if "path" in names and planned.spec.source.has_media:
         inputs = set(planned.plan.shards["path"].to_pylist())
-        images = [thumbnail(planned.spec.source, path, inputs) for path in rows["path"].to_pylist()]
+        images = [
+            thumbnail(planned.spec.source, row["path"], inputs, objects_of(row))
+            for row in rows.to_pylist()
+        ]
         if any(images):
             names = ["image", *names]
             lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
@@ -67,7 +72,9 @@ def shorten(value: Any) -> str:
     return words if len(words) <= SHOWN_CHARACTERS else words[:SHOWN_CHARACTERS] + "…"
 
 
-def thumbnail(source: Source, path: object, inputs: Container[str]) -> str:
+def thumbnail(
+    source: Source, path: object, inputs: Container[str], objects: list[Object] | None = None
+) -> str:
     """A small image of an input; empty where it is no image, or none of these inputs.
 
     A model may have put any path into the column: only what a run itself has read is opened.
@@ -77,20 +84,23 @@ def thumbnail(source: Source, path: object, inputs: Container[str]) -> str:
     if known not in inputs or not source.one_row_per_file:  # a video is no picture
         return ""
     try:
-        return picture(storage.read(known))
+        return picture(storage.read(known), objects)
     except (FileNotFoundError, ValueError):
         return ""
 
 
-def picture(content: bytes) -> str:
-    """An image file as a small one in HTML.
+def picture(content: bytes, objects: list[Object] | None = None) -> str:
+    """An image file as a small one in HTML, with the objects that were found in it, if any.
 
     Raises:
         ValueError: it is no image that can be decoded.
     """
     image = Image.fromarray(decode_image(content))
-    image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
+    if objects is None:
+        image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
+    else:
+        image = drawn(image, objects)
     stream = io.BytesIO()
-    image.save(stream, "PNG")
+    image.save(stream, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     data = base64.b64encode(stream.getvalue()).decode()
-    return f'<img alt="" src="data:image/png;base64,{data}">'
+    return f'<img alt="" src="data:image/jpeg;base64,{data}">'

@@ -109,7 +109,7 @@ def test_an_image_finds_itself_first(gallery: BatchInferenceSpec) -> None:
     assert (found["query_as"], found["column"], found["version"]) == ("image", "embedding", 1)
     page = page_of("gallery")
     assert page.startswith("# gallery: nearest 4 of 6 rows")
-    assert page.count('<img alt="" src="data:image/png;base64,') == 1 + 4
+    assert page.count('<img alt="" src="data:image/jpeg;base64,') == 1 + 4
 
 
 def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: Path) -> None:

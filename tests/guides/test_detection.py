@@ -1,5 +1,8 @@
 """Published objects are those that the same detector finds in each image by itself."""
 
+import base64
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,16 @@ def assert_found(
             assert np.abs(np.subtract(row["boxes"], boxes)).max() < PIXEL
 
 
+def check_thumbnails(done: FinishedRun, count: int) -> None:
+    """The report shows images with boxes on them, each as large as labels need."""
+    images = re.findall(r"data:image/jpeg;base64,([^\"]+)", done.page)
+    assert len(images) == count
+    for each in images:
+        with Image.open(io.BytesIO(base64.b64decode(each))) as image:
+            assert max(image.size) == 256
+    assert len(done.page) < 1_000_000
+
+
 @pytest.mark.prefect
 def test_detr(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> None:
     import torch
@@ -77,6 +90,7 @@ def test_detr(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> None:
     assert len(wanted) == 10
     assert sum(map(len, wanted.values())) > 10
     assert_found(done, wanted)
+    check_thumbnails(done, 4)  # of the first folder
 
 
 @pytest.mark.prefect
@@ -111,3 +125,4 @@ def test_faster_rcnn(run_spec: RunSpec, photographs: Path, tmp_path: Path) -> No
     assert len(wanted) == 10
     assert sum(map(len, wanted.values())) > 10
     assert_found(done, wanted)
+    check_thumbnails(done, 8)

@@ -21,6 +21,8 @@ CLASSES = ["tench", "English springer", "cassette player"]
 EXACT = 1e-4
 GREY_LEVEL = 0.03
 """How far a score may be off where images are resized by other code, one level of 255 at most."""
+ONE_PIXEL = 0.2
+"""And where the two put the middle of an image, half a pixel to this side or to that."""
 
 pytestmark = [pytest.mark.usefixtures("torchvision"), pytest.mark.prefect]
 
@@ -45,7 +47,7 @@ def pictures(torchvision: None, tmp_path_factory: pytest.TempPathFactory) -> Pic
     from tests.torchvision_shim.resnets import trained
 
     folder = tmp_path_factory.mktemp("imagenette")
-    seen = save_pictures(folder / "train", each=6, seed=0, textures=FOLDERS)
+    seen = save_pictures(folder / "train", each=5, seed=0, textures=FOLDERS)
     learnt = Pictures(None, seen)
     labels = [[*FOLDERS].index(path.parent.name) for path in learnt.paths]
     unseen = save_pictures(folder / "val", each=3, seed=1, textures=FOLDERS)
@@ -86,10 +88,11 @@ def test_torchvision(run_spec: RunSpec, pictures: Pictures, tmp_path: Path) -> N
     assert 0.75 < right.mean() < 1
     assert done.report["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
     assert f"{right.mean() * 100:.2f} % of {len(right)} rows with a label" in done.page
+    assert '<img alt="How often each label met each prediction"' in done.page
 
 
 def test_hugging_face(run_spec: RunSpec, pictures: Pictures, tmp_path: Path) -> None:
-    """The same weights: the two forms differ by what one grey level in the image does."""
+    """The same weights: with the same pixels, the two forms give the same numbers."""
     import torch
     from torchvision import models
     from torchvision.transforms.functional import pil_to_tensor
@@ -113,7 +116,7 @@ def test_hugging_face(run_spec: RunSpec, pictures: Pictures, tmp_path: Path) -> 
         theirs = pictures.model(torch.stack(tensors)).softmax(-1).numpy()
         assert torch.allclose(same(images).logits, pictures.model(images), atol=EXACT)
     check_rows(done, pictures, wanted, GREY_LEVEL)
-    check_rows(done, pictures, theirs, GREY_LEVEL)
+    check_rows(done, pictures, theirs, ONE_PIXEL)
     assert done.report["accuracy"] > 0.75
 
 
