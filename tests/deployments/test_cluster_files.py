@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,15 @@ ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "deployments/cluster"
 DOCKERFILE = (CLUSTER / "Dockerfile").read_text()
 RAY = version("ray")
-MODULES = {"PIL": "pillow", "huggingface_hub": "huggingface-hub", "pydantic_core": "pydantic"}
+MODULES = {
+    "PIL": "pillow",
+    "huggingface_hub": "huggingface-hub",
+    "pydantic_core": "pydantic",
+    "sklearn": "scikit-learn",
+}
 """Packages whose modules have another name."""
+NOT_FOR_WORKERS = {"demo", "dev", "kuberay", "testing"}
+"""Extras that no kind needs."""
 
 
 def load(name: str) -> dict[str, Any]:
@@ -109,9 +117,17 @@ def test_the_image_has_all_that_the_shipped_code_imports() -> None:
         if module not in sys.stdlib_module_names
     }
     # s3fs is found by name, through fsspec, and tzdata by zoneinfo; Ray is in the base image.
-    assert needed - {"tasks", "ray"} | {"s3fs", "tzdata"} == there
-    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    assert there <= pinned
+    assert needed - {"tasks", "ray"} - of_extras() | {"s3fs", "tzdata"} == there
+    pins = (ROOT / "constraints.txt").read_text().lower().replace("_", "-").splitlines()
+    assert there <= {line.split("==")[0] for line in pins}
+
+
+def of_extras() -> set[str]:
+    """Packages of the kinds' extras: whoever uses such a kind has them put into the image."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].items()
+    wanted = [each for name, given in extras if name not in NOT_FOR_WORKERS for each in given]
+    return {re.split(r"[<>=]", each)[0] for each in wanted}
 
 
 def imported(path: Path) -> set[str]:
