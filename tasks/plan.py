@@ -221,7 +221,7 @@ def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit:
     return digest(
         [
             [step.model_dump(mode="json") for step in spec.steps],
-            spec.model.model_dump(mode="json"),
+            spec.model.model_dump(mode="json", exclude={*spec.model.not_in_identity}),
             spec.sink.model_dump(mode="json", exclude={"path", "storage_options", "rows_per_file"}),
             spec.resources.dtype,
             fingerprints,

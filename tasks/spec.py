@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.calendar import find_zone, parse_step
 from tasks.kinds.form import FormModel, PickOne
@@ -286,7 +286,7 @@ class BatchInferenceSpec(FormModel):
     model: AnyModel = Field(title="Model", description="What makes predictions.")
     sink: AnySink = Field(title="Sink", description="Where rows go.")
     scheduled: Scheduled = Scheduled()
-    resources: Resources = Resources()
+    resources: Resources = Field(Resources(), validate_default=True)
     stages: Stages = Stages()
     cluster: AnyCluster = Field(LocalCluster(), title="Cluster", description="Where it runs.")
     environment: Environment = Environment()
@@ -300,6 +300,14 @@ class BatchInferenceSpec(FormModel):
     cost: Cost = Cost()
     retries: Retries = Retries()
     timeouts: Timeouts = Timeouts()
+
+    @field_validator("resources")
+    @classmethod
+    def _no_gpu_for_nothing(cls, resources: Resources, info: ValidationInfo) -> Resources:
+        model = info.data.get("model")
+        if resources.num_gpus != "auto" or model is None or model.can_use_gpu:
+            return resources
+        return resources.model_copy(update={"num_gpus": 0})
 
     @model_validator(mode="after")
     def _orphan_before_its_cluster(self) -> Self:

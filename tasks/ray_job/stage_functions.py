@@ -47,8 +47,8 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype, limit)
     predict = joined(spec, spec.model.predictor(placement))
     # A model that cuts its batches itself gets many rows at once, to sort them by length.
-    cuts_itself = spec.model.batch_size is None
-    rows_per_call = None if cuts_itself else spec.batch_size or spec.model.batch_size
+    cuts_itself = spec.model.rows_per_call is None
+    rows_per_call = None if cuts_itself else spec.batch_size or spec.model.rows_per_call
     return StageAdapter("infer", (predict,), rows_per_call, limit=limit)
 
 

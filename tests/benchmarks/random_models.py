@@ -84,11 +84,12 @@ def body(sizes: Sizes) -> dict[str, int]:
 
 def tokenizer(sizes: Sizes) -> Any:
     """One that knows as many words as the model."""
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {f"w{number}": number for number in range(sizes.vocabulary)}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="w0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", unk_token="w0")
 
 

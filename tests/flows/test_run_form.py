@@ -23,6 +23,9 @@ FLOWS = [batch_inference, preview, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
 columns by the names of a model's inputs, classes by those of folders."""
+SERVER_BOXES = {"headers_env", "response_format", "extra_body"}
+"""What servers and engines of language models take beside the fields that have names here."""
+ENGINE_BOXES = {"engine_kwargs", "sampling_params", "chat_template_kwargs"}
 UNIONS: list[Any] = [AnySource, AnyStep, AnyModel, AnySink, AnyCluster, AnyGate]
 REQUIRED = {
     "path": "/data",
@@ -39,6 +42,8 @@ REQUIRED = {
     "columns": ["x"],
     "width": 256,
     "key": "id",
+    "url": "http://server/v1",
+    "model": "gpt",
 }
 EXTRA: dict[str, dict[str, Any]] = {
     "rename": {"columns": {"x": "y"}},
@@ -77,7 +82,7 @@ def test_no_field_is_a_json_editor_that_could_be_a_form(schema: dict[str, Any]) 
         assert "type" in field or "anyOf" in field, f"{name} would be an editor"
         if field.get("type") == "object" and not field.get("properties"):
             boxes.add(name.rsplit(".", 1)[-1])
-    assert boxes <= JSON_BOXES
+    assert boxes <= JSON_BOXES | SERVER_BOXES | ENGINE_BOXES
 
 
 def test_the_buttons_of_a_field_are_told_apart(schema: dict[str, Any]) -> None:

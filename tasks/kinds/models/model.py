@@ -63,6 +63,17 @@ class Model(Kind):
     takes_encoded_media: ClassVar[bool] = False
     """Whether the preprocessor decodes images itself; else it gets arrays."""
 
+    can_use_gpu: ClassVar[bool] = True
+    """Whether `num_gpus: auto` is to take one where there is any."""
+
+    not_in_identity: ClassVar[frozenset[str]] = frozenset()
+    """Fields that never change what is predicted, only how: another value is no other model."""
+
+    @property
+    def rows_per_call(self) -> int | None:
+        """Rows handed to the predictor at a time, where the user has no wish."""
+        return self.batch_size
+
     @property
     def preprocesses(self) -> bool:
         """Whether there is a preprocessor."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, column_of
-from tasks.kinds.models.hf.chat import chat_tokens, conversations_of
+from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     GENERATION,
@@ -18,6 +18,7 @@ from tasks.kinds.models.hf.options import (
     HuggingFaceOptions,
     Task,
 )
+from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 
 TOKENS = "__input_ids"

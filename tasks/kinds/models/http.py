@@ -1,0 +1,248 @@
+"""Any server that speaks OpenAI's HTTP API: vLLM, SGLang, llama.cpp, LiteLLM, a provider's."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from tasks.kinds.models.arrays import Columns, with_columns
+from tasks.kinds.models.llm import answers, replies
+from tasks.kinds.models.llm.conversations import messages_of, prompts_of
+from tasks.kinds.models.llm.credentials import Credentials
+from tasks.kinds.models.llm.options import HttpOptions
+from tasks.kinds.models.model import Function, Model, Placement
+
+if TYPE_CHECKING:
+    from tasks.kinds.models.llm.asking import Form
+    from tasks.kinds.models.llm.endpoint import Endpoint
+
+Task = Literal["chat", "completion", "embedding"]
+WRITING: tuple[Task, ...] = ("chat", "completion")
+PATHS: dict[Task, str] = {
+    "chat": "chat/completions",
+    "completion": "completions",
+    "embedding": "embeddings",
+}
+READ: dict[Task, Callable[..., list[Any]]] = {
+    "chat": replies.read_chat,
+    "completion": replies.read_completion,
+    "embedding": replies.read_embeddings,
+}
+TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
+    **dict.fromkeys(("temperature", "max_tokens", "top_p", "seed", "stop"), WRITING),
+    "response_format": ("chat",),
+    "dimensions": ("embedding",),
+}
+REQUESTS_PER_CALL = 4
+"""For each that is in flight: fewer leave the server idle at a call's end, more cost in a crash."""
+
+
+class HttpModel(Model):
+    """Chats, completions and embeddings of an OpenAI-compatible server.
+
+    Adds `generated_text`, `finish_reason`, `prompt_tokens`, `completion_tokens`, and, as the
+    server says them, `served_model` and `system_fingerprint`; or `embedding`. Weights that lie
+    elsewhere cannot be pinned: what the server answers with is recorded row by row, and another
+    model behind the same name goes unnoticed otherwise. A row that the server refuses (400, 413,
+    422, a content filter) is set aside with the server's message.
+    """
+
+    model_config = ConfigDict(title="OpenAI-compatible server")
+    kind: Literal["http"] = "http"
+    url: str = Field(
+        pattern=r"^https?://[^/?#@]+(/[^?#@]*)?$",
+        description="Base of the API, up to where /chat/completions follows: for most servers it "
+        "ends in /v1. Neither password nor key belongs in it.",
+    )
+    model: str = Field(min_length=1, description="The model's name, as the server knows it.")
+    task: Task = Field(default="chat", description="What is asked of the server.")
+    column: str | None = Field(
+        default=None,
+        description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
+        "for chat and completion, text for embedding.",
+    )
+    system_prompt: str | None = Field(
+        default=None,
+        description="Chat: what the model is told first, unless a row's messages do so themselves.",
+    )
+    options: HttpOptions = Field(
+        default=HttpOptions(), description="Settings of the task; what is empty the server decides."
+    )
+    api_key_env: str | None = Field(
+        default=None,
+        description="Environment variable that holds the API key, as in OPENAI_API_KEY: here, for "
+        "the check, and on every node. The key itself is never part of a spec, log or report.",
+    )
+    headers_env: dict[str, str] = Field(
+        default={},
+        description="Further headers whose values lie in environment variables, as in {api-key: "
+        "AZURE_KEY}.",
+    )
+    concurrency: int = Field(
+        default=16,
+        ge=1,
+        description="Requests in flight for each replica. As a rule one replica with many does.",
+    )
+    texts_per_request: int = Field(default=32, ge=1, description="Embedding: texts in a request.")
+    requests_per_minute: float | None = Field(
+        default=None,
+        gt=0,
+        description="Requests of one replica at most, spread evenly. Replicas do not know of one "
+        "another: with resources.max_replicas: 1 it is the whole job's limit, else divide.",
+    )
+    tokens_per_minute: float | None = Field(
+        default=None,
+        gt=0,
+        description="Tokens of one replica at most, read and written, spread evenly. Estimated "
+        "from a request's length and max_tokens, corrected by the server's count; without "
+        "max_tokens the requests in flight may go beyond it.",
+    )
+    timeout_seconds: float = Field(
+        default=120, gt=0, description="How long to wait for the answer to one request."
+    )
+    max_retries: int = Field(
+        default=6,
+        ge=0,
+        description="How often to ask again after 429, 5xx or a broken connection; the pause "
+        "doubles, or is what Retry-After says. After that the attempt fails, and no row is set "
+        "aside for it.",
+    )
+
+    can_use_gpu: ClassVar[bool] = False
+    not_in_identity: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env",
+            "headers_env",
+            "concurrency",
+            "texts_per_request",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "timeout_seconds",
+            "max_retries",
+        }
+    )
+
+    @field_validator("system_prompt")
+    @classmethod
+    def _only_chats_have_one(cls, given: str | None, info: ValidationInfo) -> str | None:
+        task = info.data.get("task", "chat")
+        if given is not None and task != "chat":
+            raise ValueError(f"model.system_prompt: belongs to chat, not to {task}: leave it out")
+        return given
+
+    @field_validator("options")
+    @classmethod
+    def _belong_to_task(cls, options: HttpOptions, info: ValidationInfo) -> HttpOptions:
+        task = info.data.get("task")
+        problem = options.problem_with(task, TASKS_OF_OPTIONS) if task else None
+        if problem:
+            raise ValueError(problem)
+        return options
+
+    @property
+    def input_column(self) -> str:
+        """The column that the model reads."""
+        return self.column or ("text" if self.task == "embedding" else "prompt")
+
+    @property
+    def input_columns(self) -> list[str]:
+        """The column that the model reads."""
+        return [self.input_column]
+
+    @property
+    def rows_per_call(self) -> int:
+        """As many as keep the requests in flight busy, and no more than a minute's worth."""
+        requests = REQUESTS_PER_CALL * self.concurrency
+        if self.requests_per_minute is not None:
+            requests = max(1, min(requests, int(self.requests_per_minute)))
+        return requests * self.rows_per_request
+
+    @property
+    def rows_per_request(self) -> int:
+        """Texts travel together where each gets a vector; usage of texts would not add up."""
+        return self.texts_per_request if self.task == "embedding" else 1
+
+    @property
+    def credentials(self) -> Credentials:
+        """Secrets, from this process's environment."""
+        return Credentials.from_environment(self.api_key_env, self.headers_env)
+
+    def check(self) -> None:
+        """See that the server answers, lets us in and has the model, with a request or two.
+
+        Raises:
+            InvalidSpec: a wrong address, key or model, or no key in the environment.
+            Unreachable: the server does not answer.
+        """
+        from tasks.kinds.models.llm.probing import check_server
+
+        trial: dict[str, Any] = {"model": self.model, **self.content(["."])}
+        if self.task in WRITING:
+            trial["max_tokens"] = 1
+        check_server(self.url, self.credentials, self.model, PATHS[self.task], trial)
+
+    def fingerprint(self) -> str:
+        """Digest of address, model and task: all that is known of weights that lie elsewhere."""
+        content = json.dumps([self.url, self.model, self.task])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def predictor(self, placement: Placement) -> Function:
+        """Requests to the server, several at a time."""
+        from tasks.kinds.models.llm.asking import ask_all
+        from tasks.kinds.models.llm.memory import Memory
+
+        endpoint, form = self.endpoint(), self.form()
+        memory = Memory(lambda rows: ask_all(endpoint, form, self.prompts(rows)))
+
+        def predict(rows: pa.Table) -> pa.Table:
+            return with_columns(rows, self.columns(memory.answers(rows)))
+
+        return predict
+
+    def endpoint(self) -> "Endpoint":
+        """The server, with this replica's pace."""
+        from tasks.kinds.models.llm.endpoint import Endpoint
+        from tasks.kinds.models.llm.pace import Pace
+
+        return Endpoint(
+            self.url,
+            self.credentials,
+            self.concurrency,
+            self.timeout_seconds,
+            self.max_retries,
+            Pace(self.requests_per_minute),
+            Pace(self.tokens_per_minute),
+        )
+
+    def form(self) -> "Form":
+        """What requests of the task look like."""
+        from tasks.kinds.models.llm.asking import Form
+
+        return Form(PATHS[self.task], self.body, READ[self.task], self.rows_per_request)
+
+    def body(self, prompts: Sequence[Any]) -> dict[str, Any]:
+        """A request for one row, or for several texts."""
+        return {"model": self.model, **self.content(prompts), **self.options.body}
+
+    def content(self, prompts: Sequence[Any]) -> dict[str, Any]:
+        """What is asked, as the task has it."""
+        if self.task == "embedding":
+            return {"input": list(prompts)}
+        (prompt,) = prompts
+        if self.task == "completion":
+            return {"prompt": prompt}
+        return {"messages": messages_of(prompt, self.input_column)}
+
+    def prompts(self, rows: pa.Table) -> list[Any]:
+        """What each row asks; the ValueError that sets it aside where it asks nothing."""
+        chat = self.task == "chat"
+        return prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
+
+    def columns(self, found: Sequence[Any]) -> Columns:
+        """Output columns of the answers."""
+        if self.task == "embedding":
+            return answers.embedding_column(found)
+        return {**answers.generated_columns(found), **answers.served_columns(found)}

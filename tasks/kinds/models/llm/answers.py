@@ -1,0 +1,55 @@
+"""Answers of language models, and the columns made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import StageFailed
+from tasks.kinds.columns import array_from_numpy
+from tasks.kinds.models.arrays import Columns
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text, and how it came about."""
+
+    text: str
+    finish_reason: str | None
+    """`stop` where the model had said all, `length` where it was cut off."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    served_model: str | None = None
+    """The model as the server calls it."""
+    system_fingerprint: str | None = None
+    """The server's word for its weights and configuration."""
+
+
+def generated_columns(answers: Sequence[Generated]) -> Columns:
+    """Texts, why they end where they do, and the tokens they cost."""
+    return {
+        "generated_text": pa.array([each.text for each in answers], pa.string()),
+        "finish_reason": pa.array([each.finish_reason for each in answers], pa.string()),
+        "prompt_tokens": pa.array([each.prompt_tokens for each in answers], pa.int32()),
+        "completion_tokens": pa.array([each.completion_tokens for each in answers], pa.int32()),
+    }
+
+
+def served_columns(answers: Sequence[Generated]) -> Columns:
+    """Who wrote the texts, by the server's own word."""
+    return {
+        "served_model": pa.array([each.served_model for each in answers], pa.string()),
+        "system_fingerprint": pa.array([each.system_fingerprint for each in answers], pa.string()),
+    }
+
+
+def embedding_column(vectors: Sequence[Sequence[float]]) -> Columns:
+    """Vectors of one length, as `embedding`: float32.
+
+    Raises:
+        StageFailed: they differ in length, so more than one model has made them.
+    """
+    if len(lengths := set(map(len, vectors))) > 1:
+        raise StageFailed(f"embeddings of {sorted(lengths)} numbers came back, of one model?")
+    return {"embedding": array_from_numpy(np.asarray(vectors, np.float32))}

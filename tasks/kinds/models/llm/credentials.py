@@ -1,0 +1,65 @@
+"""Secrets of a server's headers: taken from the environment where they are used, shown nowhere."""
+
+import os
+from dataclasses import dataclass
+
+from tasks.errors import InvalidSpec
+
+HIDDEN = "***"
+MIN_SECRET_CHARACTERS = 6
+"""Shorter values are no secrets, and are found in any text."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Headers that hold secrets."""
+
+    headers: dict[str, str]
+
+    @classmethod
+    def from_environment(cls, api_key: str | None, headers: dict[str, str]) -> "Credentials":
+        """Take them from variables of the environment.
+
+        Args:
+            api_key: variable of the key that is sent as a bearer token.
+            headers: variables by the headers' names.
+
+        Raises:
+            InvalidSpec: a variable is not set, or holds what no header can; never shows it.
+        """
+        found = {}
+        if api_key is not None:
+            found["Authorization"] = f"Bearer {secret('model.api_key_env', api_key)}"
+        for name, variable in headers.items():
+            found[name] = secret(f"model.headers_env.{name}", variable)
+        return cls(found)
+
+    def hide(self, text: str) -> str:
+        """A text without the secrets: servers like to quote them."""
+        secrets = [value.removeprefix("Bearer ") for value in self.headers.values()]
+        for value in sorted(secrets, key=len, reverse=True):
+            if len(value) >= MIN_SECRET_CHARACTERS:
+                text = text.replace(value, HIDDEN)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Credentials({', '.join(self.headers)})"
+
+
+def secret(field: str, variable: str) -> str:
+    """A variable's value.
+
+    Raises:
+        InvalidSpec: it is not set, or holds what no header can.
+    """
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        problem = (
+            "is not set in the environment: set that variable here, where the run is checked, and "
+            "on every node"
+        )
+        raise InvalidSpec.at(field, variable, problem)
+    if not (value.isascii() and value.isprintable()):
+        problem = "holds line breaks or characters that no HTTP header can; see the variable"
+        raise InvalidSpec.at(field, variable, problem)
+    return value

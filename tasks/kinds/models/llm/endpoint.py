@@ -1,0 +1,122 @@
+"""One server, asked by one replica: several requests in flight, tried again, at a given pace."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models.llm.credentials import Credentials
+from tasks.kinds.models.llm.pace import Pace
+from tasks.kinds.models.llm.verdicts import Reply, TryAgain, reply_of
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_SECONDS = 10.0
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 60.0
+LONGEST_WAIT_SECONDS = 300.0
+"""A server that asks for more is not waited for: the job would seem to have stalled."""
+CHARACTERS_PER_TOKEN = 4
+"""About; what a request really cost is known from its answer."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is sent, and how its reply is read."""
+
+    path: str
+    body: dict[str, Any]
+    read: Callable[[Reply], list[Any]]
+    """Raises ValueError where the row is at fault, TryAgain where the server is."""
+
+
+@dataclass
+class Endpoint:
+    """Where to ask, and how."""
+
+    url: str
+    credentials: Credentials
+    concurrency: int
+    timeout_seconds: float
+    max_retries: int
+    requests: Pace = field(default_factory=lambda: Pace(None))
+    tokens: Pace = field(default_factory=lambda: Pace(None))
+
+    def client(self) -> "httpx.AsyncClient":
+        """Connections to the server; as many as there are requests in flight."""
+        import httpx
+
+        timeout = httpx.Timeout(self.timeout_seconds, connect=CONNECT_SECONDS, pool=None)
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers=self.credentials.headers,
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=self.concurrency),
+        )
+
+    async def post(self, client: "httpx.AsyncClient", request: Request) -> list[Any]:
+        """The server's answers, asked for again where it fails.
+
+        Raises:
+            ValueError: the server refuses this request, or the answer is of no use.
+            InvalidSpec: it refuses all of them.
+            Unreachable: it does not answer, or not in time, however often it is asked.
+        """
+        for tries in itertools.count(1):
+            try:
+                return await self.try_to_post(client, request)
+            except TryAgain as error:
+                wait = self.backoff(tries, error)
+                if tries > self.max_retries or wait > LONGEST_WAIT_SECONDS:
+                    raise self.given_up(error, tries) from None
+            await asyncio.sleep(wait)
+        raise AssertionError
+
+    async def try_to_post(self, client: "httpx.AsyncClient", request: Request) -> list[Any]:
+        """The server's answers to one request, at one's turn; errors as `post`, and TryAgain."""
+        import httpx
+
+        expected = tokens_of(request.body)
+        await self.tokens.take(expected)
+        await self.requests.take()
+        used = 0
+        try:
+            response = await client.post(request.path, json=request.body)
+            reply = reply_of(response, self.url)
+            used = (reply.get("usage") or {}).get("total_tokens") or expected
+            return request.read(reply)
+        except httpx.RequestError as error:
+            said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
+            raise TryAgain(said) from None
+        except (ValueError, InvalidSpec, TryAgain) as error:
+            error.args = (self.credentials.hide(str(error)),)
+            raise
+        finally:
+            self.tokens.correct(used - expected)
+
+    def backoff(self, tries: int, error: TryAgain) -> float:
+        """How long to wait, in seconds; all requests wait where the server says how long."""
+        if error.seconds is not None:
+            if error.seconds <= LONGEST_WAIT_SECONDS:
+                self.requests.pause(error.seconds)
+            return error.seconds
+        longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** (tries - 1))
+        return random.uniform(longest / 2, longest)
+
+    def given_up(self, error: TryAgain, tries: int) -> Unreachable:
+        """What to say where trying again has not helped."""
+        asked = f" and asks to wait for {error.seconds:.0f} s" if error.seconds else ""
+        return Unreachable(
+            f"model.url: {self.url!r} {error}{asked} (after {tries} tries of one request); see the "
+            "server, model.timeout_seconds, model.max_retries and model.requests_per_minute"
+        )
+
+
+def tokens_of(body: dict[str, Any]) -> int:
+    """About how many tokens a request costs, before it is known."""
+    read = len(json.dumps(body, allow_nan=False)) // CHARACTERS_PER_TOKEN
+    return read + int(body.get("max_tokens") or 0)

@@ -1,0 +1,166 @@
+"""vLLM's own engine in this process: rows go in one by one, and are batched as they run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, StageFailed
+from tasks.kinds.models.arrays import Columns, label_columns
+from tasks.kinds.models.hf.options import NEW_TOKENS
+from tasks.kinds.models.hf.sampling import seed_of
+from tasks.kinds.models.llm.answers import Generated
+from tasks.kinds.models.llm.memory import Outcome
+from tasks.kinds.models.llm.options import VllmOptions
+from tasks.protocol.batch import ROW
+
+POOLING = ("embed", "classify")
+CUT_OFF = {"truncate_prompt_tokens": -1}
+"""Texts that are too long for the model are read up to where it can."""
+
+
+def load_engine(name: str, revision: str | None, task: str, arguments: dict[str, Any]) -> Any:
+    """A `vllm.LLM`, its weights on the device.
+
+    Raises:
+        InvalidSpec: vLLM does not take the arguments, or not on this device.
+    """
+    import vllm
+
+    runner = {"runner": "pooling", "convert": task} if task in POOLING else {"runner": "generate"}
+    try:
+        return vllm.LLM(name, revision=revision, tokenizer_revision=revision, **runner, **arguments)
+    except (ValueError, TypeError) as error:
+        problem = f"do not start vLLM with {name}: {error}"
+        raise InvalidSpec.at("model.engine_kwargs", arguments, problem) from error
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A loaded model, asked for a batch at a time."""
+
+    llm: Any
+    options: VllmOptions
+
+    def generated(self, prompts: Sequence[Any], ids: Sequence[int], *, chat: bool) -> list[Outcome]:
+        """A text for each prompt, or the ValueError that sets its row aside.
+
+        Prompts are handed in one by one, so that a bad one costs the others nothing.
+
+        Args:
+            prompts: texts, conversations, or ValueErrors of rows that need not be asked for.
+            ids: of the rows, for what is drawn at random.
+            chat: whether prompts are conversations.
+
+        Raises:
+            StageFailed: the engine failed: no row's fault.
+        """
+        found: list[Outcome] = list(prompts)
+        asked = []
+        for at, (prompt, row) in enumerate(zip(prompts, ids, strict=True)):
+            if isinstance(prompt, ValueError):
+                continue
+            try:
+                self.enqueue(prompt, row, chat=chat)
+                asked.append(at)
+            except Exception as error:
+                found[at] = of_the_row(error)
+        for at, answer in zip(asked, self.finished(), strict=True):
+            found[at] = answer
+        return found
+
+    def enqueue(self, prompt: Any, row: int, *, chat: bool) -> None:
+        """Hand one prompt in; it is tokenised here, and starts to run."""
+        parameters = [self.parameters(row)]
+        if chat:
+            template = self.options.chat_template_kwargs or None
+            self.llm.enqueue_chat(
+                [prompt], parameters, use_tqdm=False, chat_template_kwargs=template
+            )
+        else:
+            self.llm.enqueue([prompt], parameters, use_tqdm=False)
+
+    def finished(self) -> list[Generated]:
+        """What became of the prompts handed in, in their order.
+
+        Raises:
+            StageFailed: the engine failed.
+        """
+        try:
+            outputs = self.llm.wait_for_completion(use_tqdm=False)
+        except Exception as error:
+            raise engine_failed(error) from error
+        return [
+            Generated(
+                each.outputs[0].text,
+                each.outputs[0].finish_reason,
+                len(each.prompt_token_ids),
+                len(each.outputs[0].token_ids),
+            )
+            for each in outputs
+        ]
+
+    def parameters(self, row: int) -> Any:
+        """How to draw a row's tokens: the same in whatever batch the row comes."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        given = self.options.given
+        given.pop("chat_template_kwargs", None)
+        more = given.pop("sampling_params", {})
+        if "structured_outputs" in more:
+            structure = StructuredOutputsParams(**more["structured_outputs"])
+            more = {**more, "structured_outputs": structure}
+        settings = {"max_tokens": NEW_TOKENS, "temperature": 0.0, **given, **more}
+        if settings["temperature"]:
+            settings["seed"] = seed_of(given.get("seed", 0), row)
+        return SamplingParams(**settings)
+
+    def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text; errors as `pooled`."""
+        return [each.embedding for each in self.pooled(self.llm.embed, texts)]
+
+    def classified(self, texts: Sequence[str]) -> Columns:
+        """The likeliest label of each text; errors as `pooled`."""
+        scores = [each.probs for each in self.pooled(self.llm.classify, texts)]
+        names = self.llm.model_config.hf_config.id2label
+        labels = [names[at] for at in range(len(names))]
+        return label_columns(np.asarray(scores, np.float32), labels)
+
+    def pooled(self, call: Any, texts: Sequence[str]) -> list[Any]:
+        """What a pooling model makes of texts.
+
+        Raises:
+            Exception: a text is not what the model takes; which one is not known.
+            StageFailed: the engine failed.
+        """
+        try:
+            made = call(list(texts), use_tqdm=False, tokenization_kwargs=CUT_OFF)
+        except Exception as error:
+            raise of_the_row(error) from error
+        return [each.outputs for each in made]
+
+
+def ids_of(rows: pa.Table) -> list[int]:
+    """What a row's random numbers follow from: its id, or its place where it is of no job."""
+    return list(rows[ROW].to_pylist() if ROW in rows.column_names else range(len(rows)))
+
+
+def of_the_row(error: Exception) -> Exception:
+    """An error that a prompt has caused, as it is.
+
+    Raises:
+        StageFailed: the engine has failed.
+    """
+    from vllm.exceptions import VLLMClientError
+
+    if isinstance(error, (VLLMClientError, ValueError, TypeError)):
+        return error
+    raise engine_failed(error) from error
+
+
+def engine_failed(error: Exception) -> StageFailed:
+    """What to say where the engine has failed."""
+    return StageFailed(f"vLLM's engine failed: {type(error).__name__}: {error}")

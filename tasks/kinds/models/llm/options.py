@@ -1,0 +1,129 @@
+"""Settings of what language models write; each belongs to some tasks only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from tasks.kinds.form import FormModel
+from tasks.kinds.models.hf.options import NEW_TOKENS
+
+
+class SamplingOptions(FormModel):
+    """What every server and engine knows."""
+
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        description="Generation: 0 takes the likeliest token each time; above 1 is bolder.",
+    )
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Generation: tokens to write at most."
+    )
+    top_p: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Generation: draw from the likeliest tokens only that together are this "
+        "probable.",
+    )
+    seed: int | None = Field(
+        default=None, description="Generation: other seed, other texts, where tokens are drawn."
+    )
+    stop: list[str] = Field(default=[], description="Generation: texts at which to stop writing.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was set, by name."""
+        return {
+            name: value
+            for name in type(self).model_fields
+            if (value := getattr(self, name)) not in (None, [], {})
+        }
+
+    def problem_with(self, task: str, tasks_of: Mapping[str, Sequence[str]]) -> str | None:
+        """Which option a task does not take, as a sentence; None where it takes all.
+
+        Args:
+            task: the task.
+            tasks_of: tasks that an option belongs to; one that is not named belongs to all.
+        """
+        for name, value in self.given.items():
+            belongs_to = list(tasks_of.get(name, [task]))
+            if task not in belongs_to:
+                return (
+                    f"model.options.{name}: {value!r} belongs to {', '.join(belongs_to)}, not to "
+                    f"{task}: leave it out"
+                )
+        return None
+
+
+class HttpOptions(SamplingOptions):
+    """Settings that travel with each request; what is empty is left to the server."""
+
+    model_config = ConfigDict(title="Options of the requests")
+
+    response_format: dict[str, Any] = Field(
+        default={},
+        description="Chat: the form of the answer, as in {type: json_object}, or a JSON schema "
+        "where the server takes one.",
+    )
+    dimensions: int | None = Field(
+        default=None, ge=1, description="Embeddings: numbers in a vector, where it can be chosen."
+    )
+    extra_body: dict[str, Any] = Field(
+        default={},
+        description="Anything else for the request's body, as in {max_completion_tokens: 200} or "
+        "{chat_template_kwargs: {enable_thinking: false}}.",
+    )
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What they add to a request's body."""
+        given = self.given
+        extra = given.pop("extra_body", {})
+        return {**given, **extra}
+
+
+class VllmOptions(SamplingOptions):
+    """Settings of generation in vLLM's terms."""
+
+    model_config = ConfigDict(title="Options of the generation")
+
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description=f"Generation: tokens to write at most. Empty: {NEW_TOKENS}.",
+    )
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        description="Generation: above 1 is bolder, below 1 safer. Empty or 0: the likeliest token "
+        "each time.",
+    )
+    seed: int | None = Field(
+        default=None,
+        description="Generation with a temperature: other seed, other texts. What a row gets "
+        "depends on seed and row, not on the rows beside it. Empty: 0.",
+    )
+    top_k: int | None = Field(
+        default=None, ge=1, description="Generation: draw from so many likeliest tokens only."
+    )
+    sampling_params: dict[str, Any] = Field(
+        default={},
+        description="Anything else of vLLM's SamplingParams, as in {min_p: 0.05} or "
+        "{structured_outputs: {json: {...}}}.",
+    )
+    chat_template_kwargs: dict[str, Any] = Field(
+        default={},
+        description="Chat: what the model's template takes, as in {enable_thinking: false}.",
+    )
+
+    @property
+    def conflict(self) -> str | None:
+        """Which option does nothing beside the others, as a sentence."""
+        idle = [name for name in ("top_p", "top_k", "seed") if name in self.given]
+        if idle and not self.temperature:
+            value = getattr(self, idle[0])
+            return f"model.options.{idle[0]}: {value!r} does nothing without a temperature above 0"
+        return None

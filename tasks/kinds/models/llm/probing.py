@@ -1,0 +1,89 @@
+"""Whether a server is there, lets us in and has the model: found out before anything is held."""
+
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models.llm.credentials import Credentials
+from tasks.kinds.models.llm.verdicts import (
+    NO_SUCH_PLACE,
+    WORTH_ANOTHER_TRY,
+    Refused,
+    TryAgain,
+    json_of,
+    reply_of,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+PATIENCE_SECONDS = 20.0
+SHOWN_NAMES = 10
+
+
+def check_server(
+    url: str, credentials: Credentials, model: str, path: str, trial: dict[str, Any]
+) -> None:
+    """Look for the model in the server's list; where it is not, ask for one token.
+
+    Args:
+        url: of the API.
+        credentials: to get in.
+        model: as the server knows it.
+        path: of the requests to come.
+        trial: body of the smallest such request.
+
+    Raises:
+        InvalidSpec: a wrong address, key or model.
+        Unreachable: the server does not answer.
+    """
+    import httpx
+
+    try:
+        with httpx.Client(
+            base_url=url, headers=credentials.headers, timeout=PATIENCE_SECONDS
+        ) as client:
+            names = names_of(client.get("models"), url)
+            if model not in names:
+                check_trial(client.post(path, json=trial), url, names)
+    except httpx.RequestError as error:
+        said = credentials.hide(f"{type(error).__name__} {error}".strip())
+        raise Unreachable(f"model.url: {url!r} does not answer: {said}") from None
+    except TryAgain as error:
+        raise Unreachable(f"model.url: {url!r} {credentials.hide(str(error))}") from None
+    except InvalidSpec as error:
+        raise InvalidSpec(credentials.hide(str(error))) from None
+
+
+def names_of(response: "httpx.Response", url: str) -> list[str]:
+    """The models that a server lists; not all servers do, or list all that they have.
+
+    Raises:
+        InvalidSpec: it does not let us in.
+        TryAgain: it cannot answer now.
+    """
+    if response.status_code in NO_SUCH_PLACE:
+        return []
+    try:
+        listed = reply_of(response, url).get("data")
+    except Refused:
+        return []
+    return [str(each.get("id")) for each in listed] if isinstance(listed, list) else []
+
+
+def check_trial(response: "httpx.Response", url: str, names: list[str]) -> None:
+    """See that the server takes requests for the model; it may refuse this one.
+
+    Raises:
+        InvalidSpec: it does not; names the models that it has.
+        TryAgain: it cannot answer now.
+    """
+    try:
+        if response.status_code not in WORTH_ANOTHER_TRY:
+            reply_of(response, url)
+    except Refused:
+        return
+    except InvalidSpec as error:
+        listed = f"; its models are {', '.join(names[:SHOWN_NAMES])}" if names else ""
+        raise InvalidSpec(f"{error}{listed}") from None
+    if response.is_success:
+        json_of(response)

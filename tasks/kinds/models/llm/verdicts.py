@@ -1,0 +1,113 @@
+"""What a server's reply means: an answer, a bad row, a wrong spec, or a moment to wait."""
+
+import email.utils
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    import httpx
+
+Reply = dict[str, Any]
+OF_THE_ROW = (400, 413, 422)
+"""The request itself is refused: too long, filtered, not what the model takes."""
+WORTH_ANOTHER_TRY = (408, 409, 425, 429)
+"""Beside those from 500 on."""
+NO_SUCH_PLACE = (404, 405)
+HINTS = {
+    401: "see model.api_key_env",
+    402: "see the account",
+    403: "see model.api_key_env and what it may use",
+    404: "see model.model, and model.url, which for most servers ends in /v1",
+    405: "see model.url, which for most servers ends in /v1",
+}
+OUT_OF_MONEY = "insufficient_quota"
+"""OpenAI's code for a limit that no waiting lifts, said with the status for too many requests."""
+MESSAGE_CHARACTERS = 1_000
+
+
+class Refused(ValueError):
+    """The server refuses this very request: the row's fault."""
+
+
+class TryAgain(Exception):
+    """The server cannot answer now: no row's fault."""
+
+    def __init__(self, problem: str, seconds: float | None = None) -> None:
+        super().__init__(problem)
+        self.seconds = seconds
+        """How long the server asks to wait; None where it does not say."""
+
+
+def reply_of(response: "httpx.Response", url: str) -> Reply:
+    """The answer's JSON.
+
+    Raises:
+        Refused: the request is at fault.
+        InvalidSpec: the spec is at fault, and so all requests.
+        TryAgain: nobody is.
+    """
+    status = response.status_code
+    if status == HTTPStatus.OK:
+        return json_of(response)
+    said = f"{status} {message_of(response)}"
+    if status in OF_THE_ROW:
+        raise Refused(f"the server refused this row: {said}")
+    may_change = status in WORTH_ANOTHER_TRY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if may_change and OUT_OF_MONEY not in code_of(response):
+        raise TryAgain(f"answered {said}", seconds_to_wait(response))
+    raise InvalidSpec.at("model.url", url, f"answered {said}; {HINTS.get(status, HINTS[402])}")
+
+
+def json_of(response: "httpx.Response") -> Reply:
+    """A reply's JSON object.
+
+    Raises:
+        TryAgain: it is something else, as of a proxy.
+    """
+    try:
+        reply = response.json()
+    except ValueError:
+        reply = None
+    if not isinstance(reply, dict):
+        raise TryAgain(f"answered what is no JSON object: {response.text[:200]!r}")
+    return reply
+
+
+def error_of(response: "httpx.Response") -> Reply:
+    """What a reply says of its error, in the ways of the servers that there are."""
+    try:
+        reply = json_of(response)
+    except TryAgain:
+        return {"message": response.text}
+    inner = reply.get("error", reply)
+    return inner if isinstance(inner, dict) else {"message": inner}
+
+
+def message_of(response: "httpx.Response") -> str:
+    """A reply's message, for people."""
+    error = error_of(response)
+    said = error.get("message") or error.get("detail") or response.reason_phrase
+    return str(said)[:MESSAGE_CHARACTERS]
+
+
+def code_of(response: "httpx.Response") -> str:
+    """A reply's code and type, for machines."""
+    error = error_of(response)
+    return f"{error.get('code')} {error.get('type')}"
+
+
+def seconds_to_wait(response: "httpx.Response") -> float | None:
+    """What Retry-After says: seconds, or a date."""
+    given = response.headers.get("retry-after", "")
+    try:
+        return max(0.0, float(given))
+    except ValueError:
+        pass
+    try:
+        date = email.utils.parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time())

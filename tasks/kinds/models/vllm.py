@@ -1,0 +1,200 @@
+"""Language models on GPUs, through vLLM's own engine."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.models.arrays import Columns, column_of, with_columns
+from tasks.kinds.models.hf import folder, hub
+from tasks.kinds.models.llm.answers import embedding_column, generated_columns
+from tasks.kinds.models.llm.conversations import prompts_of, text_of
+from tasks.kinds.models.llm.options import VllmOptions
+from tasks.kinds.models.model import Function, Model, Placement
+
+if TYPE_CHECKING:
+    from tasks.kinds.models.llm.engine import Engine
+
+Task = Literal["chat", "generate", "embed", "classify"]
+WRITING: tuple[Task, ...] = ("chat", "generate")
+TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
+    **dict.fromkeys(("temperature", "max_tokens", "top_p", "top_k", "seed", "stop"), WRITING),
+    "sampling_params": WRITING,
+    "chat_template_kwargs": ("chat",),
+}
+SET_ELSEWHERE = {
+    "model": "model.name_or_path",
+    "revision": "model.revision",
+    "tokenizer_revision": "model.revision",
+    "task": "model.task",
+    "runner": "model.task",
+    "convert": "model.task",
+    "dtype": "resources.dtype",
+}
+
+
+class VllmModel(Model):
+    """Chats, generation, embeddings and classification with vLLM on GPUs.
+
+    Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`; or
+    `embedding`; or `predicted_label` and `predicted_score`. A prompt that the model cannot take
+    is set aside; texts to embed or classify are cut off where the model stops reading. Code of a
+    checkpoint is never run.
+    """
+
+    model_config = ConfigDict(title="vLLM")
+    kind: Literal["vllm"] = "vllm"
+    name_or_path: str = Field(
+        min_length=1,
+        description="Name on the Hugging Face Hub, as in Qwen/Qwen3-8B, or a folder that every "
+        "node can read.",
+    )
+    revision: str = Field(
+        default="main",
+        min_length=1,
+        description="Branch, tag or commit on the Hub; the plan pins the commit. Not used for a "
+        "folder.",
+    )
+    task: Task = Field(
+        default="chat",
+        description="chat writes prompts as the model's chat template has them; generate writes "
+        "on from a text; embed and classify are for models that do so, or can be made to.",
+    )
+    column: str | None = Field(
+        default=None,
+        description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
+        "for chat and generate, text for embed and classify.",
+    )
+    system_prompt: str | None = Field(
+        default=None,
+        description="Chat: what the model is told first, unless a row's messages do so themselves.",
+    )
+    options: VllmOptions = Field(
+        default=VllmOptions(), description="Settings of the task; empty: sensible ones."
+    )
+    engine_kwargs: dict[str, Any] = Field(
+        default={},
+        description="Arguments of vLLM's engine, as in {max_model_len: 8192, "
+        "gpu_memory_utilization: 0.9}. With tensor_parallel_size: N set resources.num_gpus: N; "
+        "all of them are on one node.",
+    )
+
+    batch_size: ClassVar[int | None] = 1024
+    """Several times what the engine runs at once: it fills up from the rest as rows finish."""
+
+    @field_validator("system_prompt")
+    @classmethod
+    def _only_chats_have_one(cls, given: str | None, info: ValidationInfo) -> str | None:
+        task = info.data.get("task", "chat")
+        if given is not None and task != "chat":
+            raise ValueError(f"model.system_prompt: belongs to chat, not to {task}: leave it out")
+        return given
+
+    @field_validator("options")
+    @classmethod
+    def _belong_to_task(cls, options: VllmOptions, info: ValidationInfo) -> VllmOptions:
+        task = info.data.get("task")
+        problem = task and (options.problem_with(task, TASKS_OF_OPTIONS) or options.conflict)
+        if problem:
+            raise ValueError(problem)
+        return options
+
+    @field_validator("engine_kwargs")
+    @classmethod
+    def _have_no_other_place(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for name in given:
+            if name == "trust_remote_code":
+                raise ValueError("model.engine_kwargs.trust_remote_code: such code is never run")
+            if name in SET_ELSEWHERE:
+                raise ValueError(f"model.engine_kwargs.{name}: is set by {SET_ELSEWHERE[name]}")
+        return given
+
+    @property
+    def input_column(self) -> str:
+        """The column that the model reads."""
+        return self.column or ("prompt" if self.task in WRITING else "text")
+
+    @property
+    def input_columns(self) -> list[str]:
+        """The column that the model reads."""
+        return [self.input_column]
+
+    def check(self) -> None:
+        """See that vLLM is installed and the folder holds a model; the Hub is not asked.
+
+        Raises:
+            InvalidSpec: says what is missing.
+        """
+        require("model.kind", self.kind, "vllm", "vllm")
+        found = folder.local_folder(self.name_or_path)
+        if found is None:
+            return hub.check_name(self.name_or_path)
+        if not found.is_dir():
+            raise InvalidSpec.at("model.name_or_path", self.name_or_path, "is no folder")
+        folder.read_config(self.name_or_path, found)
+
+    def fingerprint(self) -> str:
+        """Hash of the folder's files, or the commit on the Hub.
+
+        Raises:
+            InvalidSpec: the Hub does not know the name or revision.
+            Unreachable: the Hub does not answer.
+        """
+        found = folder.local_folder(self.name_or_path)
+        if found is None:
+            return hub.commit(self.name_or_path, self.revision)
+        return folder.digest(found)
+
+    def pinned(self, fingerprint: str) -> Self:
+        """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
+        on_hub = folder.local_folder(self.name_or_path) is None
+        return self.model_copy(update={"revision": fingerprint}) if on_hub else self
+
+    def predictor(self, placement: Placement) -> Function:
+        """The engine, loaded, over batches of rows."""
+        return self.predict_with(self.engine(placement))
+
+    def predict_with(self, engine: "Engine") -> Function:
+        """An engine that is loaded, over batches of rows."""
+        from tasks.kinds.models.llm.memory import Memory
+
+        memory = Memory(partial(self.written, engine))
+
+        def predict(rows: pa.Table) -> pa.Table:
+            if self.task in WRITING:
+                return with_columns(rows, generated_columns(memory.answers(rows)))
+            return with_columns(rows, self.pooled(engine, rows))
+
+        return predict
+
+    def engine(self, placement: Placement) -> "Engine":
+        """VLLM with the model on this replica's GPUs."""
+        from tasks.kinds.models.llm.engine import Engine, load_engine
+
+        on_hub = folder.local_folder(self.name_or_path) is None
+        arguments = {"dtype": placement.dtype, **self.engine_kwargs}
+        revision = self.revision if on_hub else None
+        return Engine(load_engine(self.name_or_path, revision, self.task, arguments), self.options)
+
+    def written(self, engine: "Engine", rows: pa.Table) -> list[Any]:
+        """An outcome for each row."""
+        from tasks.kinds.models.llm.engine import ids_of
+
+        chat = self.task == "chat"
+        prompts = prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
+        return engine.generated(prompts, ids_of(rows), chat=chat)
+
+    def pooled(self, engine: "Engine", rows: pa.Table) -> Columns:
+        """A vector or a label for each row.
+
+        Raises:
+            ValueError: a row has no text.
+        """
+        values = column_of(rows, self.input_column).to_pylist()
+        texts = [text_of(each, self.input_column) for each in values]
+        if self.task == "embed":
+            return embedding_column(engine.embeddings(texts))
+        return engine.classified(texts)

@@ -1,0 +1,104 @@
+"""Language models over HTTP say of each row what they say outside, for the price of asking once."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flows.testing import RunSpec
+from tasks.errors import BatchInferenceError
+from tasks.spec_file import load_spec
+from tests.llm_server import MODEL, LlmServer, error, llm_server
+
+SPEC = "deployments/specs/http-llm.yaml"
+KEY = "sk-live-0123456789abcdef"
+TICKETS = [f"ticket {n}: it broke " + "again " * (n % 5) for n in range(40)]
+ROWS: list[Any] = [{"ticket_id": n, "ticket": each} for n, each in enumerate(TICKETS)]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
+    monkeypatch.setenv("LLM_API_KEY", KEY)
+    with llm_server() as told:
+        told.key = KEY
+        yield told
+
+
+def at(server: LlmServer) -> tuple[str, ...]:
+    return f"model.url={server.url}", f"model.model={MODEL}"
+
+
+def by_hand(server: LlmServer, ticket: str) -> str:
+    """What the server says when it is asked as its manual has it, one ticket at a time."""
+    spec = load_spec(SPEC).model.model_dump()
+    messages = [
+        {"role": "system", "content": spec["system_prompt"]},
+        {"role": "user", "content": ticket},
+    ]
+    body = {"model": MODEL, "messages": messages, "temperature": 0, "max_tokens": 120}
+    url, headers = f"{server.url}/chat/completions", {"Authorization": f"Bearer {KEY}"}
+    reply = httpx.post(url, json=body, headers=headers).json()
+    return str(reply["choices"][0]["message"]["content"])
+
+
+def hold(folder: Path, text: str) -> list[Path]:
+    """Files with a text in them."""
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    assert files
+    return [each for each in files if text.encode() in each.read_bytes()]
+
+
+@pytest.mark.prefect
+def test_tickets(run_spec: RunSpec, server: LlmServer, tmp_path: Path) -> None:
+    server.behave = lambda texts, before: (
+        error(400, "the prompt is too long") if texts == [TICKETS[7]] else None
+    )
+    budget = "errors.max_rejected_fraction=0.1"
+    done = run_spec(SPEC, *at(server), budget, rows=ROWS)
+
+    assert done.table.column_names[:2] == ["ticket_id", "generated_text"]
+    assert [each["row"] for each in done.set_aside] == [7]
+    assert "400 the prompt is too long" in done.set_aside[0]["error_message"]
+    asked = dict(server.texts)
+    kept = [each for each in ROWS if each["ticket_id"] != 7]
+    assert done.table["ticket_id"].to_pylist() == [each["ticket_id"] for each in kept]
+    expected = [by_hand(server, each["ticket"]) for each in kept]
+    assert done.table["generated_text"].to_pylist() == expected
+    assert asked == dict.fromkeys(TICKETS, 1)
+    assert load_spec(SPEC).resources.num_gpus == 0, "auto takes none: the server has them"
+
+
+@pytest.mark.prefect
+def test_what_is_recorded_is_not_asked_for_again(
+    run_spec: RunSpec,
+    server: LlmServer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "tickets.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    source = f"source={{kind: jsonl, path: {tmp_path / 'tickets.jsonl'}}}"
+    few = ("stages.read.rows_per_batch=8", "model.concurrency=4", "model.max_retries=0")
+    server.behave = lambda texts, before: (
+        error(500, f"no memory for {KEY}") if before >= 20 else None
+    )
+    with pytest.raises(BatchInferenceError, match=r"500 no memory for \*\*\*") as failed:
+        run_spec(SPEC, source, *at(server), *few)
+    recorded = TICKETS[:16]
+    first = len(server.bodies)
+    assert server.texts.keys() >= set(recorded)
+
+    server.behave = lambda texts, before: None
+    done = run_spec(SPEC, source, *at(server), "model.concurrency=2", "model.timeout_seconds=30")
+    assert done.report["resumed_rows"] == 16, "another pace makes no other run"
+    assert done.table["ticket_id"].to_pylist() == list(range(40))
+    assert all(server.texts[each] == 1 for each in recorded)
+    assert len(server.bodies) - first == 24
+    assert len(server.bodies) <= 40 + 8, "a failure costs a batch at most"
+
+    said = caplog.text + "".join(capfd.readouterr()) + repr(failed.getrepr()) + done.page
+    assert KEY not in said + json.dumps(done.report)
+    assert not hold(tmp_path, KEY)

@@ -1,0 +1,328 @@
+"""The http kind asks each row once, waits where it must, and knows whose fault it is."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.models import HttpModel
+from tasks.kinds.models.llm import endpoint
+from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import call_with_blame
+from tests.llm_server import CUT, MODEL, LlmServer, Said, answer_to, error, llm_server, vector_of
+
+KEY = "sk-live-0123456789abcdef"
+
+
+@pytest.fixture
+def server() -> Iterator[LlmServer]:
+    with llm_server() as told:
+        yield told
+
+
+@pytest.fixture(autouse=True)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "FIRST_BACKOFF_SECONDS", 0.01)
+
+
+def model_of(server: LlmServer, **fields: Any) -> HttpModel:
+    return HttpModel.model_validate({"url": server.url, "model": MODEL, **fields})
+
+
+def rows_of(values: list[Any], column: str = "prompt") -> pa.Table:
+    return pa.table({ROW: pa.array(range(len(values)), pa.int64()), column: values})
+
+
+def asked(server: LlmServer, values: list[Any], **fields: Any) -> pa.Table:
+    model = model_of(server, **fields)
+    return model.predictor(Placement())(rows_of(values, model.input_column))
+
+
+def words(count: int) -> list[str]:
+    return [f"word {n}" for n in range(count)]
+
+
+def test_answers_come_in_the_rows_order(server: LlmServer) -> None:
+    server.behave = lambda texts, before: time.sleep(0.02 * (before % 3 == 0))
+    made = asked(server, words(40), concurrency=8)
+    assert made["generated_text"].to_pylist() == [answer_to(each) for each in words(40)]
+    assert made["prompt_tokens"].to_pylist() == [len(each) for each in words(40)]
+    assert set(made["completion_tokens"].to_pylist()) == {7}
+    assert set(made["finish_reason"].to_pylist()) == {"stop"}
+    assert set(made["served_model"].to_pylist()) == {f"{MODEL}-2026-01-31"}
+    assert set(made["system_fingerprint"].to_pylist()) == {"fp_1"}
+    assert len(server.bodies) == 40
+
+
+def test_as_many_are_in_flight_as_the_spec_says(server: LlmServer) -> None:
+    server.delay_seconds = 0.05
+    asked(server, words(24), concurrency=6)
+    assert server.most_in_flight == 6
+
+
+def test_a_chat_is_sent_as_it_is_with_options(server: LlmServer) -> None:
+    parts = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    talks = [
+        [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+        [{"role": "system", "content": "mine"}, {"role": "user", "content": "c", "name": "eva"}],
+    ]
+    options = {
+        "temperature": 0,
+        "stop": ["END"],
+        "response_format": {"type": "json_object"},
+        "extra_body": {"max_completion_tokens": 5},
+    }
+    asked(server, talks, system_prompt="be brief", options=options, concurrency=1)
+    asked(server, [[{"role": "user", "content": parts}]], concurrency=1)
+    extra = {"temperature": 0, "stop": ["END"], "response_format": {"type": "json_object"}}
+    system = {"role": "system", "content": "be brief"}
+    assert server.bodies == [
+        {"model": MODEL, "messages": [system, *talks[0]], **extra, "max_completion_tokens": 5},
+        {"model": MODEL, "messages": talks[1], **extra, "max_completion_tokens": 5},
+        {"model": MODEL, "messages": [{"role": "user", "content": parts}]},
+    ]
+
+
+def test_a_completion(server: LlmServer) -> None:
+    made = asked(server, ["a", "b"], task="completion", options={"max_tokens": 3})
+    assert made["generated_text"].to_pylist() == ["a (1)", "b (1)"]
+    assert {"model": MODEL, "prompt": "a", "max_tokens": 3} in server.bodies
+
+
+def test_texts_travel_together_and_get_their_own_vectors(server: LlmServer) -> None:
+    made = asked(server, words(20), task="embedding", texts_per_request=8, concurrency=2)
+    assert made["embedding"].type == pa.list_(pa.float32(), 6)
+    expected = np.asarray([vector_of(each) for each in words(20)], np.float32)
+    np.testing.assert_array_equal(np.stack(made["embedding"].to_pylist()), expected)
+    assert sorted(len(each["input"]) for each in server.bodies) == [4, 8, 8]
+    assert model_of(server, task="embedding").rows_per_call == 4 * 16 * 32
+
+
+@pytest.mark.parametrize("task", ["chat", "embedding"])
+def test_a_row_that_is_refused_costs_the_others_nothing(server: LlmServer, task: str) -> None:
+    texts = words(64)
+    bad = {texts[5], texts[33]}
+    too_long = error(400, "maximum context length is 8192 tokens", "context_length_exceeded")
+    server.behave = lambda texts, before: too_long if bad & set(texts) else None
+    model = model_of(server, task=task)
+    outcome = call_with_blame(model.predictor(Placement()), rows_of(texts, model.input_column))
+    assert outcome.rows is not None
+    assert sorted(outcome.failed) == [5, 33]
+    assert "this row: 400 maximum context length is 8192 tokens" in str(outcome.failed[33])
+    assert outcome.rows[ROW].to_pylist() == [n for n in range(64) if n not in (5, 33)]
+    if task == "chat":
+        assert set(server.texts.values()) == {1}, "nothing is asked twice"
+    else:
+        most = 2 * 64 / 32 + 2 * 2 * 5
+        assert len(server.bodies) < most, "only halves of the requests with a bad text are repeated"
+
+
+def test_children_of_one_row_have_answers_of_their_own(server: LlmServer) -> None:
+    rows = pa.table({ROW: [1, 1, 2, 2], "prompt": ["a", "b", "same", "same"]})
+    server.behave = lambda texts, before: error(400, "no") if texts == ["b"] else None
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows)
+    assert list(outcome.failed) == [1]
+    assert outcome.rows is not None
+    assert outcome.rows["generated_text"].to_pylist() == ["emas (4)", "emas (4)"]
+    assert server.texts == {"a": 1, "b": 1, "same": 2}, "equal prompts are asked one by one"
+
+
+def test_rows_that_ask_nothing_are_set_aside_unasked(server: LlmServer) -> None:
+    rows = rows_of([None, "", "ok"])
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows)
+    assert sorted(outcome.failed) == [0, 1]
+    assert "'prompt' is empty in this row" in str(outcome.failed[0])
+    assert server.texts == {"ok": 1}
+
+
+def test_what_json_cannot_say_is_the_rows_fault(server: LlmServer) -> None:
+    talks = [[{"role": "user", "content": "a", "weight": each}] for each in (1.0, float("nan"))]
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows_of(talks))
+    assert list(outcome.failed) == [1]
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ({"message": {"content": "half a"}, "finish_reason": "content_filter"}, "content filter"),
+        ({"message": {"content": None, "refusal": "I cannot"}}, "the model refused: I cannot"),
+        ({"message": {"content": None}, "finish_reason": "length"}, "no text; finish_reason is le"),
+    ],
+)
+def test_an_answer_without_text_is_the_rows_fault(
+    server: LlmServer, choice: dict[str, Any], reason: str
+) -> None:
+    server.behave = lambda texts, before: Said(200, {"choices": [choice]})
+    with pytest.raises(ValueError, match=reason):
+        asked(server, ["a"])
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        error(500, "CUDA error"),
+        error(429, "slow down"),
+        error(503, "loading"),
+        Said(200, b"<html>a proxy"),
+        Said(200, {"choices": []}),
+        CUT,
+    ],
+)
+def test_what_passes_is_asked_again(server: LlmServer, bad: Said) -> None:
+    server.behave = lambda texts, before: bad if before < 2 else None
+    made = asked(server, ["a", "b", "c"], concurrency=2)
+    assert made["generated_text"].to_pylist() == ["a (1)", "b (1)", "c (1)"]
+    assert len(server.bodies) == 5
+
+
+def test_a_slow_server_is_asked_again_and_then_given_up(server: LlmServer) -> None:
+    server.delay_seconds = 0.3
+    with pytest.raises(Unreachable, match=r"ReadTimeout \(after 2 tries of one request\)"):
+        asked(server, ["a"], timeout_seconds=0.05, max_retries=1)
+
+
+def test_a_server_that_stays_down_is_no_rows_fault(server: LlmServer) -> None:
+    server.behave = lambda texts, before: error(500, "boom") if before >= 4 else None
+    predict = model_of(server, concurrency=2, max_retries=2).predictor(Placement())
+    with pytest.raises(Unreachable, match=r"answered 500 boom \(after 3 tries"):
+        call_with_blame(predict, rows_of(words(200)))
+    assert len(server.bodies) <= 4 + 2 * 3, "nobody goes on asking, nor in halves"
+
+
+def test_retry_after_is_kept_by_all_requests(server: LlmServer) -> None:
+    server.behave = lambda texts, before: (
+        error(429, "slow down", Retry_After="0.5") if before == 3 else None
+    )
+    asked(server, words(12), concurrency=1)
+    gaps = np.diff(server.times)
+    assert len(server.times) == 13
+    assert gaps[3] >= 0.5
+    assert sorted(gaps)[-2] < 0.25
+
+
+def test_a_wait_of_an_hour_is_not_waited_for(server: LlmServer) -> None:
+    server.behave = lambda texts, before: error(429, "quota", Retry_After="3600")
+    with pytest.raises(Unreachable, match="asks to wait for 3600 s"):
+        asked(server, ["a"])
+    assert len(server.bodies) == 1
+
+
+def test_requests_are_spread_over_the_minute(server: LlmServer) -> None:
+    asked(server, words(13), requests_per_minute=1200)
+    assert 0.55 <= server.times[-1] - server.times[0] < 1.5  # 12 gaps of 50 ms
+    assert min(np.diff(server.times)) > 0.02
+    assert model_of(server, requests_per_minute=5).rows_per_call == 5
+
+
+def test_tokens_are_counted_as_the_server_counts_them(server: LlmServer) -> None:
+    texts = ["x" * 93] * 9  # each costs 93 + 7 tokens, and is taken for about 50 before it is asked
+    asked(server, texts, tokens_per_minute=60_000, concurrency=1)
+    assert 0.75 <= server.times[-1] - server.times[0] < 1.5  # 8 x 100 tokens at 1,000 a second
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (error(401, "no such key"), "answered 401 no such key; see model.api_key_env"),
+        (error(403, "not yours"), "answered 403 not yours"),
+        (error(404, "no page"), "ends in /v1"),
+        (error(429, "You exceeded your quota", "insufficient_quota"), "see the account"),
+    ],
+)
+def test_what_no_row_survives_stops_at_once(server: LlmServer, bad: Said, problem: str) -> None:
+    server.behave = lambda texts, before: bad
+    with pytest.raises(InvalidSpec, match=problem):
+        asked(server, words(500), concurrency=4)
+    assert len(server.bodies) <= 8
+
+
+@pytest.mark.parametrize("lists_models", [True, False])
+def test_check_asks_for_the_model(server: LlmServer, lists_models: bool) -> None:
+    server.lists_models = lists_models
+    model_of(server).check()
+    assert len(server.bodies) == (0 if lists_models else 1)
+    listed = rf"; its models are {MODEL}$" if lists_models else "/v1$"
+    missing = rf"model 'other' does not exist; see model\.model.*{listed}"
+    with pytest.raises(InvalidSpec, match=missing):
+        model_of(server, model="other").check()
+    with pytest.raises(InvalidSpec, match="which for most servers ends in /v1"):
+        model_of(server, url=server.url.removesuffix("/v1")).check()
+
+
+def test_check_finds_nobody(server: LlmServer) -> None:
+    with pytest.raises(Unreachable, match="does not answer: ConnectError"):
+        model_of(server, url="http://127.0.0.1:9/v1").check()
+
+
+def test_a_key_comes_from_the_environment_and_goes_nowhere_else(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.key = KEY
+    model = model_of(server, api_key_env="LLM_KEY", headers_env={"X-Team": "TEAM"})
+    with pytest.raises(InvalidSpec, match=r"api_key_env: 'LLM_KEY' is not set in the environment"):
+        model.check()
+    monkeypatch.setenv("LLM_KEY", f"{KEY}\n")  # as files have it
+    with pytest.raises(InvalidSpec, match=r"headers_env.X-Team: 'TEAM' is not set"):
+        model.check()
+    monkeypatch.setenv("TEAM", "blue")
+    model.check()
+    model.predictor(Placement())(rows_of(["a"]))
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert server.headers[0]["X-Team"] == "blue"
+    assert KEY not in repr(model.endpoint()) + model.model_dump_json() + model.fingerprint()
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_key_that_the_server_quotes_is_hidden(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("LLM_KEY", KEY)
+    server.behave = lambda texts, before: error(status, f"the key {KEY} is bad")
+    with pytest.raises(Exception, match=r"the key \*\*\* is bad") as raised:
+        asked(server, ["a"], api_key_env="LLM_KEY", max_retries=0)
+    server.key = "another"
+    with pytest.raises(InvalidSpec, match=r"Incorrect API key provided: Bearer \*\*\*") as refused:
+        model_of(server, api_key_env="LLM_KEY").check()
+    assert KEY not in repr(raised.getrepr()) + repr(refused.getrepr())
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_KEY", f"{KEY}\nand more")
+    with pytest.raises(InvalidSpec, match="line breaks") as raised:
+        model_of(server, api_key_env="LLM_KEY").check()
+    assert KEY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"url": "https://me:secret@host/v1"}, "url"),
+        ({"url": "https://host/v1?key=secret"}, "url"),
+        ({"task": "embedding", "system_prompt": "x"}, "belongs to chat, not to embedding"),
+        ({"task": "embedding", "options": {"seed": 1}}, "options.seed: 1 belongs to chat, compl"),
+        ({"task": "completion", "options": {"response_format": {"a": 1}}}, "belongs to chat, not"),
+        ({"options": {"dimensions": 8}}, "belongs to embedding, not to chat"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        HttpModel.model_validate({"url": "http://host/v1", "model": "m", **fields})
+
+
+def test_a_notebooks_event_loop_is_left_alone(server: LlmServer) -> None:
+    import asyncio
+
+    async def cell() -> pa.Table:
+        return asked(server, ["a"])
+
+    assert asyncio.run(cell())["generated_text"].to_pylist() == ["a (1)"]

@@ -1,0 +1,204 @@
+"""The vllm kind hands rows to vLLM's engine and tells a bad prompt from a broken engine.
+
+Here the engine is a stand-in; what needs a GPU is marked, and run by
+`python -m pytest -m gpu tests/kinds/test_vllm.py` on a machine with one and with vLLM.
+"""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec, StageFailed
+from tasks.kinds.models import VllmModel
+from tasks.kinds.models.hf.sampling import seed_of
+from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import Outcome, call_with_blame
+from tests.kinds.tiny_writers import save_chatting_gpt2
+from tests.kinds.vllm_stand_in import BROKEN, LLM, vllm_stand_in
+
+Fields = dict[str, Any]
+
+
+@pytest.fixture
+def engine() -> Iterator[type[LLM]]:
+    with vllm_stand_in() as stand_in:
+        yield stand_in
+
+
+def model_of(**fields: Any) -> VllmModel:
+    return VllmModel.model_validate({"name_or_path": "some/model", **fields})
+
+
+def rows_of(values: list[Any], column: str = "prompt") -> pa.Table:
+    return pa.table({ROW: pa.array(range(10, 10 + len(values)), pa.int64()), column: values})
+
+
+def outcome_of(values: list[Any], **fields: Any) -> Outcome:
+    model = model_of(**fields)
+    predict = model.predictor(Placement("cuda", dtype="bfloat16"))
+    return call_with_blame(predict, rows_of(values, model.input_column))
+
+
+def texts_of(outcome: Outcome) -> list[str]:
+    assert outcome.rows is not None
+    found: list[str] = outcome.rows["generated_text"].to_pylist()
+    return found
+
+
+def test_prompts_are_handed_in_one_by_one_and_run_together(engine: type[LLM]) -> None:
+    made = outcome_of(["abc", "de"], task="generate", engine_kwargs={"max_model_len": 20})
+    assert texts_of(made) == ["cba", "ed"]
+    assert made.rows is not None
+    assert made.rows["prompt_tokens"].to_pylist() == [3, 2]
+    assert made.rows["completion_tokens"].to_pylist() == [3, 2]
+    assert made.rows["finish_reason"].to_pylist() == ["length", "length"]
+    (llm,) = engine.made
+    assert llm.ran == [["abc", "de"]]
+    assert llm.arguments == {
+        "model": "some/model",
+        "runner": "generate",
+        "dtype": "bfloat16",
+        "revision": "main",
+        "tokenizer_revision": "main",
+    }
+
+
+def test_a_bad_prompt_is_set_aside_and_nothing_runs_twice(engine: type[LLM]) -> None:
+    made = outcome_of(["abc", "x" * 40, None, "de", "fg"], task="generate")
+    assert texts_of(made) == ["cba", "ed", "gf"]
+    assert sorted(made.failed) == [11, 12]
+    assert "longer than the maximum model length of 30" in str(made.failed[11])
+    assert "'prompt' is empty in this row" in str(made.failed[12])
+    assert engine.made[0].ran == [["abc", "de", "fg"]]
+
+
+def test_chats_go_through_the_models_template(engine: type[LLM]) -> None:
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    options = {"max_tokens": 4, "chat_template_kwargs": {"enable_thinking": False}}
+    made = outcome_of(
+        [[*talk, {"role": "user", "content": "c"}], talk], system_prompt="S", options=options
+    )
+    assert texts_of(made) == ["c|b|"]
+    assert "the last message must be the user's" in str(made.failed[11])
+    assert engine.made[0].ran == [["S|a|b|c"]]
+    assert engine.made[0].templates == [{"enable_thinking": False}] * 2
+    assert texts_of(outcome_of(["c"], system_prompt="S")) == ["c|S"]
+
+
+def test_what_is_drawn_depends_on_seed_and_row(engine: type[LLM]) -> None:
+    structure = {"structured_outputs": {"json": {"type": "object"}}, "min_p": 0.1}
+    options = {"temperature": 0.7, "seed": 5, "stop": ["."], "sampling_params": structure}
+    outcome_of(["a", "b"], options=options)
+    given = [each.given for each in engine.made[0].parameters]
+    assert [each["seed"] for each in given] == [seed_of(5, 10), seed_of(5, 11)]
+    assert given[0]["structured_outputs"].json == {"type": "object"}
+    assert (given[0]["temperature"], given[0]["stop"], given[0]["min_p"]) == (0.7, ["."], 0.1)
+    outcome_of(["a"])
+    assert engine.made[1].parameters[0].given == {"max_tokens": 128, "temperature": 0.0}
+
+
+@pytest.mark.parametrize("task", ["generate", "embed"])
+def test_a_broken_engine_is_no_rows_fault(engine: type[LLM], task: str) -> None:
+    with pytest.raises(StageFailed, match="vLLM's engine failed: EngineDeadError: EngineCore"):
+        outcome_of(["abc", BROKEN], task=task)
+
+
+def test_embeddings(engine: type[LLM]) -> None:
+    made = outcome_of(["abc", "", "d" * 50], task="embed")
+    assert made.rows is not None
+    assert made.rows["embedding"].type == pa.list_(pa.float32(), 2)
+    assert made.rows["embedding"].to_pylist() == [[3, 0.5], [50, 0.5]]
+    assert list(made.failed) == [11]
+    arguments = engine.made[0].arguments
+    assert (arguments["runner"], arguments["convert"]) == ("pooling", "embed")
+
+
+def test_classes(engine: type[LLM]) -> None:
+    made = outcome_of(["abc", "d" * 18], task="classify")
+    assert made.rows is not None
+    assert made.rows["predicted_label"].to_pylist() == ["short", "long"]
+    np.testing.assert_allclose(made.rows["predicted_score"], [0.85, 0.9], rtol=1e-6)
+
+
+def test_arguments_that_vllm_refuses_are_the_specs_fault(engine: type[LLM]) -> None:
+    with pytest.raises(
+        InvalidSpec, match=r"engine_kwargs: .* do not start vLLM with some/model: W"
+    ):
+        outcome_of(["a"], engine_kwargs={"tensor_parallel_size": 2})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_the_check_says_how_to_install_it() -> None:
+    with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[vllm\]'"):
+        model_of().check()
+
+
+def test_a_folder_is_looked_at_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *given: None)
+    with pytest.raises(InvalidSpec, match=r"has no config\.json"):
+        model_of(name_or_path=str(tmp_path)).check()
+    (tmp_path / "config.json").write_text("{}")
+    model = model_of(name_or_path=str(tmp_path))
+    model.check()
+    assert model.pinned(before := model.fingerprint()) == model
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    assert model.fingerprint() != before
+    assert model_of().pinned("c0ffee").revision == "c0ffee"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"engine_kwargs": {"trust_remote_code": True}}, "such code is never run"),
+        ({"engine_kwargs": {"dtype": "half"}}, "engine_kwargs.dtype: is set by resources.dtype"),
+        ({"task": "embed", "options": {"max_tokens": 3}}, "options.max_tokens: 3 belongs to chat"),
+        ({"task": "generate", "system_prompt": "x"}, "belongs to chat, not to generate"),
+        ({"options": {"top_k": 3}}, "top_k: 3 does nothing without a temperature above 0"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields: Fields, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        model_of(**fields)
+
+
+@pytest.mark.gpu
+def test_vllm_says_what_transformers_says(tmp_path: Path) -> None:
+    """With vLLM itself: a tiny GPT-2, greedy, against transformers' own generation."""
+    vllm = pytest.importorskip("vllm", reason="needs vLLM and a GPU")
+    import torch
+    import transformers
+
+    if not torch.cuda.is_available():
+        pytest.skip(f"vLLM {vllm.__version__} is here, and no GPU")
+    save_chatting_gpt2(tmp_path)
+    prompts = ["a b c", "d e", "x " * 200, "f g h i"]
+    fields = {
+        "name_or_path": str(tmp_path),
+        "task": "generate",
+        "options": {"max_tokens": 6},
+        "engine_kwargs": {"enforce_eager": True, "gpu_memory_utilization": 0.2},
+    }
+    model = VllmModel.model_validate(fields)
+    model.check()
+    predict = model.predictor(Placement("cuda", dtype="float32"))
+    outcome = call_with_blame(predict, rows_of(prompts))
+    assert list(outcome.failed) == [12], "too long for the model, and known for it by name"
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    alone = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    said = []
+    for prompt in [each for n, each in enumerate(prompts) if n != 2]:
+        inputs = tokenizer(prompt, return_tensors="pt")
+        out = alone.generate(**inputs, max_new_tokens=6, do_sample=False, pad_token_id=3)
+        new = out[0, inputs["input_ids"].shape[1] :]
+        said.append(tokenizer.decode(new, skip_special_tokens=True))
+    assert texts_of(outcome) == said
