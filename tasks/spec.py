@@ -307,7 +307,7 @@ class BatchInferenceSpec(FormModel):
         model = info.data.get("model")
         if resources.num_gpus != "auto" or model is None or model.can_use_gpu:
             return resources
-        return resources.model_copy(update={"num_gpus": 0})
+        return resources.model_copy(update={"num_gpus": 0.0})
 
     @model_validator(mode="after")
     def _orphan_before_its_cluster(self) -> Self:
