@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.detection import FILLED, Preparation
+from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.detection import Choice, detection_columns
 from tasks.kinds.models.vision.pixels import PIXELS
 from tests.kinds.tiny_detectors import DETECTORS, NAMES, save_detr
@@ -22,7 +24,7 @@ from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
 TASK = "object-detection"
 PIXEL, SCORE = 0.01, 1e-4
 """How far boxes and scores may be off: batches are summed in another order."""
-PICTURES = [each for each in images(30) if 0.5 < each.shape[0] / each.shape[1] < 2]
+PICTURES = [each for each in images(20) if 0.5 < each.shape[0] / each.shape[1] < 2]
 PADDED = {"pad_size": {"height": 128, "width": 112}}
 
 
@@ -34,13 +36,20 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
+@cache
+def loaded(folder: Path) -> tuple[Any, Any]:
+    """Processor and model, as transformers loads them."""
+    from transformers import AutoImageProcessor, AutoModelForObjectDetection
+
+    model = AutoModelForObjectDetection.from_pretrained(folder).eval()
+    return AutoImageProcessor.from_pretrained(folder), model
+
+
 def directly(folder: Path, image: np.ndarray, threshold: float) -> list[dict[str, Any]]:
     """What transformers finds in one image, best first."""
     import torch
-    from transformers import AutoImageProcessor, AutoModelForObjectDetection
 
-    processor = AutoImageProcessor.from_pretrained(folder)
-    model = AutoModelForObjectDetection.from_pretrained(folder).eval()
+    processor, model = loaded(folder)
     with torch.inference_mode():
         outputs = model(**processor(image, return_tensors="pt"))
     (found,) = processor.post_process_object_detection(
@@ -93,10 +102,12 @@ def test_objects_do_not_depend_on_the_other_images(folder: Path) -> None:
     """Images of one shape, and of many, and each of them alone."""
     same = [np.flipud(PICTURES[0]).copy(), np.fliplr(PICTURES[0]).copy()]
     rows = rows_of("image", [png(each) for each in [*PICTURES, *same]])
-    together = objects_of(predicted(folder, TASK, rows, threshold=0.3))
-    for at, mine in enumerate(together):
-        alone = predicted(folder, TASK, rows.slice(at, 1), threshold=0.3)
-        assert_same(mine, objects_of(alone)[0])
+    model = HuggingFaceModel.model_validate(
+        {"task": TASK, "name_or_path": str(folder), "options": {"threshold": 0.3}}
+    )
+    prepared, predict = model.preprocessor()(rows), model.predictor(Placement())
+    for at, mine in enumerate(objects_of(predict(prepared))):
+        assert_same(mine, objects_of(predict(prepared.slice(at, 1)))[0])
 
 
 def test_images_travel_as_bytes_where_the_rest_can_be_done_later(

@@ -42,6 +42,7 @@ class Prepared:
     @classmethod
     def by(cls, processor: Any, image: np.ndarray, **changes: Any) -> "Prepared":
         """Have an image of (height, width, 3) prepared, apart from all others."""
+        image = np.require(image, requirements="W")  # torch complains of others
         made = processor(image, return_tensors="np", input_data_format="channels_last", **changes)
         pixels = np.asarray(made["pixel_values"])[0]
         if "pixel_mask" not in made:
