@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.models import AnyModel, HuggingFaceModel, PythonModel
+from tasks.kinds.models import AnyModel, HttpModel, HuggingFaceModel, PythonModel, VllmModel
 from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
 from tasks.kinds.models.tensors.model import TensorModel
 
@@ -106,6 +106,18 @@ class FakeModel:
         """A word of its own for each content."""
         return [f"fake-{seed:016x}" for seed in seeds]
 
+    def reasons(self, seeds: list[int]) -> list[str]:
+        """Why each text ends."""
+        return ["stop"] * len(seeds)
+
+    def counts(self, seeds: list[int]) -> np.ndarray:
+        """Tokens of each text: from 1 to 100."""
+        return np.asarray([1 + seed % 100 for seed in seeds], np.int32)
+
+    def names(self, seeds: list[int]) -> list[str]:
+        """Who wrote each text."""
+        return ["fake"] * len(seeds)
+
     def numbers(self, seeds: list[int]) -> np.ndarray:
         """A number between 0 and 1."""
         return np.asarray([np.random.default_rng(seed).random() for seed in seeds])
@@ -119,6 +131,11 @@ MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "scores": FakeModel.ranked_scores,
     "embedding": FakeModel.embeddings,
     "generated_text": FakeModel.texts,
+    "finish_reason": FakeModel.reasons,
+    "prompt_tokens": FakeModel.counts,
+    "completion_tokens": FakeModel.counts,
+    "served_model": FakeModel.names,
+    "system_fingerprint": FakeModel.names,
     "prediction": FakeModel.numbers,
 }
 
@@ -171,6 +188,8 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
     if isinstance(model, TensorModel) and model.labels:
         outputs = ["predicted_label", "predicted_score"]
         return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
+    if isinstance(model, (HttpModel, VllmModel)):
+        return {"column": model.input_column, "outputs": model.output_columns}
     if not isinstance(model, HuggingFaceModel):
         return {}
     own, options = {"column": model.input_column}, model.options

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.fake_model import faked
 from tasks.kinds.models import HttpModel
 from tasks.kinds.models.llm import endpoint
 from tasks.kinds.models.model import Placement
@@ -58,6 +59,18 @@ def test_answers_come_in_the_rows_order(server: LlmServer) -> None:
     assert set(made["served_model"].to_pylist()) == {f"{MODEL}-2026-01-31"}
     assert set(made["system_fingerprint"].to_pylist()) == {"fp_1"}
     assert len(server.bodies) == 40
+    assert made.column_names[2:] == model_of(server).output_columns
+
+
+@pytest.mark.parametrize("task", ["chat", "embedding"])
+def test_a_fake_makes_the_same_columns(server: LlmServer, task: str) -> None:
+    model = model_of(server, task=task)
+    rows = rows_of(["a", "b"], model.input_column)
+    real, fake = (
+        each.predictor(Placement())(rows).select(model.output_columns)
+        for each in (model, faked(model, width=6))
+    )
+    assert fake.schema == real.schema
 
 
 def test_as_many_are_in_flight_as_the_spec_says(server: LlmServer) -> None:
@@ -255,6 +268,15 @@ def test_check_asks_for_the_model(server: LlmServer, lists_models: bool) -> None
         model_of(server, model="other").check()
     with pytest.raises(InvalidSpec, match="which for most servers ends in /v1"):
         model_of(server, url=server.url.removesuffix("/v1")).check()
+
+
+def test_a_busy_server_passes_the_check_and_a_broken_one_does_not(server: LlmServer) -> None:
+    server.lists_models = False
+    server.behave = lambda texts, before: error(429, "slow down") if before == 0 else None
+    model_of(server).check()
+    server.behave = lambda texts, before: error(502, "bad gateway")
+    with pytest.raises(Unreachable, match="answered 502 bad gateway"):
+        model_of(server).check()
 
 
 def test_check_finds_nobody(server: LlmServer) -> None:

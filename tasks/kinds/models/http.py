@@ -153,6 +153,11 @@ class HttpModel(Model):
         return [self.input_column]
 
     @property
+    def output_columns(self) -> list[str]:
+        """What is added to a row."""
+        return ["embedding"] if self.task == "embedding" else [*answers.GENERATED, *answers.SERVED]
+
+    @property
     def rows_per_call(self) -> int:
         """As many as keep the requests in flight busy, and no more than a minute's worth."""
         requests = REQUESTS_PER_CALL * self.concurrency

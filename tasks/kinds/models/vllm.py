@@ -10,7 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
-from tasks.kinds.models.llm.answers import embedding_column, generated_columns
+from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
 from tasks.kinds.models.llm.conversations import prompts_of, text_of
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.model import Function, Model, Placement
@@ -121,6 +121,13 @@ class VllmModel(Model):
     def input_columns(self) -> list[str]:
         """The column that the model reads."""
         return [self.input_column]
+
+    @property
+    def output_columns(self) -> list[str]:
+        """What is added to a row."""
+        if self.task in WRITING:
+            return [*GENERATED]
+        return ["embedding"] if self.task == "embed" else ["predicted_label", "predicted_score"]
 
     def check(self) -> None:
         """See that vLLM is installed and the folder holds a model; the Hub is not asked.

@@ -10,6 +10,9 @@ from tasks.errors import StageFailed
 from tasks.kinds.columns import array_from_numpy
 from tasks.kinds.models.arrays import Columns
 
+GENERATED = ("generated_text", "finish_reason", "prompt_tokens", "completion_tokens")
+SERVED = ("served_model", "system_fingerprint")
+
 
 @dataclass(frozen=True)
 class Generated:

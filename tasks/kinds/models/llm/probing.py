@@ -1,23 +1,19 @@
 """Whether a server is there, lets us in and has the model: found out before anything is held."""
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
-from tasks.kinds.models.llm.verdicts import (
-    NO_SUCH_PLACE,
-    WORTH_ANOTHER_TRY,
-    Refused,
-    TryAgain,
-    json_of,
-    reply_of,
-)
+from tasks.kinds.models.llm.verdicts import NO_SUCH_PLACE, Refused, TryAgain, reply_of
 
 if TYPE_CHECKING:
     import httpx
 
 PATIENCE_SECONDS = 20.0
 SHOWN_NAMES = 10
+TELL_NOTHING = (*NO_SUCH_PLACE, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+"""Replies to a request for the list: keys may be good for answers only."""
 
 
 def check_server(
@@ -61,7 +57,7 @@ def names_of(response: "httpx.Response", url: str) -> list[str]:
         InvalidSpec: it does not let us in.
         TryAgain: it cannot answer now.
     """
-    if response.status_code in NO_SUCH_PLACE:
+    if response.status_code in TELL_NOTHING:
         return []
     try:
         listed = reply_of(response, url).get("data")
@@ -78,12 +74,12 @@ def check_trial(response: "httpx.Response", url: str, names: list[str]) -> None:
         TryAgain: it cannot answer now.
     """
     try:
-        if response.status_code not in WORTH_ANOTHER_TRY:
-            reply_of(response, url)
+        reply_of(response, url)
     except Refused:
         return
+    except TryAgain:
+        if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:  # that can wait for the run
+            raise
     except InvalidSpec as error:
         listed = f"; its models are {', '.join(names[:SHOWN_NAMES])}" if names else ""
         raise InvalidSpec(f"{error}{listed}") from None
-    if response.is_success:
-        json_of(response)
