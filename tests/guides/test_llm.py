@@ -1,4 +1,8 @@
-"""Language models over HTTP say of each row what they say outside, for the price of asking once."""
+"""Language models say of each row what they say outside, for the price of asking once.
+
+Over HTTP the server is real and its model is not; of vLLM's engine there is a stand-in only: what
+it takes is compared with vLLM itself by the test marked `gpu` in tests/kinds/test_vllm.py.
+"""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +15,7 @@ import pytest
 from flows.testing import RunSpec
 from tasks.errors import BatchInferenceError
 from tasks.spec_file import load_spec
+from tests.kinds.vllm_stand_in import vllm_stand_in
 from tests.llm_server import MODEL, LlmServer, error, llm_server
 
 SPEC = "deployments/specs/http-llm.yaml"
@@ -102,3 +107,23 @@ def test_what_is_recorded_is_not_asked_for_again(
     said = caplog.text + "".join(capfd.readouterr()) + repr(failed.getrepr()) + done.page
     assert KEY not in said + json.dumps(done.report)
     assert not hold(tmp_path, KEY)
+
+
+@pytest.mark.prefect
+def test_tickets_on_ones_own_gpus(run_spec: RunSpec, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    changes = (
+        f"model.name_or_path={tmp_path / 'model'}",
+        "model.engine_kwargs={max_model_len: 100}",
+        "errors.max_rejected_fraction=0.1",
+    )
+    rows = [{**ROWS[0], "ticket": "too long " * 20}, *ROWS[1:]]
+    with vllm_stand_in() as engine:
+        done = run_spec("deployments/specs/vllm.yaml", *changes, rows=rows)
+    assert [each["row"] for each in done.set_aside] == [0]
+    assert "longer than the maximum model length" in done.set_aside[0]["error_message"]
+    asked = [f"Summarise the ticket in one sentence.|{each}" for each in TICKETS[1:]]
+    assert engine.made[0].ran == [asked], "all of them at once"
+    assert done.table["ticket_id"].to_pylist() == list(range(1, 40))
+    assert done.table["generated_text"].to_pylist() == [each[::-1] for each in asked]

@@ -8,6 +8,7 @@ rows, outcomes and errors travel; that vLLM takes these calls is for the test ma
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -150,6 +151,7 @@ def vllm_stand_in() -> Iterator[type[LLM]]:
     }
     modules = {name: ModuleType(name) for name in names}
     for name, members in names.items():
+        modules[name].__spec__ = ModuleSpec(name, None)  # else it counts as not installed
         vars(modules[name]).update(members)
     LLM.made = []
     with patch.dict(sys.modules, modules):
