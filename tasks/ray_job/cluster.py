@@ -57,11 +57,12 @@ def run_on_ray(job: Job) -> None:
         followed = Followed(job)
         await_turn(job, Queued(job, followed))
         await_room(job, followed.check)
+        # Its process starts while the nodes are checked.
+        counts = None if job.only_check else counting_actor(job)
         if not is_own_machine(job):
             check_nodes(job)
-        if job.only_check:
+        if counts is None:
             return
-        counts = counting_actor(job)
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
         progress = Progress(job, LastSnapshot(counts), len(shares))
