@@ -16,6 +16,8 @@ from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
 
 GIB = 1 << 30
+OTHER_GPU = "a GPU that is not PyTorch's"
+"""Ray counts what a node is said to have; the model may use it by other means."""
 
 
 @dataclass(kw_only=True)
@@ -77,5 +79,7 @@ def name_of(device: str) -> str:
         return f"CPU, {psutil.virtual_memory().total // GIB} GiB"
     import torch
 
+    if not torch.cuda.is_available():
+        return OTHER_GPU
     found = torch.cuda.get_device_properties(device)
     return f"{found.name}, {found.total_memory // GIB} GiB"

@@ -13,6 +13,7 @@ from flows.testing import RunSpec
 from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
 from tasks.kinds.models.model import BatchLimit
 from tasks.protocol.batch import ROW, RowBatch
+from tasks.ray_job.batch_limits import OTHER_GPU, name_of
 from tasks.ray_job.out_of_memory import is_out_of_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
@@ -118,3 +119,8 @@ def test_a_run_goes_on_and_the_next_one_knows(run_spec: RunSpec) -> None:
     second = run_spec({**SPEC}, rows=[{"id": each} for each in range(200, 300)])
     assert {row["most_refused"] for row in second.rows if row["id"] >= 200} == {0}
     assert second.report["batch_halvings"] == []
+
+
+def test_a_gpu_that_pytorch_does_not_see_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert name_of("cuda") == OTHER_GPU
