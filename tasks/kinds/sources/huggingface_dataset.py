@@ -47,11 +47,16 @@ class HuggingFaceDatasetSource(Source):
 
         Raises:
             InvalidSpec: the path holds no dataset, or several splits and none is asked for.
-            InputNotFound: the dataset lacks one of its files.
+            InputNotFound: the dataset lacks one of its files, or the path has nothing of the split.
         """
         folders = dict.fromkeys(os.path.dirname(stat.path) for stat in inputs)
+        asked_for = [folder for folder in folders if self.is_asked_for(storage, folder)]
+        if folders and not asked_for and self.on_empty == "fail":
+            there = ", ".join(os.path.basename(folder) for folder in folders)
+            problem = f"has no rows at source.path, where there is {there}: mend one of the two"
+            raise InputNotFound.at("source.split_name", self.split_name, problem)
         wanted: set[str] = set()
-        for folder in filter(partial(self.is_asked_for, storage), folders):
+        for folder in asked_for:
             for path in data_files(storage, folder):
                 if storage.stat(path) is None:
                     problem = "belongs to the dataset by its state.json and is not there"

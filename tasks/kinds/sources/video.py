@@ -40,6 +40,7 @@ class VideoSource(Source):
     every_seconds: float | None = Field(
         default=1.0,
         gt=0,
+        allow_inf_nan=False,
         description="Take one frame of each stretch of so many seconds, the first: 0.5 gives two a "
         "second. Where empty, every frame.",
     )

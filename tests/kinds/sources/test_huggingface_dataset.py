@@ -123,6 +123,17 @@ def test_splits(tmp_path: Path) -> None:
         list_inputs(source(small(tmp_path / "one", {"x": [1]}), split_name="test"))
 
 
+def test_another_splits_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    parts = {name: Dataset.from_dict({"x": [name]}) for name in ("train", "test")}
+    DatasetDict(parts).save_to_disk(tmp_path / "in")
+    other = source(tmp_path / "in" / "train", split_name="test")
+    with pytest.raises(InputNotFound, match=r"split_name: 'test' has no rows .* there is train"):
+        list_inputs(other)
+    assert list_inputs(other.model_copy(update={"on_empty": "succeed"}))[1] == []
+
+
 def test_what_map_leaves_beside_a_dataset_is_not_read(tmp_path: Path) -> None:
     from datasets import load_from_disk
 
@@ -206,6 +217,20 @@ def test_storage_errors_are_raised(
     monkeypatch.setattr(storage, "open", lambda path: BreakingFile(Path(path), error))
     with pytest.raises(type(error), match=str(error.args[-1])):
         list(source(folder).read(storage, shard, {"schema": None}))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "null", '{"_data_files": [{}]}', '"x"'])
+def test_a_state_that_save_to_disk_did_not_write_says_so(folder: Path, content: str) -> None:
+    (folder / "state.json").write_text(content)
+    with pytest.raises(InvalidSpec, match=r"state\.json"):
+        list_inputs(source(folder))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"splits": 1}'])
+def test_splits_that_save_to_disk_did_not_write_say_so(folder: Path, content: str) -> None:
+    (folder.parent / "dataset_dict.json").write_text(content)
+    with pytest.raises(InvalidSpec, match=r"dataset_dict\.json' lists no splits"):
+        list_inputs(source(folder))
 
 
 def test_a_state_that_is_no_json_says_so(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.columns import IMAGE, is_encoded
@@ -47,6 +48,12 @@ def test_every_frame_and_so_many_at_most(tmp_path: Path) -> None:
     assert len(read_all(source(tmp_path, every_seconds=None))) == 33
     rows = read_all(source(tmp_path, every_seconds=None, max_frames=4))
     assert [row["frame"] for row in rows] == [0, 1, 2, 3, 0, 1, 2]
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_stretch_has_a_length(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(ValidationError, match="every_seconds"):
+        source(tmp_path, every_seconds=seconds)
 
 
 @pytest.mark.parametrize(("encoding", "tolerance"), [("png", 0), ("jpeg", 16)])

@@ -8,25 +8,42 @@ from tasks.protocol.storage import FsspecStorage
 
 STATE = "state.json"
 SPLITS = "dataset_dict.json"
+NOT_SAVED = "save_to_disk did not write it; save the dataset anew"
 
 
 def data_files(storage: FsspecStorage, folder: str) -> list[str]:
     """Paths of a dataset's own files; `map` leaves others beside them, as a cache.
 
     Raises:
-        InvalidSpec: it is no dataset's folder, or lacks one of the files.
+        InvalidSpec: it is no dataset's folder.
     """
     state = json_file(storage, f"{folder}/{STATE}")
     if state is None:
         problem = f"holds Arrow files and no {STATE}: give a folder that save_to_disk wrote"
         raise InvalidSpec.at("source.path", folder, problem)
-    return [f"{folder}/{each['filename']}" for each in state["_data_files"]]
+    match state:
+        case {"_data_files": [*files]} if all(map(has_name, files)):
+            return [f"{folder}/{each['filename']}" for each in files]
+    raise InvalidSpec.at("source.path", f"{folder}/{STATE}", f"lists no files: {NOT_SAVED}")
+
+
+def has_name(file: Any) -> bool:
+    """Whether an entry of a state names a file."""
+    return isinstance(file, dict) and isinstance(file.get("filename"), str)
 
 
 def splits(storage: FsspecStorage, folder: str) -> list[str] | None:
-    """Names of the splits that lie side by side in a folder; None where it is no DatasetDict's."""
-    found = json_file(storage, f"{folder}/{SPLITS}")
-    return None if found is None else list(found["splits"])
+    """Names of the splits that lie side by side in a folder; None where it is no DatasetDict's.
+
+    Raises:
+        InvalidSpec: its list of them cannot be read.
+    """
+    match json_file(storage, f"{folder}/{SPLITS}"):
+        case None:
+            return None
+        case {"splits": [*names]}:
+            return names
+    raise InvalidSpec.at("source.path", f"{folder}/{SPLITS}", f"lists no splits: {NOT_SAVED}")
 
 
 def json_file(storage: FsspecStorage, path: str) -> Any:
