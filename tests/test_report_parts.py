@@ -15,6 +15,7 @@ from PIL import Image
 from tasks.kinds.gates.comparison import Comparison
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.sources import ImagesSource
+from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.figures import find_bottleneck
@@ -67,6 +68,17 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
     assert thumbnail(source, str(folder / "in" / "0.parquet"), inputs) == ""
 
 
+def test_a_page_does_without_pictures_that_cannot_be_reached(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: FsspecStorage, path: str) -> bytes:
+        raise ConnectionError("NoCredentialsError")
+
+    monkeypatch.setattr(FsspecStorage, "read", refuse)
+    path = str(folder / "a.jpg")
+    assert thumbnail(ImagesSource(path=str(folder)), path, {path}) == ""
+
+
 def image_in(html: str) -> Image.Image:
     """The image that an HTML image holds."""
     return Image.open(io.BytesIO(base64.b64decode(html.split("base64,")[1].removesuffix('">'))))
@@ -96,6 +108,13 @@ def test_objects_are_drawn_where_they_are() -> None:
     assert not coloured[:, :95].any()
     assert coloured[100, 253:].any()
     assert not (np.asarray(image_in(picture(white, []))).min(axis=2) < 200).any()
+
+
+@pytest.mark.parametrize("size", [(1, 3_000), (3_000, 1), (1, 1)])
+def test_images_of_any_shape_and_labels_of_any_words_are_drawn(size: tuple[int, int]) -> None:
+    thin = encoded(np.zeros((*size, 3), np.uint8))
+    objects = [Object((0, 0, 1, 1), "two\nlines, \u72d7", 0.5), Object((-9, -9, 1e9, 1e9), "", 1)]
+    assert max(image_in(picture(thin, objects)).size) == 256
 
 
 def test_only_what_detection_makes_is_drawn() -> None:

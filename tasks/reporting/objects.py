@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFont
 
 SHOWN_OBJECTS = 20
 PIXELS = 256
@@ -48,7 +48,8 @@ def objects_of(row: Mapping[str, Any]) -> list[Object] | None:
 
 def drawn(image: Image.Image, objects: list[Object]) -> Image.Image:
     """The image at a size at which labels can be read, with boxes; the best lies on top."""
-    small = ImageOps.contain(image, (PIXELS, PIXELS))
+    width, height = (max(1, round(each * PIXELS / max(image.size))) for each in image.size)
+    small = image.resize((width, height))
     scale = small.width / image.width, small.height / image.height
     pen, font = ImageDraw.Draw(small), ImageFont.load_default(11)
     for each in reversed(objects):
@@ -69,7 +70,7 @@ def draw_object(
         min(max(at * scale[axis % 2], 0), size[axis % 2] - 1) for axis, at in enumerate(found.box)
     ]
     pen.rectangle(corners, outline=colour, width=2)
-    words = f"{found.label[:CHARACTERS]} {found.score:.2f}"
+    words = f"{' '.join(found.label.split())[:CHARACTERS]} {found.score:.2f}"
     width, height = pen.textlength(words, font=font) + 4, 13
     x = max(0, min(corners[0], size[0] - width))
     y = corners[1] - height if corners[1] >= height else corners[1]

@@ -75,7 +75,7 @@ def shorten(value: Any) -> str:
 def thumbnail(
     source: Source, path: object, inputs: Container[str], objects: list[Object] | None = None
 ) -> str:
-    """A small image of an input; empty where it is no image, or none of these inputs.
+    """A small image of an input; empty where it is none, cannot be reached, or is not among them.
 
     A model may have put any path into the column: only what a run itself has read is opened.
     """
@@ -85,8 +85,8 @@ def thumbnail(
         return ""
     try:
         return picture(storage.read(known), objects)
-    except (FileNotFoundError, ValueError):
-        return ""
+    except (OSError, ValueError):
+        return ""  # a page without a picture is better than none
 
 
 def picture(content: bytes, objects: list[Object] | None = None) -> str:
