@@ -82,7 +82,8 @@ def explain(error: Any) -> str:
             return f"{field}.kind: is missing; say which kind"
         case "secret":
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
-    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
+    allowed = error["msg"].removeprefix("Value error, ")
+    return f"{field}: {error['input']!r} is not allowed: {allowed}"
 
 
 def set_field(raw: dict[str, Any], override: str) -> None:

@@ -121,6 +121,7 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
         ({"minimum": 1}, "gates.0.kind: is missing; say which kind"),
         ({"kind": "rows"}, "gates.0: .* give minimum, maximum or both"),
         ({"kind": "f1", "minimum": 0, "average": "mean"}, "gates.0.average: 'mean' is not allowed"),
+        ({"kind": "rows", "minimum": -1}, "gates.0.minimum: -1 is not allowed: Input should be"),
     ],
 )
 def test_a_wrong_gate_is_named(gate: dict[str, Any], message: str) -> None:
@@ -128,3 +129,8 @@ def test_a_wrong_gate_is_named(gate: dict[str, Any], message: str) -> None:
     model = {"kind": "python", "class": "a:B"}
     with pytest.raises(InvalidSpec, match=message):
         parse_spec({**raw, "model": model, "gates": [gate]})
+
+
+def test_a_rule_of_ours_is_said_in_our_words() -> None:
+    with pytest.raises(InvalidSpec, match=r"^source\.path: \[\] is not allowed: must name"):
+        parse_spec({**RAW, "source": {"kind": "parquet", "path": []}})
