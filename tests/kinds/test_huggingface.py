@@ -1,5 +1,6 @@
 """The Hugging Face kind gives what transformers gives, one row at a time and without our code."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.columns import tensor_array
 from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.protocol.batch import ROW
 from tests.kinds import tiny_models
@@ -242,6 +244,28 @@ def test_a_row_without_input_is_an_error(
     options = {"max_new_tokens": 4} if name == "gpt2" else {}
     with pytest.raises(ValueError, match=rf"{rows.column_names[1]}.*(empty|holds int)"):
         predicted(folders[name], task, rows, **options)
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        np.zeros((9, 8), np.uint8),
+        np.zeros((9, 8, 4), np.uint8),
+        np.zeros((3, 9, 8), np.uint8),
+        np.zeros((9, 8, 3), np.float32),
+    ],
+)
+def test_an_array_that_is_no_image_is_an_error(folders: dict[str, Path], pixels: Any) -> None:
+    rows = rows_of("image", tensor_array([pixels]))
+    shape = re.escape(f"'image' holds an array of {pixels.dtype} of shape {pixels.shape}")
+    with pytest.raises(ValueError, match=f"{shape}.* uint8 of shape"):
+        predicted(folders["vit"], "image-classification", rows)
+
+
+@pytest.mark.parametrize("values", [["a.jpg"], [3]])
+def test_a_column_without_images_is_named(folders: dict[str, Path], values: list[Any]) -> None:
+    with pytest.raises(InvalidSpec, match=r"model\.column: 'image' holds .* images are wanted"):
+        predicted(folders["vit"], "image-classification", rows_of("image", values))
 
 
 def test_columns_that_do_not_fit_are_named(folders: dict[str, Path]) -> None:

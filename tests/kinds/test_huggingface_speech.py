@@ -1,7 +1,9 @@
 """Speech models write what transformers makes them write, sound by sound."""
 
+import io
 import json
 import shutil
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,11 +105,25 @@ def test_words_are_the_models_whatever_the_batch(whisper: Path, batch_size: int 
     assert len(set(found["generated_text"].to_pylist())) > 4
 
 
+def wav_of_nothing() -> bytes:
+    """A sound file of no samples."""
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", ""))
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("sound", "message"),
     [
         (None, "'audio' is empty"),
         ([], "'audio' is empty"),
+        (wav_of_nothing(), "'audio' is empty"),
+        ("a.wav", "'audio' holds no sound in this row"),
+        (7, "'audio' holds no sound in this row"),
+        ([0.0, None], "'audio' holds no sound in this row"),
+        ([0.0, float("nan")], "'audio' holds no sound in this row"),
+        ([[0.0, 0.1], [0.0, 0.1]], "'audio' holds no sound in this row"),
         (b"no sound", "is not sound that can be read"),
         (encoded([tone(1.5, RATE)], RATE), r"1\.5 s long, and the model listens for 1 s"),
     ],

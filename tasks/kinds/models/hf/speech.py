@@ -67,12 +67,16 @@ def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
     """A sound file's samples at the model's rate; those of a step are taken to have it.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or they are no sound.
     """
-    samples = decode_audio(sound, sampling_rate) if isinstance(sound, bytes) else sound
-    if samples is None or not np.size(samples):
+    given = decode_audio(sound, sampling_rate) if isinstance(sound, bytes) else sound
+    if given is None or not np.size(given):
         raise ValueError(f"column {column!r} is empty in this row; a sound is wanted")
-    return np.asarray(samples, np.float32)
+    samples = np.asarray(given)
+    if samples.ndim != 1 or samples.dtype.kind not in "fiu" or not np.isfinite(samples).all():
+        wanted = "a sound file, or a list of samples between -1 and 1, is wanted"
+        raise ValueError(f"column {column!r} holds no sound in this row; {wanted}")
+    return samples.astype(np.float32, copy=False)
 
 
 def transcriber(

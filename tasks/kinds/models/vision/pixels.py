@@ -6,7 +6,8 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import column_to_numpy
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import column_to_numpy, is_deep, is_list
 from tasks.kinds.images import decode_image
 from tasks.kinds.models.arrays import Index, slices
 
@@ -16,14 +17,32 @@ PIXELS = "__pixels"
 
 
 def arrays_of(images: pa.ChunkedArray, column: str) -> list[np.ndarray]:
-    """Images as (height, width, 3); encoded ones are decoded, those of a step are arrays already.
+    """Images as (height, width, 3) of uint8; encoded ones are decoded, a step's are arrays already.
 
     Raises:
+        InvalidSpec: the column holds something else.
         ValueError: one is missing, or is no image.
     """
-    if pa.types.is_binary(images.type) or pa.types.is_large_binary(images.type):
+    kind = images.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [decode_image(present(data, column)) for data in images.to_pylist()]
-    return [present(pixels, column) for pixels in column_to_numpy(images)]
+    if not (is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
+        raise InvalidSpec.at("model.column", column, problem)
+    return [as_rgb(present(pixels, column), column) for pixels in column_to_numpy(images)]
+
+
+def as_rgb(pixels: np.ndarray, column: str) -> np.ndarray:
+    """An array of a step, as it is.
+
+    Raises:
+        ValueError: it is no RGB image of bytes; models would take it for another one.
+    """
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        found = f"an array of {pixels.dtype} of shape {pixels.shape}"
+        wanted = "uint8 of shape (height, width, 3), RGB from 0 to 255, is wanted"
+        raise ValueError(f"column {column!r} holds {found} in this row; {wanted}")
+    return pixels
 
 
 def present(data: Image | None, column: str) -> Image:
