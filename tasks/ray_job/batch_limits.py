@@ -28,9 +28,9 @@ class RememberedLimit(BatchLimit):
     device: str
     """With its memory."""
 
-    def halve(self) -> None:
+    def halve(self, tried: int) -> None:
         """Memory has run out: say so where the next replica looks."""
-        super().halve()
+        super().halve(tried)
         print(f"out of memory on {self.device}: batches of 1/{1 << self.halvings} from here on")
         key = key_of(self.job.spec, fingerprint_of(self.job), self.device)
         storage, output = output_of(self.job.spec)

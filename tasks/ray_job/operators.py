@@ -34,8 +34,8 @@ class Infer:
         threads = limit_threads(job.spec.resources.num_cpus)
         try:
             stage = infer_stage(job, device_of(num_gpus), threads)
-            if was_killed_for_memory():
-                stage.limit.halve()
+            if was_killed_for_memory():  # over a batch of unknown size
+                stage.limit.halve(tried=1)
             self.stage = counted("infer", stage, report)
         except Exception as error:
             # Ray turns what a constructor raises into text; what a call raises arrives whole.

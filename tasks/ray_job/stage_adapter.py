@@ -98,7 +98,7 @@ class StageAdapter:
         """
         left, size = rows, len(rows)
         while len(left):
-            fixed = self.rows_per_call and self.limit.of(self.rows_per_call)
+            fixed = self.rows_per_call and self.limit.rows(self.rows_per_call)
             part, rest = cut(left, fixed or size)
             outcome = self.run_if_it_fits(part, batch)
             if outcome is None:
@@ -116,7 +116,7 @@ class StageAdapter:
             if is_one_row and self.limit.of(self.rows_per_call or len(rows)) == 1:
                 raise
         give_back_memory()
-        self.limit.halve()
+        self.limit.halve(len(parent_starts(rows)) - 1)
         return None
 
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:

@@ -19,14 +19,23 @@ class BatchLimit:
     """How large a batch memory has room for: halved each time that it runs out."""
 
     halvings: int = 0
+    rows_asked: int = 0
+    """Rows that a batch would have, had memory no end; 0 where nobody has asked in rows."""
+
+    def rows(self, size: int) -> int:
+        """Rows left of a batch of so many."""
+        self.rows_asked = size
+        return self.of(size)
 
     def of(self, size: int) -> int:
         """What is left of a size, in rows or tokens; at least 1."""
         return max(1, size >> self.halvings)
 
-    def halve(self) -> None:
-        """Memory has run out."""
+    def halve(self, tried: int) -> None:
+        """Memory has run out over so many rows, perhaps far fewer than were asked for."""
         self.halvings += 1
+        while self.of(self.rows_asked) >= tried > 1:
+            self.halvings += 1
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Placement:
 
         To be asked anew for each batch.
         """
-        return self.limit.of(self.batch_size or default)
+        return self.limit.rows(self.batch_size or default)
 
 
 class Model(Kind):

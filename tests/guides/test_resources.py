@@ -1,0 +1,105 @@
+"""What the guides say of GPUs, batch size, memory and heavy preprocessing, from specs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.testing import FinishedRun, RunSpec
+from tasks.kinds.images import decode_image
+from tests.guides.pictures import save_pictures
+from tests.guides.user_code.cleaning import SECONDS, stretched
+from tests.kinds import tiny_models
+
+CODE = Path(__file__).parent / "user_code"
+TOLERANCE = 0.02
+"""Of a score: one grey level in some pixels moves it a little."""
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vit")
+    tiny_models.save_vit(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_pictures(tmp_path_factory.mktemp("pictures"), each=16, seed=0)
+
+
+def expected(folder: Path, images: list[np.ndarray]) -> list[float]:
+    """The best score of each image, one at a time."""
+    import torch
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    processor = AutoImageProcessor.from_pretrained(folder)
+    model = AutoModelForImageClassification.from_pretrained(folder)
+    with torch.inference_mode():
+        return [
+            float(
+                model(**processor(Image.fromarray(each), return_tensors="pt"))
+                .logits.softmax(-1)
+                .max()
+            )
+            for each in images
+        ]
+
+
+def test_a_batch_that_the_gpu_has_no_memory_for_is_halved(
+    run_spec: RunSpec, vit: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's own error, raised by a model on a CPU: a GPU is not at hand."""
+    import torch
+    from transformers import ViTForImageClassification
+
+    forward, sizes = ViTForImageClassification.forward, []
+
+    def with_room_for_ten(self: Any, pixel_values: Any, **rest: Any) -> Any:
+        sizes.append(len(pixel_values))
+        if len(pixel_values) > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return forward(self, pixel_values=pixel_values, **rest)
+
+    monkeypatch.setattr(ViTForImageClassification, "forward", with_room_for_ten)
+    done = run_spec(
+        "deployments/specs/gpu-batches.yaml",
+        f"source.path={pictures}",
+        f"model.name_or_path={vit}",
+        "resources.dtype=float32",  # half precision is for GPUs
+    )
+    assert max(sizes) == 48
+    assert sizes[-1] <= 8
+    assert [each["halvings"] for each in done.report["batch_halvings"]] == [4, 5, 6]
+    check(done, vit, [decode_image(Path(row["path"]).read_bytes()) for row in done.rows])
+
+
+@pytest.mark.ray
+def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictures: Path) -> None:
+    done = run_spec(
+        "deployments/specs/expensive-preprocessing.yaml",
+        f"source.path={pictures}",
+        f"model.name_or_path={vit}",
+        f"environment.working_dir={CODE}",
+        "stages.read.rows_per_batch=4",
+        "stages.preprocess.max_workers=2",
+        ray=True,
+    )
+    clean = [stretched(decode_image(Path(row["path"]).read_bytes())) for row in done.rows]
+    check(done, vit, clean)
+    run = Path(f"{done.spec.sink.path}.state/runs/{done.report['run_id']}")
+    stages = json.loads((run / "attempts/1/progress.json").read_text())["stages"]
+    preprocess = stages["preprocess"]
+    assert stages["infer"]["started"] < preprocess["updated"], "the model did not wait for all"
+    assert preprocess["seconds"] > 12 * SECONDS
+    assert done.report["bottleneck"]
+
+
+def check(done: FinishedRun, folder: Path, images: list[np.ndarray]) -> None:
+    """Compare scores with the model's own."""
+    assert len(done.rows) == len(images) == 48
+    scores = [row["predicted_score"] for row in done.rows]
+    np.testing.assert_allclose(scores, expected(folder, images), atol=TOLERANCE)
