@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.testing import RunSpec
@@ -53,6 +53,7 @@ def rows_of(count: int) -> RowBatch:
     return RowBatch(rows=pa.table({ROW: pa.array(range(count), pa.int64())}), sources={0: "/in/a"})
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 200), st.integers(1, 70), st.one_of(st.none(), st.integers(1, 90)))
 def test_every_row_comes_through_once(count: int, room: int, fixed: int | None) -> None:
     stage, greedy = adapter(room, fixed)
@@ -61,8 +62,8 @@ def test_every_row_comes_through_once(count: int, room: int, fixed: int | None) 
         patch.setattr("tasks.ray_job.stage_adapter.give_back_memory", lambda: None)
         out = [each for batch in stage(rows_of(count)) for each in batch.ids.tolist()]
     assert out == list(range(count))
-    # At most one failure for each halving: what was learnt is not forgotten in the same job.
-    assert sum(size > room for size in greedy.given) == stage.limit.halvings
+    # Each failure halves: what was learnt is not forgotten in the same job.
+    assert sum(size > room for size in greedy.given) <= stage.limit.halvings
     before = len(greedy.given)
     list(stage(rows_of(count)))
     assert not fixed or all(size <= max(room, 1) for size in greedy.given[before:])
@@ -81,7 +82,7 @@ def test_children_of_a_row_are_not_torn_apart() -> None:
     ids = [0, 0, 0, 1, 1, 2, 2, 2]
     batch = RowBatch(rows=pa.table({ROW: pa.array(ids, pa.int64())}), sources={0: "/in/a"})
     assert [each for out in stage(batch) for each in out.ids.tolist()] == ids
-    assert greedy.given == [8, 8, 5, 3, 2, 3]
+    assert greedy.given == [8, 5, 3, 2, 3]
 
 
 @pytest.mark.parametrize(
