@@ -10,9 +10,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
-CLUSTERS = ("ray_address: ", "jobs_cluster: ", "stack: ", "chaos_session: ")
-"""Fixtures as arguments of tests, in the order of what these take."""
-FIRST = (*CLUSTERS, "mark.cluster", "mark.ray", "prefect_server")
+CLUSTERS = (
+    ("ray_address: ", "ray=True"),
+    ("jobs_cluster: ",),
+    ("stack: ",),
+    ("chaos_session: ",),
+)
+"""What stands in files that use the same: fixtures as arguments of tests, in the order of what
+these take."""
+FIRST = (*CLUSTERS, ("mark.cluster",), ("mark.ray",), ("prefect_server",))
 """What stands in the files to be begun first."""
 
 
@@ -25,13 +31,18 @@ class ByCluster(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return next((each for each in CLUSTERS if each in text_of(file)), file)
+        return next((words[0] for words in CLUSTERS if has_any(file, words)), file)
 
 
 def order_of(nodeid: str) -> int:
     """When a test's file is handed out: 0 goes first."""
-    text = text_of(nodeid.partition("::")[0])
-    return next((n for n, each in enumerate(FIRST) if each in text), len(FIRST))
+    file = nodeid.partition("::")[0]
+    return next((n for n, words in enumerate(FIRST) if has_any(file, words)), len(FIRST))
+
+
+def has_any(file: str, words: tuple[str, ...]) -> bool:
+    """Whether one of the words stands in a file."""
+    return any(each in text_of(file) for each in words)
 
 
 @cache
