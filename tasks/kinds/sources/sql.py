@@ -133,7 +133,10 @@ class SqlSource(Source):
         try:
             assert database.engine
         except ArgumentError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(f"{error}; no dialect of that name is installed") from error
+        except ImportError as error:
+            problem = f"{error}: pip install the driver here, and name it in environment.pip"
+            raise ImportError(problem) from error
         return FsspecStorage(database), self.root
 
     def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
@@ -156,7 +159,7 @@ class SqlSource(Source):
             try:
                 found = arrow.schema_of(names, rows)
             except TypeError as error:
-                raise InvalidSpec.at("source.columns", names, str(error)) from error
+                raise InvalidSpec(f"source.columns: {error}") from error
             types = [
                 new if pa.types.is_null(old) else old
                 for old, new in zip(types, found.types, strict=True)

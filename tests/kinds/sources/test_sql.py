@@ -179,6 +179,13 @@ def test_types_hold_what_comes_later(tmp_path: Path, execute: Execute) -> None:
         ({"key": "region"}, r"empty or repeated: 2 rows of the range -9\.\.9 have 1 keys"),
         ({"key": "changed"}, "empty or repeated: 3 rows of the range null have 0 keys"),
         ({"columns": ["id", "what"]}, "source.columns: 'what' is not among"),
+        ({"storage_options": {"ehco": 1}}, "source.storage_options: .* Invalid argument.* 'ehco'"),
+        ({"table": None, "query": "SELEKT 1"}, "source.query: 'SELEKT 1' does not run: .*syntax"),
+        ({"table": None, "query": "DELETE FROM orders"}, "does not run: .*; it must be one SELECT"),
+        (
+            {"table": None, "query": "SELECT id, region, o.id FROM orders o"},
+            "source.query: .* gives more than one column id: give each a name",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said(
@@ -196,12 +203,49 @@ def test_what_does_not_fit_is_said(
         plan()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, note FROM orders WHERE note = ':a' OR note = ' :b'",
+        "SELECT id, note FROM orders -- all of them",
+        "SELECT id, note FROM orders;",
+    ],
+)
+def test_a_query_is_taken_as_it_is(tmp_path: Path, execute: Execute, query: str) -> None:
+    insert(execute, 1, note="':a'")
+    found = source(tmp_path, table=None, query=query)
+    assert rows(found) == [{"id": 1, "note": ":a"}]
+
+
+def test_values_of_no_one_type(tmp_path: Path, execute: Execute) -> None:
+    insert(execute, 1, note="'dear'")
+    insert(execute, 2, note="7.5")
+    execute(
+        "UPDATE orders SET region = 7.5 WHERE id = 2", "UPDATE orders SET region = 'x' WHERE id = 1"
+    )
+    with pytest.raises(InvalidSpec, match=r"column 'region' holds values of no one type .*cast it"):
+        rows(source(tmp_path, columns=["id", "region"]))
+
+
+def test_no_file_is_made_of_a_mistyped_name(tmp_path: Path) -> None:
+    wrong = SqlSource(path=f"sqlite:///{tmp_path}/shup.db", table="orders", key="id")
+    with pytest.raises(InvalidSpec, match=r"holds no database: there is no file .*shup\.db"):
+        check_source(wrong)
+    assert not (tmp_path / "shup.db").exists()
+    near = SqlSource(path="sqlite:///shop.db", table="orders", key="id")
+    with pytest.raises(InvalidSpec, match="is relative to nothing: write sqlite:////"):
+        check_source(near)
+
+
 def test_no_row_and_no_database(tmp_path: Path, execute: Execute) -> None:
     with pytest.raises(InputNotFound, match="holds no row"):
         list_inputs(source(tmp_path))
-    away = SqlSource(path=f"sqlite:///{tmp_path}/nowhere/shop.db", table="orders", key="id")
+    away = SqlSource(path=f"sqlite:///{tmp_path}", table="orders", key="id")
     with pytest.raises(Unreachable, match="unable to open database file"):
         check_source(away)
+    driver = SqlSource(path="postgresql+nosuch://host/name", table="orders", key="id")
+    with pytest.raises(InvalidSpec, match="no dialect of that name is installed"):
+        check_source(driver)
     unknown = SqlSource(path="nosuch://host/name", table="orders", key="id")
     with pytest.raises(InvalidSpec, match=r"cannot be opened: .*nosuch"):
         check_source(unknown)

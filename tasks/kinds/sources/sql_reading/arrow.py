@@ -40,7 +40,8 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
     try:
         return pa.array(present).type
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TypeError(f"column {name!r} has no Arrow type: {error}") from error
+        problem = f"column {name!r} holds values of no one type ({error}): leave it out of "
+        raise TypeError(problem + "source.columns, or cast it in a source.query") from error
 
 
 def plain(value: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import ROWS_PER_READ
+from tasks.kinds.sources.sql_reading import queries
 from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
-from tasks.kinds.sources.sql_reading.secrets import filled_in, without_secrets
+from tasks.kinds.sources.sql_reading.secrets import check_file, filled_in, without_secrets
 
 Info = dict[str, Any]
 
@@ -46,33 +47,36 @@ class Database:
 
     @cached_property
     def engine(self) -> Any:
-        """What connections are made by; no connection outlives its use."""
+        """What connections are made by; no connection outlives its use.
+
+        Raises:
+            InvalidSpec: a variable of the URL is not set, or there is no such file or option.
+            ImportError: the driver's package is missing.
+        """
         from sqlalchemy import NullPool, create_engine
 
-        options = dict(self.options)
-        return create_engine(
-            filled_in(self.url), poolclass=NullPool, hide_parameters=True, **options
-        )
+        url, options = filled_in(self.url), dict(self.options)
+        check_file(url, self.url)
+        try:
+            return create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
+        except TypeError as error:
+            reason = str(error).partition(", using")[0]
+            problem = f"are none of create_engine's: {reason}"
+            raise InvalidSpec.at("source.storage_options", options, problem) from error
 
     @cached_property
     def rows(self) -> Any:
         """The table or query as something to select from.
 
         Raises:
-            InvalidSpec: there is no such table.
-            ConnectionError: the query does not run.
+            InvalidSpec: there is no such table, or the query does not run.
+            ConnectionError: the database does not answer.
         """
-        import sqlalchemy
-
         if self.query is None:
             schema, _, name = (self.table or "").rpartition(".")
             return self.reflected(name, schema or None)
-        text = sqlalchemy.text(self.query.strip().rstrip(";"))
-        anything = text.columns().subquery("given")
-        star: Any = sqlalchemy.select(sqlalchemy.literal_column("*")).select_from(anything)
         with self.connected() as connection:
-            names = list(connection.execute(star.where(sqlalchemy.false())).keys())
-        return text.columns(*map(sqlalchemy.column, names)).subquery("given")
+            return queries.selectable(connection, self.query)
 
     def reflected(self, name: str, schema: str | None) -> Any:
         """A table with the types of its columns."""

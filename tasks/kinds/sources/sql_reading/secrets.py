@@ -61,6 +61,26 @@ def filled_in(url: str) -> Any:
     )
 
 
+def check_file(parsed: Any, url: str) -> None:
+    """See that SQLite's file is there: it would make an empty one.
+
+    Args:
+        parsed: the URL in its parts, filled in.
+        url: as the spec has it, for messages.
+
+    Raises:
+        InvalidSpec: it is not, or each process would look for it in another folder.
+    """
+    file = parsed.database or ""
+    if parsed.get_backend_name() != "sqlite" or file.startswith((":memory:", "file:")) or not file:
+        return
+    if not os.path.isabs(file):
+        problem = "is relative to nothing: write sqlite:////folder/file.db, with four slashes"
+        raise InvalidSpec.at("source.path", url, problem)
+    if not os.path.exists(file):
+        raise InvalidSpec.at("source.path", url, f"holds no database: there is no file {file}")
+
+
 def value_of(text: Any) -> Any:
     """A part of a URL with the values of its variables."""
     if not isinstance(text, str):

@@ -1,0 +1,54 @@
+"""A query of the user's as something to select from."""
+
+import re
+from collections import Counter
+from typing import Any
+
+from tasks.errors import InvalidSpec
+
+FIELD = "source.query"
+PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")
+"""What SQLAlchemy takes for a parameter's start; to a query that has none it is a colon."""
+
+
+def selectable(connection: Any, query: str) -> Any:
+    """A query with the names of its columns; none of its rows is read.
+
+    Raises:
+        InvalidSpec: it does not run, or two of its columns have one name.
+        SQLAlchemyError: the database does not answer.
+    """
+    import sqlalchemy
+
+    # On a line of its own, the bracket behind it is part of no comment.
+    text = sqlalchemy.text(PARAMETER.sub(r"\\:", query.strip().rstrip(";")) + "\n")
+    anything = text.columns().subquery("given")
+    star: Any = sqlalchemy.select(sqlalchemy.literal_column("*")).select_from(anything)
+    try:
+        names = list(connection.execute(star.where(sqlalchemy.false())).keys())
+    except sqlalchemy.exc.DBAPIError as error:
+        if may_pass(error):
+            raise
+        problem = f"does not run: {error.orig}; it must be one SELECT, without a semicolon in it"
+        raise InvalidSpec.at(FIELD, query, problem) from error
+    refuse_namesakes(query, names)
+    return text.columns(*map(sqlalchemy.column, names)).subquery("given")
+
+
+def may_pass(error: Any) -> bool:
+    """Whether a database's error is none of the query's: the connection's, or another's lock."""
+    return error.connection_invalidated or "locked" in str(error.orig)
+
+
+def refuse_namesakes(query: str, names: list[str]) -> None:
+    """Two columns of one name cannot be told apart.
+
+    Raises:
+        InvalidSpec: names them.
+    """
+    # SQLite tells them apart itself, as in id:1.
+    plain = Counter(name.partition(":")[0] if ":" in name else name for name in names)
+    twice = [name for name, count in plain.items() if count > 1]
+    if twice:
+        problem = f"gives more than one column {', '.join(twice)}: give each a name of its own, AS"
+        raise InvalidSpec.at(FIELD, query, problem)
