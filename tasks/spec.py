@@ -31,7 +31,9 @@ class Resources(FormModel):
     accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")
     min_replicas: int = Field(1, ge=1, description="Replicas to start with.")
     max_replicas: int = Field(4, ge=1, description="Replicas at most, where the cluster has room.")
-    batch_size: int | Auto = Field("auto", description="Rows the model gets at a time.")
+    batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
+        "auto", description="Rows the model gets at a time."
+    )
     dtype: DType = Field("auto", description="Precision of the weights; auto: by device.")
 
 

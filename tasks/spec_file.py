@@ -1,6 +1,7 @@
 """Reads a spec: a YAML file, overrides, relative paths; says all that is wrong in one message."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
+
+MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
+"""How pydantic ends the path to a field that may be of several types: no field's name."""
 
 
 def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInferenceSpec:
@@ -69,6 +73,8 @@ def explain(error: Any) -> str:
     kinds = ("source", "steps", "model", "sink", "cluster", "gates")
     if len(parts) > tag_at and parts[0] in kinds:
         del parts[tag_at]
+    if parts and MEMBER_OF_UNION.fullmatch(parts[-1]):
+        del parts[-1]
     field = ".".join(parts)
     match error["type"]:
         case "missing":
@@ -82,8 +88,19 @@ def explain(error: Any) -> str:
             return f"{field}.kind: is missing; say which kind"
         case "secret":
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
-    allowed = error["msg"].removeprefix("Value error, ")
-    return f"{field}: {error['input']!r} is not allowed: {allowed}"
+        case "value_error":
+            return explain_rule(field, error)
+    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
+
+
+def explain_rule(field: str, error: Any) -> str:
+    """A rule of ours that is broken; some name the field themselves, with what was given."""
+    problem = str(error["ctx"]["error"])
+    if problem.startswith(f"{field}."):
+        return problem
+    if isinstance(error["input"], dict):  # all of a part's fields: too much to repeat
+        return f"{field}: {problem}"
+    return f"{field}: {error['input']!r} is not allowed: {problem}"
 
 
 def set_field(raw: dict[str, Any], override: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_file import load_spec, parse_spec
+from tasks.spec_file import complete_spec, load_spec, parse_spec
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
 PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))
@@ -119,7 +119,7 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
         ({"kind": "accuracy"}, "gates.0.minimum: is missing; add it"),
         ({"kind": "accuracies"}, "gates.0.kind: 'accuracies' is none of 'accuracy', 'f1'"),
         ({"minimum": 1}, "gates.0.kind: is missing; say which kind"),
-        ({"kind": "rows"}, "gates.0: .* give minimum, maximum or both"),
+        ({"kind": "rows"}, "^gates.0: give minimum, maximum or both$"),
         ({"kind": "f1", "minimum": 0, "average": "mean"}, "gates.0.average: 'mean' is not allowed"),
         ({"kind": "rows", "minimum": -1}, "gates.0.minimum: -1 is not allowed: Input should be"),
     ],
@@ -134,3 +134,25 @@ def test_a_wrong_gate_is_named(gate: dict[str, Any], message: str) -> None:
 def test_a_rule_of_ours_is_said_in_our_words() -> None:
     with pytest.raises(InvalidSpec, match=r"^source\.path: \[\] is not allowed: must name"):
         parse_spec({**RAW, "source": {"kind": "parquet", "path": []}})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("resources.batch_size=0", "^resources.batch_size: 0 is not allowed: Input should be gr"),
+        ("model.columns=[]", "^model.columns: name the input columns; or"),
+        ("model.labels={}", "^model.labels: {} is not allowed: Input should be a valid list"),
+        (
+            "source={kind: sql, path: 'sqlite:////x.db', key: id}",
+            "^source: name either table or query",
+        ),
+    ],
+)
+def test_rules_are_told_once_and_without_all_that_was_given(change: str, message: str) -> None:
+    raw = {
+        "source": {"kind": "parquet", "path": "x"},
+        "model": {"kind": "torch", "path": "y", "columns": ["a"]},
+        "sink": {"kind": "parquet", "path": "z"},
+    }
+    with pytest.raises(InvalidSpec, match=message):
+        complete_spec(raw, [change], Path("/"))

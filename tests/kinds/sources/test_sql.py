@@ -180,7 +180,10 @@ def test_types_hold_what_comes_later(tmp_path: Path, execute: Execute) -> None:
         ({"key": "changed"}, "empty or repeated: 3 rows of the range null have 0 keys"),
         ({"columns": ["id", "what"]}, "source.columns: 'what' is not among"),
         ({"storage_options": {"ehco": 1}}, "source.storage_options: .* Invalid argument.* 'ehco'"),
-        ({"table": None, "query": "SELEKT 1"}, "source.query: 'SELEKT 1' does not run: .*syntax"),
+        (
+            {"table": None, "query": "SELECT 1 FRM x"},
+            "source.query: 'SELECT 1 FRM x' does not run: .*syntax",
+        ),
         ({"table": None, "query": "DELETE FROM orders"}, "does not run: .*; it must be one SELECT"),
         (
             {"table": None, "query": "SELECT id, region, o.id FROM orders o"},
