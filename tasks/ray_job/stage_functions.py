@@ -6,6 +6,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.kinds import columns
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
@@ -64,6 +65,7 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
 
     def predict_and_join(rows: pa.Table) -> pa.Table:
         returned = predict(rows)
+        refuse_unknown(spec, {*rows.column_names, *returned.column_names})
         kept = rows.select([each.name for each in rows.schema if is_kept(spec, each)])
         dropped = {each.name for each in rows.schema if is_dropped(spec, each)}
         if ROW in returned.column_names:
@@ -81,6 +83,19 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
         return kept
 
     return predict_and_join
+
+
+def refuse_unknown(spec: BatchInferenceSpec, known: set[str]) -> None:
+    """See that the columns to keep are there.
+
+    Raises:
+        InvalidSpec: one is not.
+    """
+    for name in spec.sink.keep_columns or ():
+        if name not in known:
+            names = sorted(each for each in known if not each.startswith(RESERVED))
+            problem = f"is not among the columns {', '.join(names)}"
+            raise InvalidSpec.at("sink.keep_columns", name, problem)
 
 
 def in_returned_order(kept: pa.Table, returned: pa.Table) -> pa.Table:

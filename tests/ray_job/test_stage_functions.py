@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.job import Job
@@ -83,3 +84,14 @@ def test_a_step_may_change_images_before_a_hugging_face_model(tmp_path: Path) ->
     assert len(darker.rows) == 2, "no row is set aside"
     scores = [each.rows["predicted_score"].to_pylist() for each in (plain, darker)]
     assert scores[0] != scores[1]
+
+
+def test_columns_to_keep_must_be_there(tmp_path: Path) -> None:
+    model = {"kind": "python", "class": "predictors:Shapes"}
+    right, wrong = tmp_path / "right/in", tmp_path / "wrong/in"
+    right.mkdir(parents=True)
+    wrong.mkdir(parents=True)
+    _, predicted = through(job_of(right, model, ["path", "height"]))
+    assert {"path", "height"} <= set(predicted.rows.column_names)
+    with pytest.raises(InvalidSpec, match=r"sink.keep_columns: 'paht' is not among .*, path"):
+        through(job_of(wrong, model, ["paht"]))
