@@ -236,9 +236,9 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         untouched: columns that need not be converted, as they are published.
 
     Raises:
-        UserCodeBroke: two columns have one name, columns differ in length, or ids have no Arrow
-            type.
-        TypeError: it is no dict of columns, frame or table, or a column has no Arrow type.
+        UserCodeBroke: it is no dict of columns, frame or table, two columns have one name, columns
+            differ in length, or ids have no Arrow type.
+        TypeError: a column has no Arrow type.
     """
     untouched = untouched or {}
     if isinstance(batch, pa.Table):
@@ -248,7 +248,8 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         refuse_namesakes(batch.columns)
         return from_frame(batch, untouched)
     if not isinstance(batch, Mapping):
-        raise TypeError(f"returned {type(batch).__name__}; a dict of columns or a frame is wanted")
+        problem = "a dict of columns or a frame is wanted, with a value for each row"
+        raise UserCodeBroke(f"it returned {type(batch).__name__}: {problem}")
     refuse_namesakes(batch)
     arrays = {
         str(name): untouched[name] if name in untouched else column_from_user(name, values)

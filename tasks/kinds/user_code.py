@@ -5,7 +5,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +69,7 @@ def check_reference(field: str, reference: str) -> None:
 def top_level_names(tree: ast.Module) -> set[str]:
     """Names a module defines or imports, also inside `if` and `try`."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in outermost(tree):
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 names.add(node.name)
@@ -78,6 +78,14 @@ def top_level_names(tree: ast.Module) -> set[str]:
             case ast.Import() | ast.ImportFrom():
                 names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
     return names
+
+
+def outermost(node: ast.AST) -> Iterator[ast.AST]:
+    """What a module is made of, but for the insides of its functions and classes."""
+    for each in ast.iter_child_nodes(node):
+        yield each
+        if not isinstance(each, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from outermost(each)
 
 
 def load(field: str, reference: str) -> Any:
@@ -109,10 +117,11 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
         init: arguments by name.
 
     Raises:
-        InvalidSpec: it is not there, or makes what cannot be called.
+        InvalidSpec: it is not there, makes what cannot be called, or takes other arguments.
     """
     found = load(field, reference)
-    if not (inspect.isclass(found) or is_complete(found, init)):
+    refuse_other_arguments(field, reference, found, init)
+    if not inspect.isclass(found) and misfit(found, init) is not None:
         return partial(found, **init) if init else found
     instance = found(**init)
     if not callable(instance):
@@ -124,13 +133,32 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
     return instance
 
 
-def is_complete(found: Any, init: Mapping[str, Any]) -> bool:
-    """Whether a function asks for no argument beside those given."""
+def refuse_other_arguments(field: str, reference: str, found: Any, init: Mapping[str, Any]) -> None:
+    """See that a class takes the arguments, or a function beside a batch, without calling it.
+
+    Raises:
+        InvalidSpec: it does not, or cannot be called at all.
+    """
+    if not callable(found):
+        problem = f"is {type(found).__name__}; a class is wanted, or a function that takes a batch"
+        raise InvalidSpec.at(field, reference, problem)
+    wrong = misfit(found, init)
+    if wrong and not inspect.isclass(found):
+        wrong = misfit(found, init, "batch")
+    if wrong:
+        problem = f"does not fit {reference}: {wrong}"
+        raise InvalidSpec.at(f"{field.rpartition('.')[0]}.init", dict(init), problem)
+
+
+def misfit(found: Any, init: Mapping[str, Any], *batch: Any) -> str | None:
+    """What is wrong with a call by its signature; None: nothing; empty: nobody can tell."""
     try:
-        inspect.signature(found).bind(**init)
-    except (TypeError, ValueError):
-        return False
-    return True
+        inspect.signature(found).bind(*batch, **init)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # code in C that says nothing
+        return ""
+    return None
 
 
 def digest(field: str, reference: str) -> str:

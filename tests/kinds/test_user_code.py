@@ -29,7 +29,11 @@ def load_model(number=3):
 def nothing():
     return None
 
+def scaled(batch, factor):
+    return batch * factor
+
 ready = Adds(7)
+number = 7
 '''
 
 
@@ -61,3 +65,27 @@ def test_what_is_called_with_a_batch(name: str, init: dict[str, Any], result: in
 def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
     with pytest.raises(InvalidSpec, match=f"makes a {kind}, which cannot be called with a batch"):
         user_code.made("model.class", f"brought:{name}", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "init", "message"),
+    [
+        (
+            "Adds",
+            {"numbers": 5},
+            r"model.init: {'numbers': 5} does not fit brought:Adds: got an un",
+        ),
+        ("twice", {"thrice": 3}, r"model.init: .* does not fit brought:twice: got an unexpected"),
+        ("scaled", {}, r"model.init: {} does not fit brought:scaled: missing a required argument"),
+        ("number", {}, r"model.class: 'brought:number' is int; a class is wanted, or a function"),
+    ],
+)
+def test_other_arguments_than_it_takes(name: str, init: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpec, match=message):
+        user_code.made("model.class", f"brought:{name}", init)
+
+
+def test_names_inside_a_class_are_not_the_modules() -> None:
+    user_code.check_reference("model.class", "brought:Adds")
+    with pytest.raises(InvalidSpec, match=r"defines \['Adds', .*'ready', 'scaled', 'twice'\]"):
+        user_code.check_reference("model.class", "brought:__call__")

@@ -40,6 +40,16 @@ class Only:
         return {ROW: batch[ROW][at], "y": -batch["x"][at]}
 
 
+class Returns:
+    """Returns what it is told."""
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def __call__(self, batch: Batch) -> Any:
+        return self.returned
+
+
 class Reserved:
     """Returns a column whose name is ours."""
 
@@ -164,6 +174,13 @@ def test_predictions_are_joined_by_the_ids_that_come_back() -> None:
 def test_input_columns_that_stay_away_are_joined_by_id() -> None:
     returned = infer(Only, ROWS, with_row_ids=True, x=20)
     assert returned.to_pydict() == {ROW: [2], "x": [20], "y": [-20]}
+
+
+def test_what_is_no_table_is_the_codes_fault() -> None:
+    for returned in ([1, 2, 3], None, pd.Series([1, 2, 3])):
+        kind = type(returned).__name__
+        with pytest.raises(UserCodeBroke, match=f"it returned {kind}: a dict of columns"):
+            infer(Returns, ROWS, returned=returned)
 
 
 def test_reserved_columns_go_no_further_than_the_model() -> None:
