@@ -94,6 +94,16 @@ def test_one_probability_names_both_labels(tmp_path: Path, keras: Any) -> None:
     np.testing.assert_allclose(values(made, "predicted_score"), 1 / (1 + np.exp(-3)), atol=1e-6)
 
 
+def test_softmax_is_asked_of_logits_only(tmp_path: Path, keras: Any) -> None:
+    one = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    fields = {"columns": ["a"], "labels": ["no", "yes"]}
+    with pytest.raises(InvalidSpec, match=r"model.activation: 'softmax' makes 1 of any one score"):
+        predicted(model_of(save(one, tmp_path / "one.keras"), **fields), rows_of(a=[3.0]))
+    done = digits_model(keras, tmp_path / "digits.keras", activation="softmax")
+    with pytest.raises(InvalidSpec, match=r"is done already, .* add up to 1: set none"):
+        predicted(model_of(done, labels=10), rows_of(pixels=unseen()))
+
+
 @pytest.mark.parametrize("inputs_as", ["list", "dict"])
 @pytest.mark.parametrize("outputs_as", ["list", "dict"])
 def test_several_inputs_and_outputs(
@@ -143,7 +153,9 @@ def test_layers_of_the_users(tmp_path: Path, keras: Any) -> None:
     assert model.code_digest()
     bare = model_of(file, columns=["a", "b"])
     assert bare.code_digest() == ""
-    with pytest.raises(InvalidSpec, match=r"Name layers of your own in model.custom_objects"):
+    with pytest.raises(
+        InvalidSpec, match=r"class 'Doubled'. Name layers of your own in model.custom_o"
+    ):
         predicted(bare, rows)
     with pytest.raises(InvalidSpec, match=r"model.custom_objects: .* is not there"):
         model_of(file, custom_objects=[f"{CODE}:Tripled"]).check()
@@ -193,6 +205,40 @@ def test_what_is_refused(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[keras\]'"):
         model_of(file).check()
+
+
+@pytest.mark.parametrize(
+    ("part", "length", "message"),
+    [
+        ("config.json", 5, "is broken, its config.json cannot be read"),
+        (
+            "model.weights.h5",
+            500,
+            "cannot be loaded by Keras .*truncated file.*see that the file is whole",
+        ),
+    ],
+)
+def test_a_file_with_a_part_cut_off(
+    tmp_path: Path, keras: Any, part: str, length: int, message: str
+) -> None:
+    import zipfile
+
+    file = digits_model(keras, tmp_path / "digits.keras")
+    with (
+        zipfile.ZipFile(file) as whole,
+        zipfile.ZipFile(tmp_path / "cut.keras", "w") as cut,
+    ):
+        for name in whole.namelist():
+            content = whole.read(name)
+            cut.writestr(name, content[:length] if name == part else content)
+    model = model_of(tmp_path / "cut.keras")
+
+    def load() -> None:
+        model.check()
+        model.predictor(Placement())
+
+    with pytest.raises(InvalidSpec, match=message):
+        load()
 
 
 def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch) -> None:

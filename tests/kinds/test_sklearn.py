@@ -1,5 +1,6 @@
 """The scikit-learn kind hands rows over as they were in training, and code only on trust."""
 
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ def test_what_does_not_go_together_is_said(tmp_path: Path, fields: Fields, probl
         predicted(saved(logistic(), tmp_path / "m.skops", **fields), FRAME)
 
 
+def test_the_models_own_classes_stand_in_its_order(tmp_path: Path) -> None:
+    estimator = logistic(FRAME, ["yes" if each else "no" for each in CLASS])
+    model = saved(estimator, tmp_path / "m.skops", labels=["yes", "no"])
+    with pytest.raises(InvalidSpec, match=r"another order than its own: write \['no', 'yes'\]"):
+        predicted(model, FRAME)
+    right = saved(estimator, tmp_path / "m.skops", labels=["no", "yes"])
+    made = right.predictor(Placement())(pa.Table.from_pandas(FRAME))
+    assert made["predicted_label"].to_pylist() == estimator.predict(FRAME).tolist()
+
+
 def test_labels_need_probabilities(tmp_path: Path) -> None:
     from sklearn.svm import LinearSVC
 
@@ -158,6 +169,21 @@ def test_no_skops_file(tmp_path: Path) -> None:
     (tmp_path / "m.skops").write_text("no model")
     with pytest.raises(InvalidSpec, match="cannot be read by skops: File is not a zip file"):
         SklearnModel(path=str(tmp_path / "m.skops")).check()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "m.pkl' cannot be read with scikit-learn .*: EOFError"),
+        (b"hello", "cannot be read with scikit-learn .*See that it is whole"),
+        (pickle.dumps({"a": 1}), "holds dict, and an estimator of scikit-learn is wanted"),
+    ],
+)
+def test_no_estimator_in_a_pickle(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "m.pkl").write_bytes(content)
+    model = SklearnModel(path=str(tmp_path / "m.pkl"), trust_pickle=True, columns=["a"])
+    with pytest.raises(InvalidSpec, match=message):
+        model.predictor(Placement())
 
 
 def test_a_replica_takes_the_threads_it_was_given(tmp_path: Path) -> None:

@@ -164,3 +164,8 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     (tmp_path / "old.model").touch()
     with pytest.raises(InvalidSpec, match="save_model"):
         XGBoostModel(path=str(tmp_path / "old.model")).check()
+    (tmp_path / "m.json").write_text('{"learner": {')  # XGBoost quotes what it has met, in no UTF-8
+    with pytest.raises(InvalidSpec, match=r"m\.json' cannot be read by XGBoost"):
+        predicted(model, FRAME)
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
+        model.predictor(Placement(dtype="float16"))

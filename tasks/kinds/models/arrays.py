@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.columns import array_from_numpy, column_to_numpy, visible
+from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_list, is_tensor, visible
 from tasks.protocol.batch import RESERVED, ROW
 
 Index = npt.NDArray[np.int64]
@@ -29,23 +29,37 @@ def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarra
     """A column of numbers, lists or tensors as one array; the first dimension is rows.
 
     Raises:
-        InvalidSpec: it is not there.
+        InvalidSpec: it is not there, or holds no numbers.
         ValueError: a row has none, or one of another shape.
     """
     column = column_of(rows, name, field)
+    if not is_tensor(column.type):
+        refuse_other_than_numbers(innermost(column.type), name, field)
     if column.null_count or lacks_items(column):
         raise ValueError(f"column {name!r} is empty in this row, or a part of it is")
     array = column_to_numpy(column)
     if array.dtype == object:
-        raise ValueError(f"column {name!r} holds values of differing shapes, or no numbers")
+        raise ValueError(f"column {name!r} holds values of differing shapes")
     return array
 
 
 def lacks_items(column: pa.ChunkedArray) -> bool:
-    """Whether a list of fixed size has empty items, which would show as NaN."""
-    while pa.types.is_fixed_size_list(column.type):
+    """Whether a list has empty items, which would show as NaN."""
+    while is_any_list(column.type):
         column = pa.chunked_array([column.combine_chunks().flatten()])
     return bool(column.null_count)
+
+
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether a type is of lists, of any or of fixed size."""
+    return is_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def innermost(kind: pa.DataType) -> pa.DataType:
+    """The type of what lists hold, however deep, and of what stands for categories."""
+    while is_any_list(kind) or pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind
 
 
 def matrix(
@@ -73,13 +87,26 @@ def matrix(
     kind, whole = pa.from_numpy_dtype(out.dtype), out.dtype.kind in "iu"
     for at, name in enumerate(names):
         column = column_of(rows, name, field)
-        if not is_number(column.type):
-            problem = f"holds {column.type}, and numbers are wanted; leave it out or convert it"
-            raise InvalidSpec.at(field, name, problem)
+        refuse_other_than_numbers(column.type, name, field)
         if column.null_count and not missing:
             raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
-        out[:, at] = column.cast(kind, safe=whole).to_numpy()
+        try:
+            out[:, at] = column.cast(kind, safe=whole).to_numpy()
+        except pa.ArrowInvalid as error:
+            problem = f"column {name!r} holds what is no {kind}, which the model takes: {error}"
+            raise ValueError(problem) from error
     return out
+
+
+def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:
+    """See that a column is one of numbers, or has no value at all.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    if not (is_number(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and numbers are wanted; leave it out or convert it"
+        raise InvalidSpec.at(field, name, problem)
 
 
 def is_number(kind: pa.DataType) -> bool:

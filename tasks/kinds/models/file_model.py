@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.models.model import Model
+from tasks.kinds.models.model import Model, Placement
 from tasks.protocol.storage import FsspecStorage, Stat, open_storage
 
 FETCHED = "batch-inference-models"
@@ -58,6 +58,16 @@ class FileModel(Model):
             version = sha256_of(stat.path) if storage.is_local else f"{stat.size} {stat.identity}"
             content.update(f"{name}\0{version}\n".encode())
         return content.hexdigest()
+
+    def refuse_dtype(self, placement: Placement, way_out: str) -> None:
+        """Refuse another precision than the file's.
+
+        Raises:
+            InvalidSpec: one is asked for.
+        """
+        if placement.dtype != "auto":
+            problem = f"cannot be had: the model's file says its precision; {way_out}"
+            raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
 
     def files(self) -> dict[str, Stat]:
         """The model's files by their names in its folder; of a single file, its name.

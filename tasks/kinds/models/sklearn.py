@@ -71,10 +71,12 @@ class SklearnModel(FileModel):
         """The estimator's method over frames or arrays."""
         from threadpoolctl import threadpool_limits
 
+        self.refuse_dtype(placement, "leave it auto")
         estimator = loading.load(self.local(), self.trusted, self.trust_pickle)
         names = calling.input_names(estimator, self.columns)
         calling.limit_threads(estimator, placement.num_threads)
         call = self.method_of(estimator)
+        self.check_order_of_labels(estimator)
 
         def run(rows: pa.Table) -> pa.Table:
             given = calling.inputs(estimator, rows, names)
@@ -97,6 +99,17 @@ class SklearnModel(FileModel):
                 raise InvalidSpec.at("model.labels", self.labels, problem)
             raise InvalidSpec.at("model.method", name, problem)
         return getattr(estimator, name)
+
+    def check_order_of_labels(self, estimator: Any) -> None:
+        """See that labels which are the model's own classes stand in its order.
+
+        Raises:
+            InvalidSpec: they do not, so that each would be called by another's name.
+        """
+        own = [str(each) for each in getattr(estimator, "classes_", [])]
+        if self.labels != own and sorted(self.labels) == sorted(own):
+            problem = f"are the model's classes in another order than its own: write {own}"
+            raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def outputs(self, returned: Any, rows: int) -> Columns:
         """Output columns of what the method returned."""

@@ -87,6 +87,7 @@ class XGBoostModel(FileModel):
 
     def predictor(self, placement: Placement) -> Function:
         """The trees over a matrix of float32."""
+        self.refuse_dtype(placement, "leave it auto")
         loaded = booster.load(self.local_file())
         names = booster.input_names(loaded, self.columns)
         categories = booster.categories_of(loaded, names)

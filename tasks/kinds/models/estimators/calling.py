@@ -6,8 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import is_list, to_pandas
-from tasks.kinds.models.arrays import column_of, is_number, stacked
+from tasks.kinds.columns import to_pandas
+from tasks.kinds.models.arrays import (
+    column_of,
+    is_any_list,
+    refuse_other_than_numbers,
+    stacked,
+)
 
 
 def limit_threads(estimator: Any, num_threads: int) -> None:
@@ -54,7 +59,7 @@ def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
         if given[0].null_count:
             raise ValueError(f"column {names[0]!r} is empty in this row")
         return given[0].to_pylist()
-    if len(names) == 1 and (is_list(kind) or pa.types.is_fixed_size_list(kind)):
+    if len(names) == 1 and is_any_list(kind):
         return stacked(rows, names[0], "model.columns")
     return numbers(names, given)
 
@@ -66,9 +71,7 @@ def numbers(names: list[str], given: list[pa.ChunkedArray]) -> np.ndarray:
         InvalidSpec: one holds no numbers.
     """
     for name, column in zip(names, given, strict=True):
-        if not is_number(column.type):
-            problem = f"holds {column.type}, and numbers are wanted; leave it out or convert it"
-            raise InvalidSpec.at("model.columns", name, problem)
+        refuse_other_than_numbers(column.type, name, "model.columns")
     return np.column_stack([each.cast(pa.float64(), safe=False).to_numpy() for each in given])
 
 

@@ -1,5 +1,6 @@
 """Reads estimators from files; code in them runs only where somebody trusts it by name."""
 
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,16 @@ from typing import Any
 from tasks.errors import InvalidSpec
 
 PICKLES = (".joblib", ".pkl", ".pickle")
+BROKEN_PICKLE = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    TypeError,
+)
+"""What unpickling raises of a file that is cut off, of no pickle, and of classes not there."""
 
 
 def check_pickle(path: str, trusted: bool) -> None:
@@ -46,17 +57,46 @@ def check_types(file: Path, trusted: list[str]) -> None:
         raise InvalidSpec.at("model.trusted", trusted, problem)
 
 
+def unpickled(file: Path) -> Any:
+    """What a trusted pickle holds.
+
+    Raises:
+        InvalidSpec: it cannot be read.
+    """
+    import joblib
+    import sklearn
+
+    try:
+        return joblib.load(file)
+    except BROKEN_PICKLE as error:
+        problem = (
+            f"cannot be read with scikit-learn {sklearn.__version__}: {type(error).__name__}: "
+            f"{error}. See that it is whole, written with this version, and that the packages of "
+            "its classes are installed"
+        )
+        raise InvalidSpec.at("model.path", str(file), problem) from error
+
+
 def load(file: Path, trusted: list[str], trust_pickle: bool) -> Any:
     """The estimator in a file.
 
     Raises:
-        InvalidSpec: it is not trusted.
+        InvalidSpec: it is not trusted, cannot be read, or is no estimator.
     """
     check_pickle(str(file), trust_pickle)
-    if str(file).endswith(PICKLES):
-        import joblib
+    found = unpickled(file) if str(file).endswith(PICKLES) else unpacked(file, trusted)
+    if not hasattr(found, "get_params"):
+        problem = f"holds {type(found).__name__}, and an estimator of scikit-learn is wanted"
+        raise InvalidSpec.at("model.path", str(file), problem)
+    return found
 
-        return joblib.load(file)
+
+def unpacked(file: Path, trusted: list[str]) -> Any:
+    """What a skops file holds.
+
+    Raises:
+        InvalidSpec: it holds types that are not trusted, or is no skops file.
+    """
     import skops.io
 
     check_types(file, trusted)

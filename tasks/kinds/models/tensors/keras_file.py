@@ -26,6 +26,19 @@ def check_file(file: IO[bytes]) -> None:
     Raises:
         ValueError: says why not, and the way out.
     """
+    if "__lambda__" in class_names(config_in(file)):
+        raise ValueError(
+            "has a Lambda layer, whose Python code is never run: write the layer as a class, and "
+            "name it in model.custom_objects"
+        )
+
+
+def config_in(file: IO[bytes]) -> Any:
+    """The configuration in a file that Keras 3 saved.
+
+    Raises:
+        ValueError: there is none; says why not, and the way out.
+    """
     if file.read(4) == HDF5:
         raise ValueError(f"is in the old HDF5 format: {SAVE}")
     if not zipfile.is_zipfile(file):
@@ -33,12 +46,10 @@ def check_file(file: IO[bytes]) -> None:
     with zipfile.ZipFile(file) as archive:
         if CONFIG not in archive.namelist():
             raise ValueError(f"is a zip file, and no .keras file: {SAVE}")
-        config = json.loads(archive.read(CONFIG))
-    if "__lambda__" in class_names(config):
-        raise ValueError(
-            "has a Lambda layer, whose Python code is never run: write the layer as a class, and "
-            "name it in model.custom_objects"
-        )
+        try:
+            return json.loads(archive.read(CONFIG))
+        except (ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"is broken, its {CONFIG} cannot be read ({error}): {SAVE}") from error
 
 
 def class_names(config: Any) -> Iterator[str]:
@@ -61,12 +72,20 @@ def load(keras: Any, path: Path, custom_objects: Sequence[str]) -> Any:
     known = {each.__name__: each for each in found}
     try:
         return keras.saving.load_model(path, custom_objects=known, compile=False, safe_mode=True)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the disk's, and not that of the HDF5 in the file
         problem = (
-            f"cannot be loaded by Keras {keras.__version__}: {str(error)[:300]}. Name layers of "
-            "your own in model.custom_objects"
+            f"cannot be loaded by Keras {keras.__version__}: {reason(error)}. Name layers of your "
+            "own in model.custom_objects, and see that the file is whole"
         )
         raise InvalidSpec.at("model.path", str(path), problem) from error
+
+
+def reason(error: Exception) -> str:
+    """The sentence of Keras's message that says what it met, out of pages of configuration."""
+    told = str(error).rpartition("Exception encountered: ")[2]
+    return told.splitlines()[0].partition(". ")[0].rstrip(".") if told else type(error).__name__
 
 
 def inputs_of(model: Any) -> dict[str, Input]:

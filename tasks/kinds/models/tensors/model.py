@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
@@ -128,16 +127,6 @@ class TensorModel(FileModel):
         if not self.labels:
             return output_columns(outputs)
         return classes(outputs, self.names_of_classes, self.activation, self.top_k)
-
-    def refuse_dtype(self, placement: Placement, way_out: str) -> None:
-        """Refuse another precision than the file's.
-
-        Raises:
-            InvalidSpec: one is asked for.
-        """
-        if placement.dtype != "auto":
-            problem = f"cannot be had: the model's file says its precision; {way_out}"
-            raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
 
 
 def as_list(columns: str | list[str]) -> list[str]:

@@ -9,6 +9,8 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.models.arrays import Columns, label_columns, prediction_column
 
 Activation = Literal["softmax", "sigmoid", "none"]
+TELLING_ROWS = 4
+"""Rows whose logits would not all add up to 1 by chance."""
 
 
 def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
@@ -75,17 +77,44 @@ def classes(
     """The one output's best labels.
 
     Raises:
-        InvalidSpec: there are several outputs, or not one score for each label.
+        InvalidSpec: there are several outputs, not one score for each label, or scores that are no
+            logits.
     """
     if len(outputs) > 1:
         problem = f"are several, and labels need one: say in model.outputs which of {[*outputs]}"
         raise InvalidSpec.at("model.outputs", [*outputs], problem)
     (scores,) = outputs.values()
     scores = scores.reshape(len(scores), -1).astype(np.float32)
+    if activation == "softmax":
+        refuse_no_logits(scores, labels)
     scores = ACTIVATIONS[activation](scores)
     if scores.shape[1] == 1 and len(labels) == 2:  # one probability says both
         scores = np.concatenate([1 - scores, scores], axis=1)
     return label_columns(scores, labels, top_k)
+
+
+def refuse_no_logits(scores: np.ndarray, labels: Sequence[str]) -> None:
+    """See that softmax is not asked of what it makes no probabilities of.
+
+    Args:
+        scores: (rows, scores of a row).
+        labels: names of the classes.
+
+    Raises:
+        InvalidSpec: a row has one score, which softmax makes 1 whatever it is; or the scores are
+            probabilities already.
+    """
+    field, (rows, width) = "model.activation", scores.shape
+    if width == 1 and len(labels) == 2:
+        problem = (
+            "makes 1 of any one score, and the model gives one a row for both labels: set sigmoid, "
+            "or none where its last layer is one"
+        )
+        raise InvalidSpec.at(field, "softmax", problem)
+    add_up = np.allclose(scores.sum(axis=1), 1, atol=1e-3) and scores.min(initial=0) >= 0
+    if rows >= TELLING_ROWS and add_up:
+        problem = "is done already, the scores of each row add up to 1: set none"
+        raise InvalidSpec.at(field, "softmax", problem)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

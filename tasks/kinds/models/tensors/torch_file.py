@@ -119,7 +119,7 @@ def state_dict_in(found: Any, key: str | None) -> Mapping[str, Any]:
             raise ValueError(f"holds nothing under model.state_dict_key {key!r}: it has {has}")
         found = found[key]
     if not isinstance(found, Mapping):
-        raise ValueError(f"holds a {type(found).__name__} and no state_dict: {SAVE_WEIGHTS}")
+        raise ValueError(f"holds {type(found).__name__} and no state_dict: {SAVE_WEIGHTS}")
     other = [name for name, value in found.items() if not isinstance(value, torch.Tensor)]
     if other:
         raise ValueError(

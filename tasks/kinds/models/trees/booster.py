@@ -29,7 +29,7 @@ def load(file: Path) -> Any:
 
     try:
         return xgboost.Booster(model_file=str(file))
-    except xgboost.core.XGBoostError as error:
+    except (xgboost.core.XGBoostError, UnicodeDecodeError) as error:  # it quotes what it met
         problem = f"cannot be read by XGBoost {xgboost.__version__}: {first_line(error)}"
         raise InvalidSpec.at("model.path", str(file), problem) from error
 
