@@ -93,5 +93,5 @@ def test_columns_to_keep_must_be_there(tmp_path: Path) -> None:
     wrong.mkdir(parents=True)
     _, predicted = through(job_of(right, model, ["path", "height"]))
     assert {"path", "height"} <= set(predicted.rows.column_names)
-    with pytest.raises(InvalidSpec, match=r"sink.keep_columns: 'paht' is not among .*, path"):
-        through(job_of(wrong, model, ["paht"]))
+    with pytest.raises(InvalidSpec, match=r"sink.keep_columns: 'paths' is not among .*, path"):
+        through(job_of(wrong, model, ["paths"]))
