@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.protocol.plan_file import Plan, Shard, first_plan, supersede
 from tasks.protocol.storage import FsspecStorage, Stat
@@ -19,8 +20,13 @@ def resume_plan(
     storage: FsspecStorage,
     left: list[Stat],
 ) -> Plan:
-    """The run's plan: as it is, superseded where inputs have changed, or the first one."""
+    """The run's plan: as it is, superseded where inputs have changed, or the first one.
+
+    Raises:
+        InvalidSpec: the model reads a column that the source does not have.
+    """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
+    refuse_unknown_columns(spec, reader)
     shards = [shard for stat in left for shard in spec.source.split(storage, stat)]
     if spec.source.shuffle_seed is not None:
         shards = shuffled(shards, spec.source.shuffle_seed)
@@ -34,6 +40,27 @@ def resume_plan(
     if contents(old.shards) == [shard.content for shard in sorted(shards, key=content_key)]:
         return old
     return supersede(old, shards, pins)
+
+
+def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
+    """See that the source has the columns that the model reads, where no step could make them.
+
+    Args:
+        spec: says what the model reads.
+        reader: what the source has pinned; its schema, where it knows one.
+
+    Raises:
+        InvalidSpec: it lacks one.
+    """
+    held = reader.get("schema")
+    names = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))).names if held else []
+    lacking = [each for each in spec.model.input_columns if each not in names]
+    if names and lacking and not spec.steps:
+        problem = (
+            f"is read by the model and is not among the source's columns {', '.join(names)}: name "
+            "another in model, or rename one in a step"
+        )
+        raise InvalidSpec.at("model input", lacking[0], problem)
 
 
 def shuffled(shards: list[Shard], seed: int) -> list[Shard]:

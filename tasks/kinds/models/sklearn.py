@@ -50,6 +50,11 @@ class SklearnModel(FileModel):
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
 
+    @property
+    def input_columns(self) -> list[str]:
+        """The columns that the model reads, where the spec says so."""
+        return self.columns
+
     def check(self) -> None:
         """See that the packages and the model are there, and that the file is trusted.
 

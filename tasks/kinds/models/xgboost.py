@@ -50,6 +50,11 @@ class XGBoostModel(FileModel):
         "all of them, as Booster.predict does.",
     )
 
+    @property
+    def input_columns(self) -> list[str]:
+        """The columns that the model reads, where the spec says so."""
+        return self.columns
+
     def check(self) -> None:
         """See that the package and the model's file are there.
 
