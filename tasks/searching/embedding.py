@@ -51,7 +51,8 @@ def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) 
             raise InvalidSpec.at("column", column, problem)
         return unit(column_to_numpy(rows[column])[0])
     except ValueError as error:
-        raise InvalidSpec.at("query", shortened(query.given), str(error)) from error
+        way_out = "; to search for it as a text, --as text" if query.media == "image" else ""
+        raise InvalidSpec.at("query", shortened(query.given), f"{error}{way_out}") from error
 
 
 def refuse_other_model(spec: BatchInferenceSpec, seen: Snapshot) -> None:

@@ -86,7 +86,7 @@ def read_npy(content: bytes) -> Any:
     Raises:
         ValueError: it is no such file, or holds Python objects, which are never loaded.
     """
-    values = np.load(io.BytesIO(content), allow_pickle=False)
+    values = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     return values[0] if values.ndim == 2 and len(values) == 1 else values
 
 

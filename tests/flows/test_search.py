@@ -130,7 +130,7 @@ def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: 
     [
         ("a cat", "auto", "embeds no text: search with what image-feature-extraction embeds"),
         ("[1, 2]", "auto", "each vector of 'embedding' has 32"),
-        (__file__, "image", "is not an image that can be read"),
+        (__file__, "image", "is not an image that can be read; .* --as text"),
     ],
 )
 def test_what_this_model_cannot_search_for(
@@ -225,6 +225,7 @@ def test_a_text_finds_what_means_the_same(
     assert found["matches"][0]["row"]["text"] == SENTENCES["music"][1]
     assert [each["rank"] for each in found["matches"]] == [1, 2]
     assert "saxophone" in said.err
+    assert "by text: 2 of 40 rows" in said.err
 
 
 @pytest.mark.parametrize(

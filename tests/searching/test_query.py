@@ -70,6 +70,9 @@ def test_a_file_in_an_object_store_is_reached_as_the_source_is(s3: S3, tmp_path:
         ("[[1, 2], [3, 4]]", "auto", "is no vector"),
         ("{folder}/objects.npy", "auto", "is no vector"),
         ("{folder}/text.npy", "auto", "is no vector"),
+        ("{folder}/empty.npy", "auto", "is no vector"),
+        ("{folder}/several.npy", "auto", "is no vector"),
+        ("{folder}/cut.npy", "auto", "is no vector"),
     ],
 )
 def test_what_cannot_be_searched_for(
@@ -77,5 +80,10 @@ def test_what_cannot_be_searched_for(
 ) -> None:
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     (tmp_path / "text.npy").write_text("no array")
+    (tmp_path / "empty.npy").touch()
+    np.savez(tmp_path / "several.npz", a=np.ones(2), b=np.ones(2))
+    (tmp_path / "several.npz").rename(tmp_path / "several.npy")
+    np.save(tmp_path / "whole.npy", np.ones(99))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:-9])
     with pytest.raises(InvalidSpec, match=problem):
         read_query(spec_at(tmp_path), given.format(folder=tmp_path), form)
