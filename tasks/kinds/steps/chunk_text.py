@@ -6,11 +6,11 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.errors import UserCodeBroke
-from tasks.kinds.columns import children, visible
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import children
 from tasks.kinds.steps.chunking.spans import Span, spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
-from tasks.kinds.steps.step import Function, Step
+from tasks.kinds.steps.step import Function, Step, column_to_cut
 
 CHUNK, START = "chunk", "chunk_start"
 
@@ -96,17 +96,11 @@ class ChunkTextStep(Step):
         """The column's texts.
 
         Raises:
-            UserCodeBroke: it is not there, holds no text, or a new column's name is taken.
+            InvalidSpec: it is not there, holds no text, or a new column's name is taken.
             ValueError: a row has none.
         """
-        have = visible(rows)
-        if self.column not in have:
-            raise UserCodeBroke(f"chunk_text: {self.column!r} is not among the columns {have}")
-        if taken := {CHUNK, START} & set(have):
-            raise UserCodeBroke(f"chunk_text: rename the columns {sorted(taken)}: it makes these")
-        column = rows[self.column]
+        column = column_to_cut(self.kind, rows, self.column, {CHUNK, START})
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            raise UserCodeBroke(f"chunk_text: {self.column!r} holds {column.type}, not text")
-        if column.null_count:
-            raise ValueError(f"column {self.column!r} is empty in this row; text is wanted")
+            problem = f"holds {column.type}, not text"
+            raise InvalidSpec.at("steps.chunk_text.column", self.column, problem)
         return column.to_pylist()

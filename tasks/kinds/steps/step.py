@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
+from tasks.kinds.columns import visible
 from tasks.kinds.kind import Kind
 
 Function = Callable[[pa.Table], pa.Table]
@@ -28,3 +30,27 @@ class Step(Kind):
     def build(self) -> Function:
         """The step as a function; called once in each worker process."""
         raise NotImplementedError
+
+
+def column_to_cut(kind: str, rows: pa.Table, name: str, new: set[str]) -> pa.ChunkedArray:
+    """The column of which a step makes several rows.
+
+    Args:
+        kind: the step's, for messages.
+        rows: what it was given.
+        name: of the column.
+        new: columns that the step adds.
+
+    Raises:
+        InvalidSpec: it is not there, or a new column's name is taken.
+        ValueError: a row has nothing in it.
+    """
+    have, field = visible(rows), f"steps.{kind}.column"
+    if name not in have:
+        raise InvalidSpec.at(field, name, f"is not among the columns {have}")
+    if taken := sorted(new & set(have)):
+        problem = f"is cut into rows with {sorted(new)}: rename the columns {taken} before"
+        raise InvalidSpec.at(field, name, problem)
+    if rows[name].null_count:
+        raise ValueError(f"column {name!r} is empty in this row")
+    return rows[name]

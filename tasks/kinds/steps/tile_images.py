@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from tasks.errors import UserCodeBroke
+from tasks.errors import InvalidSpec
 from tasks.kinds.columns import (
     IMAGE,
     MEDIA,
@@ -15,10 +15,9 @@ from tasks.kinds.columns import (
     column_to_numpy,
     is_deep,
     tensor_array,
-    visible,
 )
 from tasks.kinds.images import Pixels, decode_image
-from tasks.kinds.steps.step import Function, Step
+from tasks.kinds.steps.step import Function, Step, column_to_cut
 
 X, Y = "tile_x", "tile_y"
 Edges = Literal["shift", "pad", "drop"]
@@ -58,7 +57,7 @@ class TileImagesStep(Step):
         """Tiles in reading order, as arrays.
 
         Raises:
-            UserCodeBroke: the column is not there, holds no images, or a new one's name is taken.
+            InvalidSpec: the column is not there, holds no images, or a new one's name is taken.
             ValueError: an image cannot be decoded, or a row has none.
         """
         found = [
@@ -84,22 +83,16 @@ class TileImagesStep(Step):
         """The column's images.
 
         Raises:
-            UserCodeBroke: it is not there, holds no images, or a new column's name is taken.
+            InvalidSpec: it is not there, holds no images, or a new column's name is taken.
             ValueError: one cannot be decoded, or a row has none.
         """
-        have = visible(rows)
-        if self.column not in have:
-            raise UserCodeBroke(f"tile_images: {self.column!r} is not among the columns {have}")
-        if taken := {X, Y} & set(have):
-            raise UserCodeBroke(f"tile_images: rename the columns {sorted(taken)}: it makes these")
-        column = rows[self.column]
-        if column.null_count:
-            raise ValueError(f"column {self.column!r} is empty in this row; an image is wanted")
+        column = column_to_cut(self.kind, rows, self.column, {X, Y})
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             return [decode_image(data) for data in column.to_pylist()]
         arrays = list(column_to_numpy(column)) if is_deep(column.type) else []
         if len(arrays) < len(rows) or any(each.ndim not in (2, 3) for each in arrays):
-            raise UserCodeBroke(f"tile_images: {self.column!r} holds {column.type}, not images")
+            problem = f"holds {column.type}, not images"
+            raise InvalidSpec.at("steps.tile_images.column", self.column, problem)
         return arrays
 
 

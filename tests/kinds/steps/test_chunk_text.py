@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.errors import InvalidSpec
 from tasks.kinds.steps import ChunkTextStep
 from tasks.kinds.steps.chunking.spans import spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans
@@ -107,20 +107,30 @@ def test_a_row_without_text_is_set_aside() -> None:
     assert outcome.rows is not None
     assert outcome.rows[ROW].to_pylist() == [7, 9]
     assert [str(error) for error in outcome.failed.values()] == [
-        "column 'text' is empty in this row; text is wanted"
+        "column 'text' is empty in this row"
     ]
+
+
+def test_a_batch_without_any_text_is_set_aside() -> None:
+    table = pa.table({ROW: [7, 8], "text": pa.nulls(2)})
+    outcome = call_with_blame(ChunkTextStep().build(), table)
+    assert outcome.rows is None
+    assert [*outcome.failed] == [7, 8]
 
 
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        (rows("a").drop_columns("text"), "'text' is not among the columns"),
+        (
+            rows("a").drop_columns("text"),
+            "steps.chunk_text.column: 'text' is not among the columns",
+        ),
         (rows("a").append_column("chunk", [[1]]), r"rename the columns \['chunk'\]"),
         (pa.table({ROW: [1], "text": [2]}), "holds int64, not text"),
     ],
 )
 def test_what_the_spec_has_wrong_is_no_rows_fault(table: pa.Table, problem: str) -> None:
-    with pytest.raises(UserCodeBroke, match=problem):
+    with pytest.raises(InvalidSpec, match=problem):
         ChunkTextStep().build()(table)
 
 

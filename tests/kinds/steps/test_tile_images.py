@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import UserCodeBroke
+from tasks.errors import InvalidSpec
 from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_encoded, is_media
 from tasks.kinds.images import Pixels
 from tasks.kinds.sources.images import SCHEMA
@@ -107,11 +107,14 @@ def test_a_broken_image_is_set_aside() -> None:
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        (rows(b"").drop_columns("image"), "'image' is not among the columns"),
+        (
+            rows(b"").drop_columns("image"),
+            "steps.tile_images.column: 'image' is not among the columns",
+        ),
         (rows(b"").append_column("tile_x", [[1]]), r"rename the columns \['tile_x'\]"),
         (pa.table({ROW: [1], "image": ["a"]}), "holds string, not images"),
     ],
 )
 def test_what_the_spec_has_wrong_is_no_rows_fault(table: pa.Table, problem: str) -> None:
-    with pytest.raises(UserCodeBroke, match=problem):
+    with pytest.raises(InvalidSpec, match=problem):
         TileImagesStep(width=8).build()(table)
