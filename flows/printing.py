@@ -65,6 +65,6 @@ def print_matches(console: Console, found: dict[str, Any]) -> None:
         console.print(shown)
     rows, seconds = found["rows"], found["seconds"]
     console.print(
-        f"by {found['query_as']}: {len(matches)} of {rows['searched']:,} rows, of which {rows['without_vector']:,} have no "
-        f"vector to compare; {seconds['query'] + seconds['search']:.1f} seconds"
+        f"by {found['query_as']}: {len(matches)} of {rows['searched']:,} rows, of which "
+        f"{rows['without_vector']:,} have no vector to compare; {seconds['query'] + seconds['search']:.1f} seconds"
     )

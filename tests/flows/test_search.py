@@ -225,7 +225,7 @@ def test_a_text_finds_what_means_the_same(
     assert found["matches"][0]["row"]["text"] == SENTENCES["music"][1]
     assert [each["rank"] for each in found["matches"]] == [1, 2]
     assert "saxophone" in said.err
-    assert "by text: 2 of 40 rows" in said.err
+    assert "by text: 2 of 20 rows" in said.err
 
 
 @pytest.mark.parametrize(
