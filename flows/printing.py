@@ -63,8 +63,8 @@ def print_matches(console: Console, found: dict[str, Any]) -> None:
             values = (escape(shorten(each["row"][name])) for name in names)
             shown.add_row(str(each["rank"]), f"{each['score']:.4f}", *values)
         console.print(shown)
-    rows, seconds = found["rows"], found["seconds"]
+    rows, seconds = found["rows"], sum(found["seconds"].values())
     console.print(
         f"by {found['query_as']}: {len(matches)} of {rows['searched']:,} rows, of which "
-        f"{rows['without_vector']:,} have no vector to compare; {seconds['query'] + seconds['search']:.1f} seconds"
+        f"{rows['without_vector']:,} have no vector to compare; {seconds:.1f} seconds"
     )
