@@ -121,6 +121,13 @@ def is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds texts, also where numbers stand for them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def array_of(values: list[Any]) -> np.ndarray:
     """A list as an array; where lists in it differ in length, an array of arrays."""
     try:

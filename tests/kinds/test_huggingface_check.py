@@ -33,6 +33,16 @@ def edit_config(**fields: Any) -> Spoil:
     return edit
 
 
+def cut_off(name: str) -> Spoil:
+    """Leave out the last bytes of a file."""
+
+    def cut(folder: Path) -> None:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:-9])
+
+    return cut
+
+
 def split_without_a_part(folder: Path) -> None:
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
@@ -64,6 +74,19 @@ def model(folder: Path | str, task: str = "text-classification", **fields: Any) 
         (lambda f: (f / CONFIG).unlink(), "text-classification", "has no config.json"),
         (lambda f: (f / CONFIG).write_text("{"), "text-classification", "broken config.json"),
         (lambda f: (f / WEIGHTS).unlink(), "text-classification", "no model.safetensors"),
+        (cut_off(WEIGHTS), "text-classification", r"broken model.safetensors: is not whole: it h"),
+        (
+            lambda f: (f / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1"),
+            "text-classification",
+            "is Git's pointer to a large file, and not the file: git lfs pull",
+        ),
+        (lambda f: (f / WEIGHTS).write_bytes(b""), "text-classification", "it has 0 bytes"),
+        (
+            lambda f: (f / WEIGHTS).write_bytes(b"\1" + b"\0" * 7 + b"7"),
+            "text-classification",
+            "header",
+        ),
+        (cut_off("tokenizer.json"), "text-classification", r"has a broken tokenizer.json: "),
         (split_without_a_part, "text-classification", "model-00001-of-00002.safetensors"),
         (lambda f: (f / "tokenizer.json").unlink(), "text-classification", "has no tokenizer"),
         (lambda f: None, "image-feature-extraction", "has no image processor"),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import children
+from tasks.kinds.columns import children, is_text
 from tasks.kinds.steps.chunking.spans import Span, spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
 from tasks.kinds.steps.step import Function, Step, column_to_cut
@@ -100,7 +100,7 @@ class ChunkTextStep(Step):
             ValueError: a row has none.
         """
         column = column_to_cut(self.kind, rows, self.column, {CHUNK, START})
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if not is_text(column.type):
             problem = f"holds {column.type}, not text"
             raise InvalidSpec.at("steps.chunk_text.column", self.column, problem)
         return column.to_pylist()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import to_pandas
+from tasks.kinds.columns import is_text, to_pandas
 from tasks.kinds.models.arrays import (
     column_of,
     is_any_list,
@@ -55,7 +55,7 @@ def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
     if own is not None:
         return to_pandas(pa.table(given, names=[str(name) for name in own]))
     kind = given[0].type
-    if len(names) == 1 and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if len(names) == 1 and is_text(kind):
         if given[0].null_count:
             raise ValueError(f"column {names[0]!r} is empty in this row")
         return given[0].to_pylist()

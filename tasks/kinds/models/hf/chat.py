@@ -3,7 +3,7 @@
 from typing import Any
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.checkpoint import Checkpoint, quiet
 from tasks.kinds.models.llm.conversations import Conversation
 
 
@@ -29,9 +29,10 @@ def chat_tokens(tokenizer: Any, conversations: list[Conversation], room: int) ->
     """
     if not conversations:
         return []
-    encoded = tokenizer.apply_chat_template(
-        conversations, add_generation_prompt=True, return_dict=True
-    )
+    with quiet():  # it would advise on conversations that are set aside below
+        encoded = tokenizer.apply_chat_template(
+            conversations, add_generation_prompt=True, return_dict=True
+        )
     longest = max(map(len, encoded["input_ids"]))
     if longest > room:
         problem = "the conversation has {} tokens, and the model has room for {}; it is not cut off"

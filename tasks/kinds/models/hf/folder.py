@@ -9,6 +9,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, SPEECH, TEXT, Task
+from tasks.kinds.models.safetensors_file import check_whole
 
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
@@ -50,6 +51,7 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
         raise InvalidSpec.at(
             FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
         )
+    refuse_broken_files(name, folder)
     for part, wanted in parts_of(task).items():
         if any((folder / each).is_file() for each in wanted):
             continue
@@ -58,6 +60,22 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
             "save_pretrained"
         )
         raise InvalidSpec.at(FIELD, name, problem)
+
+
+def refuse_broken_files(name: str, folder: Path) -> None:
+    """See that weights are whole, and that other files can be read.
+
+    Raises:
+        InvalidSpec: one is cut off, or stands for a file that was not fetched.
+    """
+    for ending, check in (("safetensors", check_whole), ("json", json.load)):
+        for path in sorted(folder.glob(f"*.{ending}")):
+            try:
+                with path.open("rb") as file:
+                    check(file)
+            except ValueError as error:
+                problem = f"has a broken {path.name}: {error}"
+                raise InvalidSpec.at(FIELD, name, problem) from error
 
 
 def parts_of(task: Task) -> dict[str, tuple[str, ...]]:

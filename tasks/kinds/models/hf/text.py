@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.columns import is_text
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
@@ -70,13 +71,16 @@ def texts_of(rows: pa.Table, column: str) -> list[str]:
     """The column's texts.
 
     Raises:
+        InvalidSpec: it holds something else.
         ValueError: a row has none.
     """
-    texts = column_of(rows, column).to_pylist()
-    for text in texts:
-        if not isinstance(text, str):
-            what = "is empty" if text is None else f"holds {type(text).__name__}"
-            raise ValueError(f"column {column!r} {what} in this row; text is wanted")
+    given = column_of(rows, column)
+    if not (is_text(given.type) or pa.types.is_null(given.type)):
+        problem = f"holds {given.type}, and text is wanted; name another, or convert it in a step"
+        raise InvalidSpec.at("model.column", column, problem)
+    if given.null_count:
+        raise ValueError(f"column {column!r} is empty in this row; text is wanted")
+    texts: list[str] = given.to_pylist()
     return texts
 
 

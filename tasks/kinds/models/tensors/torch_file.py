@@ -6,6 +6,8 @@ import zipfile
 from collections.abc import Mapping
 from typing import IO, Any, Literal
 
+from tasks.kinds.models.safetensors_file import check_whole
+
 Content = Literal["weights", "pickled weights", "safetensors", "exported program", "TorchScript"]
 PROGRAMS: tuple[Content, ...] = ("exported program", "TorchScript")
 PICKLES: tuple[Content, ...] = ("weights", "pickled weights")
@@ -28,6 +30,7 @@ def content_of(file: IO[bytes]) -> Content:
         file.seek(0)
         return content_of_zip(file)
     if start[8:] == b"{":  # after the header's length
+        check_whole(file)
         return "safetensors"
     if start.startswith(PICKLE):
         return "pickled weights"  # as torch.save wrote them before PyTorch 1.6

@@ -1,0 +1,44 @@
+"""Whether a safetensors file is whole, from its header alone."""
+
+import json
+import os
+from typing import IO
+
+LENGTH_BYTES = 8
+LFS_POINTER = b"version "
+"""How the few lines begin that Git keeps in place of a large file."""
+
+
+def check_whole(file: IO[bytes]) -> None:
+    """See that a file is safetensors and as long as its header says; no weight is read.
+
+    Args:
+        file: from its beginning.
+
+    Raises:
+        ValueError: says what is wrong, and the way out.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    start = file.read(LENGTH_BYTES)
+    if start == LFS_POINTER:
+        raise ValueError("is Git's pointer to a large file, and not the file: git lfs pull")
+    begin = LENGTH_BYTES + int.from_bytes(start, "little")
+    if len(start) < LENGTH_BYTES or begin > size:
+        raise ValueError(f"is cut off, or no safetensors file: it has {size} bytes; fetch it anew")
+    end = begin + end_of_weights(file.read(begin - LENGTH_BYTES))
+    if end != size:
+        raise ValueError(f"is not whole: it has {size} bytes of {end}; fetch it anew")
+
+
+def end_of_weights(header: bytes) -> int:
+    """Bytes of all weights, as a header says.
+
+    Raises:
+        ValueError: it is no header.
+    """
+    try:
+        parts = [each for name, each in json.loads(header).items() if name != "__metadata__"]
+        return max((int(each["data_offsets"][1]) for each in parts), default=0)
+    except (ValueError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"has a broken header ({error}); fetch it anew") from error
