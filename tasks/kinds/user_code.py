@@ -5,21 +5,20 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns
+from tasks.kinds.alike import alike
 from tasks.protocol.batch import ROW
 
 BatchFormat = Literal["numpy", "pandas"]
-TEXTS = {str, bytes, type(None)}
 TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
     "numpy": columns.to_numpy,
     "pandas": columns.to_pandas,
@@ -183,10 +182,17 @@ def call(
 
     Raises:
         UserCodeBroke: what it returned is no table of columns.
+        KeyError: as the code raised it, with what there is to choose from.
     """
     wanted = columns.visible(rows)
     given = rows.select([ROW, *wanted] if with_row_ids else wanted)
-    returned = function(TO_USER[batch_format](given))
+    try:
+        returned = function(TO_USER[batch_format](given))
+    except KeyError as error:
+        if error.args[:1] and error.args[0] in given.column_names:
+            raise
+        has = f"the batch has the columns {', '.join(given.column_names)}"
+        raise KeyError(f"{error}; {has}") from error
     return columns.from_user(returned, untouched(given, returned, batch_format))
 
 
@@ -225,41 +231,3 @@ def untouched_in_order(given: pa.Table, again: Any, returned: Any) -> dict[str, 
 def column_at(column: Any, at: Any) -> Any:
     """Some values of a column by their places."""
     return column.iloc[at] if isinstance(column, pd.Series) else column[at]
-
-
-def alike(sent: Any, back: Any) -> bool:
-    """Whether user code left a value as it was; NaN equals NaN."""
-    if sent is back:
-        return True
-    if type(sent) is not type(back):
-        return False
-    if isinstance(sent, pd.Series):
-        plain = isinstance(sent.dtype, np.dtype) and isinstance(back.dtype, np.dtype)
-        if not plain:  # compared by place, whatever became of the index
-            return sent.reset_index(drop=True).equals(back.reset_index(drop=True))
-        return alike_arrays(sent.to_numpy(), back.to_numpy())
-    if isinstance(sent, np.ndarray):
-        return alike_arrays(sent, back)
-    if isinstance(sent, (list, tuple)):
-        return alike_lists(sent, back)
-    if isinstance(sent, dict):
-        return sent.keys() == back.keys() and all(alike(sent[key], back[key]) for key in sent)
-    return bool(sent == back or (sent != sent and back != back))
-
-
-def alike_lists(sent: Sequence[Any], back: Sequence[Any]) -> bool:
-    """The same for lists, quickly where they hold texts."""
-    if len(sent) != len(back):
-        return False
-    if set(map(type, sent)) | set(map(type, back)) <= TEXTS:
-        return sent == back
-    return all(map(alike, sent, back))
-
-
-def alike_arrays(sent: np.ndarray, back: np.ndarray) -> bool:
-    """The same for arrays."""
-    if sent.dtype != back.dtype or sent.shape != back.shape:
-        return False
-    if sent.dtype == object:
-        return alike_lists(sent.ravel().tolist(), back.ravel().tolist())
-    return np.array_equal(sent, back, equal_nan=sent.dtype.kind in "fcmM")

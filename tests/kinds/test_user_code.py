@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
+from tasks.protocol.batch import ROW
 
 CODE = '''
 class Adds:
@@ -89,3 +91,10 @@ def test_names_inside_a_class_are_not_the_modules() -> None:
     user_code.check_reference("model.class", "brought:Adds")
     with pytest.raises(InvalidSpec, match=r"defines \['Adds', .*'ready', 'scaled', 'twice'\]"):
         user_code.check_reference("model.class", "brought:__call__")
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+def test_a_column_that_is_not_there_is_told_with_those_that_are(batch_format: Any) -> None:
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1], "y": [2]})
+    with pytest.raises(KeyError, match=r"'z'; the batch has the columns x, y"):
+        user_code.call(lambda batch: {"a": batch["z"]}, rows, batch_format, False)

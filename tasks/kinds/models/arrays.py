@@ -90,12 +90,23 @@ def matrix(
         refuse_other_than_numbers(column.type, name, field)
         if column.null_count and not missing:
             raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
-        try:
-            out[:, at] = column.cast(kind, safe=whole).to_numpy()
-        except pa.ArrowInvalid as error:
-            problem = f"column {name!r} holds what is no {kind}, which the model takes: {error}"
-            raise ValueError(problem) from error
+        out[:, at] = numbers_of(column, name, kind, exactly=whole)
     return out
+
+
+def numbers_of(
+    column: pa.ChunkedArray, name: str, kind: pa.DataType, *, exactly: bool
+) -> np.ndarray:
+    """A column's numbers in another type.
+
+    Raises:
+        ValueError: one cannot be had in it exactly, and that is wanted.
+    """
+    try:
+        return np.asarray(column.cast(kind, safe=exactly).to_numpy())
+    except pa.ArrowInvalid as error:
+        problem = f"column {name!r} holds what is no {kind}, which the model takes: {error}"
+        raise ValueError(problem) from error
 
 
 def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:

@@ -1,0 +1,45 @@
+"""Columns as a model's arrays: what does not fit is said by column, of the spec or of a row."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import matrix, stacked
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        (["a", "b"], "string"),
+        ([["a"], ["b"]], "string"),
+        ([[[b"a"]], None], "binary"),
+        ([{"x": 1}, None], "struct<x: int64>"),
+    ],
+)
+def test_a_column_without_numbers_is_the_specs_fault(values: list[Any], holds: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"model.column: 'c' holds {holds}, and numbers are want"):
+        stacked(pa.table({"c": values}), "c")
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ([[1.0, None]], "'c' is empty in this row, or a part of it is"),
+        ([[[1.0], [None]]], "'c' is empty in this row, or a part of it is"),
+        ([None], "'c' is empty in this row"),
+        ([[1.0], [1.0, 2.0]], "'c' holds values of differing shapes"),
+    ],
+)
+def test_a_row_without_numbers_is_the_rows_fault(values: list[Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        stacked(pa.table({"c": values}), "c")
+
+
+def test_a_number_that_the_model_does_not_take_is_told_with_its_column() -> None:
+    rows = pa.table({"a": [1, 2], "b": [1.0, 2.5]})
+    with pytest.raises(ValueError, match=r"column 'b' holds what is no int64, .*2\.5"):
+        matrix(rows, ["a", "b"], missing=False, dtype=np.int64)
+    assert matrix(rows, ["a", "b"], missing=False).tolist() == [[1, 1], [2, 2.5]]
