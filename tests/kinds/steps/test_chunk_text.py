@@ -189,3 +189,10 @@ def test_a_tokenizers_folder_is_relative_to_the_spec(tmp_path: Path) -> None:
     assert isinstance(second, ChunkTextStep)
     assert first.tokenizer == f"{tmp_path}/./tokens"
     assert second.tokenizer == "bert-base-uncased"
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
+def test_a_broken_tokenizer_is_found_before_the_run(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(InvalidSpec, match=r"tokenizer: '.*tokenizer\.json' is no tokenizer"):
+        ChunkTextStep(tokenizer=str(tmp_path)).check()

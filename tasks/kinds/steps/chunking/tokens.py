@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import hub
@@ -17,9 +18,7 @@ class TokenSpans:
     """Cuts texts into chunks of so many tokens, those that the model adds included."""
 
     def __init__(self, file: Path, size: int, overlap: int) -> None:
-        from tokenizers import Tokenizer
-
-        self.tokenizer = Tokenizer.from_file(str(file))
+        self.tokenizer = load_tokenizer(file)
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.size, self.overlap = size - self.tokenizer.num_special_tokens_to_add(False), overlap
@@ -52,6 +51,23 @@ def check_tokenizer(name: str) -> None:
     elif not (folder / FILE).is_file():
         problem = f"has no {FILE}; give a folder that a tokenizer's save_pretrained wrote"
         raise InvalidSpec.at(FIELD, name, problem)
+    else:
+        load_tokenizer(folder / FILE)
+
+
+def load_tokenizer(file: Path) -> Any:
+    """What a tokenizer.json describes.
+
+    Raises:
+        InvalidSpec: it is cut off, or describes none.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises no narrower one
+        problem = f"is no tokenizer that can be read ({error}); save or download it anew"
+        raise InvalidSpec.at(FIELD, str(file), problem) from error
 
 
 def tokenizer_file(name: str, revision: str) -> Path:
