@@ -43,6 +43,11 @@ def cut_off(name: str) -> Spoil:
     return cut
 
 
+def split_by_a_broken_list(folder: Path) -> None:
+    (folder / f"{WEIGHTS}.index.json").write_text("{")
+    (folder / WEIGHTS).unlink()
+
+
 def split_without_a_part(folder: Path) -> None:
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
@@ -87,6 +92,7 @@ def model(folder: Path | str, task: str = "text-classification", **fields: Any) 
             "header",
         ),
         (cut_off("tokenizer.json"), "text-classification", r"has a broken tokenizer.json: "),
+        (split_by_a_broken_list, "text-classification", "broken model.safetensors.index.json"),
         (split_without_a_part, "text-classification", "model-00001-of-00002.safetensors"),
         (lambda f: (f / "tokenizer.json").unlink(), "text-classification", "has no tokenizer"),
         (lambda f: None, "image-feature-extraction", "has no image processor"),

@@ -46,12 +46,12 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
     if not folder.is_dir():
         raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
     check_architecture(name, read_config(name, folder), task)
+    refuse_broken_files(name, folder)
     missing = missing_weights(folder)
     if missing:
         raise InvalidSpec.at(
             FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
         )
-    refuse_broken_files(name, folder)
     for part, wanted in parts_of(task).items():
         if any((folder / each).is_file() for each in wanted):
             continue
