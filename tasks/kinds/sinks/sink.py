@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.ids import Ids
@@ -87,7 +88,7 @@ class Sink(Kind):
         """Rows as files to stage, one for each partition.
 
         Raises:
-            ValueError: a partition column is missing, or has too many values.
+            InvalidSpec: a partition column is missing, or has too many values.
         """
         if not self.partition_by:
             return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
@@ -97,13 +98,20 @@ class Sink(Kind):
 def partitioned(
     rows: pa.Table, ids: Ids, by: list[str], encode: Callable[[pa.Table], bytes], suffix: str
 ) -> list[Part]:
-    """One part for each combination of the partition columns' values."""
+    """One part for each combination of the partition columns' values.
+
+    Raises:
+        InvalidSpec: a column is not there, or has too many values.
+    """
+    field = "sink.partition_by"
     missing = [name for name in by if name not in rows.column_names]
     if missing:
-        raise ValueError(f"sink.partition_by: {missing} are not among {rows.column_names}")
+        problem = f"are not among {rows.column_names}; add them to sink.keep_columns, or drop them"
+        raise InvalidSpec.at(field, missing, problem)
     groups = group_rows(rows.select(by))
     if len(groups) > MAX_PARTITIONS_PER_WRITE:
-        raise ValueError(f"sink.partition_by: {len(groups)} folders from {len(rows)} rows of {by}")
+        problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
+        raise InvalidSpec.at(field, by, problem)
     rest = rows.drop_columns(by)
     return [
         Part(

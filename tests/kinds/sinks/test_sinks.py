@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.errors import SchemaMismatch
+from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds import sinks
 from tasks.kinds.sinks import AnySink, CsvSink, JsonlSink, ParquetSink, Sink
 from tasks.protocol.ids import as_ids
@@ -171,8 +171,11 @@ def test_every_file_in_the_folder_is_in_the_union() -> None:
 
 
 def test_partition_column_must_be_there() -> None:
-    with pytest.raises(ValueError, match=r"sink.partition_by: \['day'\] are not among \['x'\]"):
+    with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['day'\] are not among \['x'\]"):
         ParquetSink(path="/out", partition_by=["day"]).parts(pa.table({"x": [1]}), as_ids([1]))
+    many = pa.table({"x": range(1_001)})
+    with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['x'\] makes 1001 folders of 1001"):
+        ParquetSink(path="/out", partition_by=["x"]).parts(many, as_ids(range(1_001)))
 
 
 def test_a_delimiter_is_one_character() -> None:
