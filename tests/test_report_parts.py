@@ -117,6 +117,14 @@ def test_images_of_any_shape_and_labels_of_any_words_are_drawn(size: tuple[int, 
     assert max(image_in(picture(thin, objects)).size) == 256
 
 
+@pytest.mark.parametrize("corner", [(65, 0), (0, 65), (-9, 0), (0, -9)])
+def test_objects_beyond_the_image_are_not_drawn_at_its_edge(corner: tuple[int, int]) -> None:
+    white = encoded(np.full((64, 64, 3), 255, np.uint8))
+    x, y = corner
+    beyond = [Object((x, y, x + 5, y + 5), "dog", 0.9)]
+    assert picture(white, beyond) == picture(white, [])
+
+
 def test_only_what_detection_makes_is_drawn() -> None:
     good: dict[str, list[Any]] = {"boxes": [[1, 2, 3, 4]], "labels": ["a"], "scores": [0.5]}
     assert objects_of(good) == [Object((1.0, 2.0, 3.0, 4.0), "a", 0.5)]
@@ -156,6 +164,11 @@ def test_the_confusion_matrix_counts_every_pair() -> None:
     assert words[0] == "label \\ predicted"
     assert words[1:5] == ["(none)", "cat", "dog", "eel"]
     assert words[5:] == ["<owl>", "1", "cat", "19", "8.0k", "dog", "12k", "1000k"]
+
+
+def test_the_confusion_matrix_names_a_class_without_a_name() -> None:
+    found = Comparison(pairs=Counter({("", "cat"): 1}))
+    assert "(empty)" in words_of(confusion_svg(found))
 
 
 def test_the_confusion_matrix_puts_rare_classes_together() -> None:

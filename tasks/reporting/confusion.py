@@ -82,7 +82,7 @@ def shown_counts(found: Comparison) -> tuple[list[str], Counts]:
 
 def shortened(name: str) -> str:
     """A class's name in the room that there is."""
-    line = " ".join(name.split())
+    line = " ".join(name.split()) or "(empty)"
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"
 
 

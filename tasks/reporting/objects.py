@@ -52,9 +52,15 @@ def drawn(image: Image.Image, objects: list[Object]) -> Image.Image:
     small = image.resize((width, height))
     scale = small.width / image.width, small.height / image.height
     pen, font = ImageDraw.Draw(small), ImageFont.load_default(11)
-    for each in reversed(objects):
+    for each in reversed([each for each in objects if is_inside(each, image.size)]):
         draw_object(pen, font, each, scale, small.size)
     return small
+
+
+def is_inside(found: Object, size: tuple[int, int]) -> bool:
+    """Whether a part of a box lies in the image; a padded tile has objects beyond it."""
+    x0, y0, x1, y1 = found.box
+    return x0 < size[0] and y0 < size[1] and x1 >= 0 and y1 >= 0
 
 
 def draw_object(
