@@ -1,8 +1,9 @@
-"""Attempt after attempt, each with its four stage tasks, until nothing is left to do."""
+"""Attempt after attempt, each with its stages' tasks, until nothing is left to do."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from prefect import get_run_logger, task
 from prefect.futures import wait
@@ -10,13 +11,15 @@ from prefect.futures import wait
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
+from tasks.lease import hold
 from tasks.patience import Deadline, backoff_seconds
 from tasks.plan import PlannedRun, make_plan
+from tasks.prepared import Preparation, plan_preparation
 from tasks.publish import with_rows
-from tasks.ray_job.counts import STAGES
+from tasks.ray_job.counts import BEFORE_CUT
 from tasks.report import report_failure
 from tasks.run import left_to_do, next_attempt
-from tasks.stages import follow_stage
+from tasks.stages import follow_stage, skip_stage
 
 plan_run = task(name="plan", persist_result=False)(make_plan)
 
@@ -30,12 +33,17 @@ def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
         report_failure(planned, started, error)
         raise
     finally:
-        if problem := release(planned.spec.cluster, planned.run.run_id):
-            get_run_logger().warning(problem)
+        end_cluster(planned)
+
+
+def end_cluster(planned: PlannedRun) -> None:
+    """End what was made for a run's jobs alone."""
+    if problem := release(planned.spec.cluster, planned.run.run_id):
+        get_run_logger().warning(problem)
 
 
 def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
-    """Attempt after attempt until the records cover the plan.
+    """Attempt after attempt until the records cover the plan; of a run that is cut, of both jobs.
 
     Returns:
         The run, planned anew where an input changed meanwhile, and how many attempts it took.
@@ -43,6 +51,36 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
+    prepared = 0
+    if planned.is_cut and left_to_do(planned, tried=False):
+        planned, prepared = prepare_rows(planned, deadline)
+    planned, tried = run_job(planned, deadline)
+    return planned, prepared + tried
+
+
+def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
+    """The first job of a run that is cut, where not all of its rows are kept already.
+
+    Returns:
+        As `run_attempts`.
+    """
+    hold(planned.storage, planned.run)
+    tried = 0
+    first = plan_preparation(planned)
+    if first is not None:
+        try:
+            last, tried = run_job(first, deadline)
+        finally:
+            end_cluster(first)
+        assert isinstance(last, Preparation)
+        planned = last.main
+    if not tried:
+        wait([skip_stage.submit(stage) for stage in BEFORE_CUT])
+    return planned, tried
+
+
+def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
+    """Attempt after attempt of one job; returns and raises as `run_attempts`."""
     tried = 0
     while gap := left_to_do(planned, tried=tried > 0):
         if tried == planned.spec.retries.max_attempts:
@@ -63,19 +101,27 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
             get_run_logger().warning("attempt %s failed, another follows: %s", tried, error)
             time.sleep(backoff_seconds(tried))
             if isinstance(error, InputChanged):
-                planned = plan_run(planned.spec, planned.options)
+                planned = planned_anew(planned)
     return planned, tried
 
 
+def planned_anew(planned: PlannedRun) -> PlannedRun:
+    """The run, planned on what lies at the source now."""
+    if not isinstance(planned, Preparation):
+        return plan_run(planned.spec, planned.options)
+    main = plan_run(planned.main.spec, planned.main.options)
+    return plan_preparation(main) or replace(planned, main=main)
+
+
 def run_stages(attempt: Attempt, deadline: Deadline) -> None:
-    """The four stage tasks, each from its stage's first row on, until all are done or one failed.
+    """A task for each stage, from its first row on, until all are done or one failed.
 
     Raises:
         BatchInferenceError: what the failing stage raised.
         RunTimedOut: the run's time is up.
     """
     try:
-        first, *others = STAGES
+        first, *others = attempt.job.stages
         futures = [follow_stage.submit(first, attempt)]
         for stage in others:
             attempt.await_stage(stage, deadline)

@@ -32,9 +32,14 @@ def live_progress(console: Console) -> Iterator[None]:
 
 
 def stages_now() -> dict[str, Any]:
-    """Counts of the attempt followed last; empty before the first."""
-    progress = FOLLOWED[-1].look().progress if FOLLOWED else None
-    return progress["stages"] if progress else {}
+    """Counts of each stage, by the attempt that followed it last; empty before the first."""
+    found: dict[str, Any] = {}
+    for attempt in FOLLOWED:
+        look = attempt.look() if attempt is FOLLOWED[-1] else attempt.last
+        found.update(
+            {stage: counts for stage in attempt.job.stages if (counts := look.stage(stage))}
+        )
+    return found
 
 
 def show_bars(console: Console, ended: threading.Event) -> None:

@@ -36,6 +36,7 @@ SMALL = (
     *(f"stages.{name}.max_workers=1" for name in ("read", "preprocess", "write")),
     *(f"stages.{name}.num_cpus=0.5" for name in ("read", "preprocess")),
     "stages.write.num_cpus=0",
+    "stages.preprocess.path=null",
     "retries.max_attempts=1",
 )
 """What a spec is changed to in a test: no Ray, no GPU, one of everything, no second attempt."""

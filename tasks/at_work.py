@@ -4,18 +4,25 @@ import logging
 
 from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
+from tasks.prepared import first_job_of
 from tasks.ray_job.job import Job, load_job, output_of
+from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 
 
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
-    """Jobs of a spec's output that have left no result, alive or not."""
+    """Jobs of a spec's output that have left no result, alive or not; of cut runs both."""
     storage, output = output_of(spec)
-    files = [stat.path for stat in storage.list(output.runs) if stat.path.endswith("/job.json")]
-    jobs = [load_job(storage.read(file)) for file in files]
-    return [job for job in jobs if storage.stat(job.result) is None]
+    jobs = []
+    for path in [stat.path for stat in storage.list(output.runs)]:
+        if path.endswith("/job.json"):
+            jobs.append(load_job(storage.read(path)))
+        elif path.endswith("/prepared.json"):
+            elsewhere, run = first_job_of(spec, storage.read(path))
+            jobs += [load_job(elsewhere.read(file)) for file in attempts_in(elsewhere, run)]
+    return [job for job in jobs if job.storage.stat(job.result) is None]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:

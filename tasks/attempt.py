@@ -50,7 +50,7 @@ class Look:
 
 @dataclass
 class Attempt:
-    """A job being followed by the four stage tasks."""
+    """A job being followed by the tasks of its stages."""
 
     job: Job
     cluster: Cluster

@@ -23,6 +23,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan, save_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import of_pinned_schema, pinned
 from tasks.set_aside import SetAside
@@ -82,6 +83,18 @@ class PlannedRun:
     def run(self) -> RunFolder:
         """The run's folder."""
         return self.output.run(run_id_of(self.run_key))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its rows are kept by a job of its own before another one predicts."""
+        options = self.options
+        wanted = self.spec.stages.preprocess.materialize
+        return wanted and options.limit is None and not options.redrive
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What its own job does."""
+        return AFTER_CUT if self.is_cut else STAGES
 
     @property
     def storage(self) -> FsspecStorage:

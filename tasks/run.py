@@ -3,6 +3,8 @@
 import uuid
 from typing import Any
 
+import pyarrow as pa
+
 from tasks import errors
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
@@ -10,8 +12,11 @@ from tasks.errors import BatchInferenceError, JobLost
 from tasks.lease import hold
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
+from tasks.prepared import todo_prepared
 from tasks.protocol.acceptance import Gap
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, load_job
 
 
@@ -71,7 +76,7 @@ def stop_if_alive(planned: PlannedRun, job: Job) -> None:
 
 def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
     """A job on the gap, stored for its driver."""
-    todo = gap.todo(planned.plan)
+    todo = todo_of(planned, gap)
     given = planned.spec
     resolved = {"model": planned.pinned_model, "resources": resources_on(given)}
     job = Job(
@@ -82,18 +87,29 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         pins=planned.plan.pins,
         num_shards=len(todo),
         todo_bytes=sum(todo["size"].to_pylist()),
-        todo_rows=gap.rows,
+        todo_rows=sum(todo["rows"].to_pylist()) if planned.is_cut else gap.rows,
         todo_name=uuid.uuid4().hex,
         max_gpus=max_gpus_of(planned.spec.cluster),
+        stages=planned.stages,
     )
     planned.storage.write(job.todo, parquet_bytes(todo))
     job.save()
     return job
 
 
+def todo_of(planned: PlannedRun, gap: Gap) -> pa.Table:
+    """What a job is to read: shards of the source, or what was kept of them."""
+    return todo_prepared(planned, gap) if planned.is_cut else gap.todo(planned.plan)
+
+
 def attempts_of(planned: PlannedRun) -> list[str]:
     """Job files of the run's attempts, in order."""
-    stats = planned.storage.list(f"{planned.run.path}/attempts")
+    return attempts_in(planned.storage, planned.run)
+
+
+def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:
+    """Job files of a run's attempts, in order."""
+    stats = storage.list(f"{run.path}/attempts")
     files = [stat.path for stat in stats if stat.path.endswith("/job.json")]
     return sorted(files, key=lambda path: int(path.split("/")[-2]))
 

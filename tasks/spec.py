@@ -38,7 +38,7 @@ class Resources(FormModel):
 
 
 class StageOptions(FormModel):
-    """Resources of the read, preprocess or write stage."""
+    """Resources of a stage."""
 
     num_cpus: float = Field(1, ge=0, description="CPU cores of one worker.")
     max_workers: int | None = Field(None, ge=1, description="Workers at most.")
@@ -55,6 +55,31 @@ class ReadOptions(StageOptions):
     )
 
 
+class PreprocessOptions(StageOptions):
+    """Resources of the preprocess stage, and whether its rows are kept."""
+
+    materialize: bool = Field(
+        False,
+        description="Cut the run into two jobs: the first reads, applies the steps and keeps the "
+        "rows; the second does the rest, and each is retried on its own. A next run with the same "
+        "source and steps takes kept rows as they are, whatever its model. They take the space of "
+        "the rows after the steps, compressed, and stay until somebody deletes them. --limit, "
+        "preview and redrive run as one job.",
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        pattern=r"^[^{}]+$",
+        description="Folder of the kept rows, reached with the sink's storage_options; the same "
+        "in several specs, they share them. Where empty, <sink.path>.state/prepared.",
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _no_trailing_slash(cls, path: str | None) -> str | None:
+        return path and (path.rstrip("/") or path)
+
+
 class WriteOptions(StageOptions):
     """Resources of the write stage."""
 
@@ -67,7 +92,7 @@ class Stages(FormModel):
     """Only when the defaults do not do."""
 
     read: ReadOptions = ReadOptions()
-    preprocess: StageOptions = StageOptions()
+    preprocess: PreprocessOptions = PreprocessOptions()
     write: WriteOptions = WriteOptions()
 
 

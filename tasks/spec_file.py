@@ -131,6 +131,11 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section in ("source", "sink"):
         if isinstance(raw.get(section), dict) and "path" in raw[section]:
             raw[section] = {**raw[section], "path": absolute(raw[section]["path"], folder)}
+    at = (raw.get("stages") or {}) if isinstance(raw.get("stages"), dict) else {}
+    kept = at.get("preprocess")
+    if isinstance(kept, dict) and isinstance(kept.get("path"), str):
+        kept = {**kept, "path": absolute(kept["path"], folder)}
+        raw["stages"] = {**at, "preprocess": kept}
     if isinstance(raw.get("steps"), list):
         raw["steps"] = [resolve_name(step, "tokenizer", folder) for step in raw["steps"]]
     model = resolve_name(raw.get("model"), "name_or_path", folder)

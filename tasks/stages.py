@@ -11,7 +11,7 @@ from prefect.states import Cancelled, Completed
 from tasks.artifacts import artifact_key, show_link
 from tasks.attempt import Attempt, Look
 from tasks.patience import stuck_stage
-from tasks.ray_job.counts import STAGES
+from tasks.ray_job.counts import nearest
 from tasks.run import failure
 
 EAGER_SECONDS = 30.0
@@ -32,7 +32,8 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         BatchInferenceError: this stage raised; says where.
     """
     running = attempt.ensure_started()
-    if stage == STAGES[0] and running.where.startswith("http"):
+    stages = attempt.job.stages
+    if stage == stages[0] and running.where.startswith("http"):
         key = artifact_key(attempt.job.spec.name, "job")
         show_link(key, running.where, "The job in Ray's dashboard")
     artifact = StageArtifact(stage, attempt)
@@ -40,17 +41,24 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         look = attempt.look()
         if look.result is not None:
             artifact.show(look, now=True)
-            return ended(stage, look.result, artifact)
+            return ended(stage, stages, look.result, artifact)
         artifact.show(look)
         # The last stage is done when the job is, and speaks for what is no stage's fault.
-        if stage != STAGES[-1] and look.stage(stage).get("state") == "done":
+        if stage != stages[-1] and look.stage(stage).get("state") == "done":
             artifact.show(look, now=True)
             return drained(artifact)
-        if attempt.stall.lasts(look.progress) and stage == stuck_stage(look.progress):
+        is_stuck = stage == nearest(stuck_stage(look.progress), stages)
+        if attempt.stall.lasts(look.progress) and is_stuck:
             attempt.stop()
             raise attempt.stall.error(look.progress)
         attempt.stopped.wait(attempt.poll_seconds)
     return Cancelled(message="the run was stopped")
+
+
+@task(task_run_name="{stage}", persist_result=False)
+def skip_stage(stage: str) -> State:
+    """A stage that nothing had to go through, since its rows were kept before."""
+    return Completed(message="nothing to do: its rows were kept by an earlier job")
 
 
 def drained(artifact: "StageArtifact") -> State:
@@ -58,12 +66,14 @@ def drained(artifact: "StageArtifact") -> State:
     return Completed(message=artifact.summary or "nothing to do")
 
 
-def ended(stage: str, result: dict[str, Any], artifact: "StageArtifact") -> State:
+def ended(
+    stage: str, stages: tuple[str, ...], result: dict[str, Any], artifact: "StageArtifact"
+) -> State:
     """The stage's state after the job's end: red for the one that raised, and for no other."""
     error = failure(result)
     if error is None:
         return drained(artifact)
-    guilty = error.stage if error.stage in STAGES else STAGES[-1]
+    guilty = nearest(error.stage, stages)
     if stage == guilty:
         raise error
     return Cancelled(message=f"stopped, since {guilty} failed")

@@ -65,7 +65,7 @@ class RowBatch:
         shard, row = row_id >> 32, row_id & 0xFFFFFFFF
         return self.sources.get(shard, f"shard {shard}"), row + self.first_rows.get(shard, 0)
 
-    def to_bytes(self) -> pa.Buffer:
+    def to_bytes(self, compression: str | None = None) -> pa.Buffer:
         """As an Arrow IPC stream."""
         details = {
             "rejected": [asdict(rejection) for rejection in self.rejected],
@@ -79,7 +79,8 @@ class RowBatch:
         metadata = {**(self.rows.schema.metadata or {}), METADATA_KEY: json.dumps(details)}
         table = self.rows.replace_schema_metadata(metadata)
         stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, table.schema) as writer:
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
             writer.write_table(table)
         return stream.getvalue()
 

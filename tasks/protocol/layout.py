@@ -104,6 +104,11 @@ class RunFolder:
         """Who works on the run; a courtesy, nothing's safety rests on it."""
         return f"{self.path}/lease.json"
 
+    @property
+    def prepared(self) -> str:
+        """Says where the first job's run lies, of a run that was cut into two jobs."""
+        return f"{self.path}/prepared.json"
+
     def attempt(self, number: int) -> str:
         """Folder of one attempt."""
         return f"{self.path}/attempts/{number}"

@@ -41,6 +41,9 @@ REDRIVE_SCHEMA = pa.schema(
 ROWS_PER_GROUP = 1_000
 
 
+Content = tuple[str, str, int | None, int | None]
+
+
 @dataclass(frozen=True)
 class Shard:
     """A file, or some row groups of one."""
@@ -55,7 +58,7 @@ class Shard:
     rows: int | None = None
 
     @property
-    def content(self) -> tuple[str, str, int | None, int | None]:
+    def content(self) -> Content:
         """What makes two shards the same in two plans."""
         return self.path, self.identity, self.start, self.stop
 

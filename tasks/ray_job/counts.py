@@ -8,6 +8,18 @@ from typing import Any
 from tasks.protocol.batch import RowBatch
 
 STAGES = ("read", "preprocess", "infer", "write")
+BEFORE_CUT, AFTER_CUT = STAGES[:2], STAGES[2:]
+"""The stages of the two jobs that a run is cut into on request."""
+
+
+def nearest(stage: str | None, stages: tuple[str, ...]) -> str:
+    """The stage of a job at which another one's trouble shows; of no stage's, at the last.
+
+    The first of two jobs writes and the second one reads, and neither has a stage of that name.
+    """
+    if stage not in STAGES:
+        return stages[-1]
+    return min(stages, key=lambda each: abs(STAGES.index(each) - STAGES.index(stage)))
 
 
 @dataclass(frozen=True)

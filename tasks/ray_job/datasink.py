@@ -37,10 +37,14 @@ class RecordDatasink(Datasink):
 
     def write(self, blocks: Iterable[pa.Table], ctx: object) -> None:
         """Write what a task was given; Ray would keep any return value for ever."""
-        batches = [
+        batches = (
             batch
             for block in blocks
             for batch in from_block(BlockAccessor.for_block(block).to_arrow())
-        ]
-        if batches:
-            write_reported(self.job, batches, self.report)
+        )
+        if "write" not in self.job.stages:
+            # One by one: Ray may have fused this with reading, and blocks are a whole share then.
+            for batch in batches:
+                write_reported(self.job, [batch], self.report)
+        elif given := list(batches):
+            write_reported(self.job, given, self.report)

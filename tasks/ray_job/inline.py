@@ -1,6 +1,6 @@
 """The same job in this process, without Ray: for trials, tests and small inputs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Counts, Reporter, counted
@@ -17,7 +17,7 @@ from tasks.ray_job.writing import PINNED, write_reported
 
 
 def run_inline(job: Job) -> None:
-    """Run the four stages over the attempt's shards, one batch after another.
+    """Run its stages over the attempt's shards, one batch after another.
 
     Raises:
         BatchInferenceError: the job cannot go on.
@@ -28,7 +28,9 @@ def run_inline(job: Job) -> None:
     preprocess = preprocessing(job, counts.add)
     threads = limit_threads(job.spec.resources.num_cpus)
     standing = Standing(cpus=job.spec.resources.num_cpus)
-    infer = counted("infer", infer_stage(job, "cpu", threads), counts.add)
+    infer: Callable[[RowBatch], Iterator[RowBatch]] = unchanged
+    if "infer" in job.stages:
+        infer = counted("infer", infer_stage(job, "cpu", threads), counts.add)
     for read in read_reported(job, 0, job.num_shards, counts.add):
         for prepared in preprocess(read):
             for predicted in infer(prepared):
@@ -37,8 +39,13 @@ def run_inline(job: Job) -> None:
     progress.finish()
 
 
-def preprocessing(job: Job, report: Reporter) -> Callable[[RowBatch], Iterable[RowBatch]]:
+def unchanged(batch: RowBatch) -> Iterator[RowBatch]:
+    """A stage that has nothing to do."""
+    yield batch
+
+
+def preprocessing(job: Job, report: Reporter) -> Callable[[RowBatch], Iterator[RowBatch]]:
     """The preprocess stage; hands batches on where it has nothing to do."""
-    if not has_preprocessing(job.spec):
-        return lambda batch: (batch,)
+    if not has_preprocessing(job.spec, job.stages):
+        return unchanged
     return counted("preprocess", preprocess_stage(job), report)

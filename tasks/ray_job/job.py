@@ -7,6 +7,7 @@ from typing import Any
 
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.ray_job.counts import STAGES
 from tasks.spec import BatchInferenceSpec, RemoteCluster
 
 
@@ -21,7 +22,7 @@ class Job:
     """Digest of the plan that the attempt works on."""
     pins: dict[str, Any]
     num_shards: int
-    """Shards to read: rows of the attempt's todo.parquet."""
+    """Shards to read, or batches that another job has kept: rows of the attempt's todo.parquet."""
     todo_bytes: int
     todo_rows: int | None
     """Rows left to do; None while a shard's length is unknown."""
@@ -31,6 +32,8 @@ class Job:
     """GPUs that all jobs of the cluster may hold together; None: as many as there are."""
     only_check: bool = False
     """Whether to look at the cluster's nodes and end there."""
+    stages: tuple[str, ...] = STAGES
+    """What it does of a run: all, or what is before or after the cut."""
 
     @property
     def id(self) -> str:
@@ -100,12 +103,24 @@ def load_job(data: bytes) -> Job:
     """Read what `save` stored."""
     fields = json.loads(data)
     spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
-    return Job(spec=spec, **fields)
+    stages = tuple(fields.pop("stages", STAGES))
+    return Job(spec=spec, stages=stages, **fields)
 
 
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
     """The output's storage and folders."""
     return opened(spec.sink.path, json.dumps(spec.sink.storage_options, sort_keys=True))
+
+
+def place_of_prepared(spec: BatchInferenceSpec) -> str:
+    """Where rows are kept between the two jobs of a run that is cut, as the spec would name it."""
+    return spec.stages.preprocess.path or f"{spec.sink.path}.state/prepared"
+
+
+def storage_of_prepared(spec: BatchInferenceSpec) -> FsspecStorage:
+    """The storage of that place."""
+    options = json.dumps(spec.sink.storage_options, sort_keys=True)
+    return opened(place_of_prepared(spec), options)[0]
 
 
 @lru_cache(maxsize=16)

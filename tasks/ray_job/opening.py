@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.errors import BatchInferenceError, InputChanged
@@ -114,20 +115,29 @@ def load_todo(job: Job, start: int, stop: int) -> list[Todo]:
     Raises:
         StageFailed: the output's storage failed.
     """
+    todo: list[Todo] = []
+    for table in todo_lines(job, start, stop):
+        todo += map(partial(todo_of, job.pins), shards_of(table), table.to_pylist())
+    return todo
+
+
+def todo_lines(job: Job, start: int, stop: int) -> Iterator[pa.Table]:
+    """A share of the todo's lines, of which only what holds them is decoded.
+
+    Raises:
+        StageFailed: the output's storage failed.
+    """
     try:
         file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo)))
     except Exception as error:
         raise stage_error(error).locate("read", job.todo) from error
     at = 0
-    todo: list[Todo] = []
     for group in range(file.num_row_groups):
         length = file.metadata.row_group(group).num_rows
         if at < stop and at + length > start:
             table = file.read_row_group(group).slice(max(0, start - at))
-            table = table.slice(0, stop - max(start, at))
-            todo += map(partial(todo_of, job.pins), shards_of(table), table.to_pylist())
+            yield table.slice(0, stop - max(start, at))
         at += length
-    return todo
 
 
 def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:

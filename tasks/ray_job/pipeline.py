@@ -1,7 +1,7 @@
 """The job: read → preprocess → infer → write, as one streaming Ray Data pipeline."""
 
 import ray
-from ray.data import ActorPoolStrategy, TaskPoolStrategy
+from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
 
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
@@ -16,12 +16,12 @@ RETRIES = {"max_retries": 3}
 def run_pipeline(
     job: Job, shares: list[tuple[int, int]], num_gpus: float, report: Reporter
 ) -> None:
-    """Run the four stages over the attempt's shards until every batch has left its record.
+    """Run the job's stages over the attempt's shards until every batch has left its record.
 
     Ray's own retries are bounded: without a bound a row that kills its process would do so for
     ever.
     """
-    stages, resources = job.spec.stages, job.spec.resources
+    stages = job.spec.stages
     rows = ray.data.read_datasource(
         ShardDatasource(job, shares, report),
         override_num_blocks=len(shares),
@@ -29,7 +29,7 @@ def run_pipeline(
         compute=TaskPoolStrategy(stages.read.max_workers),
         ray_remote_args=dict(RETRIES),
     )
-    if has_preprocessing(job.spec):
+    if has_preprocessing(job.spec, job.stages):
         # The public method only adds warnings about arguments it passes on.
         rows = rows.map_batches_internal(
             preprocess,
@@ -40,7 +40,19 @@ def run_pipeline(
             compute=TaskPoolStrategy(stages.preprocess.max_workers),
             **RETRIES,
         )
-    rows = rows.map_batches_internal(
+    if "infer" in job.stages:
+        rows = inferred(rows, job, num_gpus, report)
+    rows.write_datasink(
+        RecordDatasink(job, report),
+        ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
+        concurrency=stages.write.max_workers,
+    )
+
+
+def inferred(rows: Dataset, job: Job, num_gpus: float, report: Reporter) -> Dataset:
+    """The infer stage: a pool of replicas."""
+    resources = job.spec.resources
+    return rows.map_batches_internal(
         Infer,
         fn_constructor_args=(job, num_gpus, report),
         batch_size=1,
@@ -57,9 +69,4 @@ def run_pipeline(
         max_restarts=3,
         # Bounded by restarts: until Ray knows that a node is gone, calls fail many times a second.
         max_task_retries=-1,
-    )
-    rows.write_datasink(
-        RecordDatasink(job, report),
-        ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
-        concurrency=stages.write.max_workers,
     )

@@ -84,11 +84,11 @@ class Progress:
         """Store the counts with what follows from them."""
         total = estimate_total(self.job, counts["read"], self.num_reads)
         upstream_done = counts["read"]["tasks"] >= self.num_reads
-        stages = {}
+        idle, stages = idle_stages(self.job), {}
         previous = counts["read"]
         for stage in STAGES:
             count = counts[stage]
-            is_empty = stage == "preprocess" and not has_preprocessing(self.job.spec)
+            is_empty = stage in idle
             if stage != "read" and not is_empty:
                 gone = previous["rejected"] + previous["filtered"]
                 upstream_done = upstream_done and count["rows"] + gone >= previous["rows"]
@@ -105,6 +105,12 @@ class Progress:
             "held": asdict(self.held),
         }
         self.job.storage.write(self.job.progress, json.dumps(body).encode())
+
+
+def idle_stages(job: Job) -> set[str]:
+    """Stages through which no row of the job goes."""
+    idle = set() if has_preprocessing(job.spec, job.stages) else {"preprocess"}
+    return idle if "infer" in job.stages else idle | {"infer"}
 
 
 def estimate_total(job: Job, read: dict[str, Any], num_reads: int) -> int | None:

@@ -14,6 +14,7 @@ from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
+from tasks.ray_job.prepared import read_prepared
 
 
 @dataclass
@@ -54,10 +55,11 @@ class Pending:
 
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read a share, reporting rows and finished bytes."""
-    for batch in read_share(job, start, stop, report):
-        rejected = len(batch.rejected)
-        rows = len(batch.rows) + rejected
-        report(Report("read", rows, rejected, 0, batch.seconds["read"]))
+    read = read_share if "read" in job.stages else read_prepared
+    for batch in read(job, start, stop, report):
+        rejected, filtered = len(batch.rejected), len(batch.filtered)
+        rows = len(batch.rows) + rejected + filtered
+        report(Report("read", rows, rejected, filtered, batch.seconds["read"]))
         yield batch
     report(Report("read", 0, 0, 0, 0.0, tasks=1))
 

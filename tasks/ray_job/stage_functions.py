@@ -13,14 +13,16 @@ from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
+from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
 
-def has_preprocessing(spec: BatchInferenceSpec) -> bool:
-    """Whether the preprocess stage has anything to do."""
-    return bool(spec.steps) or decodes_media(spec) or spec.model.preprocesses
+def has_preprocessing(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> bool:
+    """Whether a job with these stages has anything to do between reading and the model."""
+    own = "infer" in stages and (decodes_media(spec) or spec.model.preprocesses)
+    return own or ("preprocess" in stages and bool(spec.steps))
 
 
 def decodes_media(spec: BatchInferenceSpec) -> bool:
@@ -29,9 +31,15 @@ def decodes_media(spec: BatchInferenceSpec) -> bool:
 
 
 def preprocess_stage(job: Job) -> StageAdapter:
-    """The steps, decoding, and the model's own CPU part."""
+    """The steps, decoding, and the model's own CPU part; where the run is cut, it is after these.
+
+    What is kept between two jobs is any model's.
+    """
     spec = importable(job)
-    functions = [step.build() for step in spec.steps]
+    steps = spec.steps if "preprocess" in job.stages else []
+    functions = [step.build() for step in steps]
+    if "infer" not in job.stages:
+        return StageAdapter("preprocess", tuple(functions))
     if decodes_media(spec):
         functions.append(decode_media_columns)
     own = spec.model.preprocessor()

@@ -74,12 +74,19 @@ def first_row(batch: RowBatch) -> tuple[str | None, int | None]:
 def encode(job: Job, batch: RowBatch) -> Encoded:
     """A batch as files of the sink, and the rows set aside as a quarantine file."""
     quarantine = rejected_part(job, batch) if batch.rejected else None
+    if "write" not in job.stages:
+        return Encoded([kept_part(batch)], quarantine, "")
     names = [name for name in batch.rows.column_names if not name.startswith(RESERVED)]
     if not len(batch.rows):
         return Encoded([], quarantine, "")
     rows = batch.rows.select(names)
     schema = pinned_schema(job, rows.schema)
     return Encoded(job.spec.sink.parts(cast(rows, schema), batch.ids), quarantine, digest(schema))
+
+
+def kept_part(batch: RowBatch) -> Part:
+    """A batch for the run's second job, just as it would travel: with all that it knows."""
+    return Part(batch.to_bytes(compression="zstd").to_pybytes(), ".batch", batch.ids)
 
 
 def rejected_part(job: Job, batch: RowBatch) -> Part:

@@ -10,14 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.plan import PlannedRun
+from tasks.prepared import first_job_of
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import LedgerFile, Snapshot
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
+from tasks.protocol.storage import FsspecStorage
 from tasks.publish import load_rejections
+from tasks.ray_job.counts import STAGES
 from tasks.ray_job.writing import pinned
-from tasks.run import attempts_of
+from tasks.run import attempts_in
 
 SHOWN_OF_REJECTIONS = ["source", "row", "stage", "error_type", "error_message"]
 
@@ -34,6 +38,8 @@ class PastAttempt:
     driver_started: float | None
     held: dict[str, float] = field(default_factory=dict)
     """Hours of CPU cores and GPUs, as its job last said."""
+    job_stages: tuple[str, ...] = STAGES
+    """What of the run its job did."""
 
     @property
     def started(self) -> float | None:
@@ -41,9 +47,23 @@ class PastAttempt:
         times = [count["started"] for count in self.stages.values() if count["started"]]
         return min(times, default=self.driver_started)
 
+    @property
+    def seconds(self) -> float:
+        """From its first sign of work to its last."""
+        ends = [count["updated"] for count in self.stages.values() if count["updated"]]
+        return float(max(ends) - (self.started or 0.0)) if ends else 0.0
+
     def rows(self, stage: str) -> int:
         """Rows through a stage."""
         return int(self.stages[stage]["rows"]) if self.stages else 0
+
+
+@dataclass(frozen=True)
+class FirstJob:
+    """What the first job of a run that was cut left behind; nothing where it was not."""
+
+    records: tuple[Record, ...] = ()
+    attempts: tuple[PastAttempt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,12 @@ class Evidence:
     records: list[Record]
     accepted: Accepted
     attempts: list[PastAttempt]
+    first_job: FirstJob = FirstJob()
+
+    @property
+    def all_attempts(self) -> list[PastAttempt]:
+        """The attempts of both jobs, where the run was cut."""
+        return [*self.first_job.attempts, *self.attempts]
 
     @cached_property
     def own_records(self) -> list[Record]:
@@ -109,16 +135,33 @@ def look_back(planned: PlannedRun, started: float) -> Evidence:
     plan = load_plan(planned.storage, planned.run) or planned.plan
     planned = replace(planned, plan=plan)
     records = load_records(planned.storage, planned.run)
-    attempts = [load_attempt(planned, path) for path in attempts_of(planned)]
-    return Evidence(planned, started, records, planned.accepted(), attempts)
+    attempts = load_attempts(planned.storage, planned.run)
+    accepted, first = planned.accepted(), look_at_first_job(planned)
+    return Evidence(planned, started, records, accepted, attempts, first)
 
 
-def load_attempt(planned: PlannedRun, job_file: str) -> PastAttempt:
+def look_at_first_job(planned: PlannedRun) -> FirstJob:
+    """Read what the first job left behind, where there was one."""
+    try:
+        pointer = planned.storage.read(planned.run.prepared)
+    except FileNotFoundError:
+        return FirstJob()
+    storage, run = first_job_of(planned.spec, pointer)
+    return FirstJob(tuple(load_records(storage, run)), tuple(load_attempts(storage, run)))
+
+
+def load_attempts(storage: FsspecStorage, run: RunFolder) -> list[PastAttempt]:
+    """A run's attempts, in order."""
+    return [load_attempt(storage, path) for path in attempts_in(storage, run)]
+
+
+def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
     """One attempt from the files beside its job file."""
     folder = job_file.rpartition("/")[0]
-    progress = read_json(planned, f"{folder}/progress.json")
-    result = read_json(planned, f"{folder}/result.json")
-    driver = read_json(planned, f"{folder}/driver.json")
+    job = read_json(storage, job_file)
+    progress = read_json(storage, f"{folder}/progress.json")
+    result = read_json(storage, f"{folder}/result.json")
+    driver = read_json(storage, f"{folder}/driver.json")
     return PastAttempt(
         number=int(folder.rpartition("/")[2]),
         stages=progress.get("stages", {}),
@@ -126,13 +169,14 @@ def load_attempt(planned: PlannedRun, job_file: str) -> PastAttempt:
         has_ended=bool(result),
         driver_started=driver.get("started"),
         held=progress.get("held", {}),
+        job_stages=tuple(job.get("stages", STAGES)),
     )
 
 
-def read_json(planned: PlannedRun, path: str) -> dict[str, Any]:
+def read_json(storage: FsspecStorage, path: str) -> dict[str, Any]:
     """A JSON file; empty where there is none."""
     try:
-        found: dict[str, Any] = json.loads(planned.storage.read(path))
+        found: dict[str, Any] = json.loads(storage.read(path))
     except FileNotFoundError:
         return {}
     return found

@@ -10,7 +10,7 @@ from tasks.preflight import count_gpus
 from tasks.publish import count_rows
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.reporting.evidence import Evidence, record_time
+from tasks.reporting.evidence import Evidence, PastAttempt, record_time
 from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
 
 Seconds = dict[str, float | None]
@@ -20,16 +20,24 @@ StageRows = dict[str, dict[str, int]]
 def measure_seconds(evidence: Evidence, total: float) -> Seconds:
     """How long this call took in all, until the model's first row, and steadily.
 
+    The first job of a run that is cut is no start-up: it did rows.
+
     Steady runs from the first row that the model took to the last that it gave, summed over
     attempts: between them nothing ran. All three are of this call alone, so that they compare.
     """
     spans = own_spans(evidence)
     first = min((begun for begun, _ in spans), default=None)
+    kept = sum(each.seconds for each in evidence.first_job.attempts if is_own(evidence, each))
     return {
         "total": round(total, 3),
-        "startup": None if first is None else round(first - evidence.started, 3),
+        "startup": None if first is None else round(first - evidence.started - kept, 3),
         "steady": round(steady_seconds(evidence, spans), 3) if spans else None,
     }
+
+
+def is_own(evidence: Evidence, attempt: PastAttempt) -> bool:
+    """Whether an attempt began in this call."""
+    return attempt.started is not None and attempt.started >= evidence.started
 
 
 def written_per_second(evidence: Evidence, steady: float | None) -> float | None:
@@ -89,11 +97,17 @@ def stage_figures(evidence: Evidence, seconds: Seconds) -> dict[str, dict[str, A
     return {
         stage: {
             **rows,
-            "seconds": round(busy_seconds(evidence.accepted.records, stage), 3),
+            "seconds": round(busy_seconds_of_all(evidence, stage), 3),
             "share": shares.get(stage),
         }
         for stage, rows in stage_rows(evidence).items()
     }
+
+
+def busy_seconds_of_all(evidence: Evidence, stage: str) -> float:
+    """A stage's busy seconds in the whole run; the first job of two writes what is not written."""
+    first = evidence.first_job.records if stage != "write" else ()
+    return busy_seconds(evidence.accepted.records, stage) + busy_seconds(first, stage)
 
 
 def busy_seconds(records: Any, stage: str) -> float:
@@ -145,7 +159,7 @@ def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
 
 def hours_held(evidence: Evidence) -> dict[str, float]:
     """Hours of CPU cores and GPUs that all of the run's attempts have held."""
-    attempts = evidence.attempts
+    attempts = evidence.all_attempts
     return {
         name: round(sum(attempt.held.get(name, 0.0) for attempt in attempts), 9)
         for name in ("cpu_hours", "gpu_hours")

@@ -30,7 +30,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         f"# {planned.spec.name}: {report['rows']['written']:,} rows published",
         output_line(report),
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
-        section("Time", timeline_image(evidence.attempts), time_table(report)),
+        section("Time", timeline_image(evidence.all_attempts), time_table(report)),
         section("Stages", stages_table(report)),
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
@@ -51,7 +51,7 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         "stage": getattr(error, "stage", None),
         "source": scrub(getattr(error, "source", None) or "", planned.spec) or None,
         "row": getattr(error, "row", None),
-        "after": f"{seconds:.1f} s; attempts of the run so far: {len(evidence.attempts)}",
+        "after": f"{seconds:.1f} s; attempts of the run so far: {len(evidence.all_attempts)}",
     }
     return joined(
         f"# {planned.spec.name}: failed, {published_so_far(evidence)}",
@@ -59,7 +59,7 @@ def failure_page(evidence: Evidence, error: BaseException, seconds: float) -> st
         block(scrub(str(error), planned.spec)),
         *held_sections(evidence, error),
         section("What the next run resumes", resume_part(evidence)),
-        section("Time", timeline_image(evidence.attempts)),
+        section("Time", timeline_image(evidence.all_attempts)),
         section("Rows set aside", rejections_part(evidence) if len(accepted.rejected) else ""),
         section("Made with", versions_table(evidence)),
         spec_part(evidence),

@@ -42,11 +42,16 @@ def timeline_svg(attempts: list[PastAttempt]) -> str:
     for attempt in attempts:
         parts.append(text(LEFT, top + 18, attempt_title(attempt), weight="bold"))
         top += TITLE
-        for stage in STAGES:
+        for stage in shown_stages(attempt):
             parts += bar(attempt, stage, top, scale)
             top += ROW
     parts += axis(scale, top)
     return as_svg(WIDTH, top + 32, 13, parts)
+
+
+def shown_stages(attempt: PastAttempt) -> list[str]:
+    """The stages of the attempt's job, and those that it went through besides."""
+    return [s for s in STAGES if s in attempt.job_stages or attempt.stages[s]["started"]]
 
 
 def length(attempt: PastAttempt) -> float:
@@ -57,9 +62,11 @@ def length(attempt: PastAttempt) -> float:
 
 def attempt_title(attempt: PastAttempt) -> str:
     """An attempt and how it ended."""
+    part = "" if attempt.job_stages == STAGES else f" of {' and '.join(attempt.job_stages)}"
+    name = f"attempt {attempt.number}{part}"
     if attempt.error:
-        return f"attempt {attempt.number}: {attempt.error.get('class', 'failed')}"
-    return f"attempt {attempt.number}" + ("" if attempt.has_ended else ": left no result")
+        return f"{name}: {attempt.error.get('class', 'failed')}"
+    return name + ("" if attempt.has_ended else ": left no result")
 
 
 def bar(attempt: PastAttempt, stage: str, top: int, scale: Scale) -> list[str]:

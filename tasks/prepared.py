@@ -1,0 +1,176 @@
+"""A run that is cut into two jobs: the first reads, applies the steps and keeps the rows.
+
+That job is a run of its own which is never published, with plan, records and attempts like any
+other. What it has kept serves every run over the same inputs with the same source and steps.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.errors import StageFailed
+from tasks.kinds.sinks import ParquetSink
+from tasks.plan import (
+    PlannedRun,
+    RunOptions,
+    digest,
+    records_of,
+    run_id_of,
+    save_and_reload,
+    save_header,
+)
+from tasks.protocol.acceptance import Gap, accept
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.plan_file import (
+    Content,
+    Plan,
+    Shard,
+    first_plan,
+    load_plan,
+    shards_of,
+    supersede,
+)
+from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.counts import BEFORE_CUT
+from tasks.ray_job.job import opened, output_of, place_of_prepared
+from tasks.spec import BatchInferenceSpec, Resources
+
+FORMAT = 1
+"""Of what is kept; rows of another are not taken."""
+NOT_THE_ROWS = {"exclude", "on_empty", "shuffle_seed"}
+"""Fields of a source that decide which inputs there are, or their order, but not a row."""
+
+
+@dataclass(frozen=True)
+class Preparation(PlannedRun):
+    """The first job's run."""
+
+    main: PlannedRun
+    """The run that it is for."""
+
+    @property
+    def is_cut(self) -> bool:
+        """It is one half."""
+        return False
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What its job does."""
+        return BEFORE_CUT
+
+
+def plan_preparation(main: PlannedRun) -> Preparation | None:
+    """Plan the first job of a run, or pick it up; None where there never was anything to keep."""
+    spec = spec_before(main)
+    storage, output = output_of(spec)
+    run_key = digest([spec.sink.path, main.run_key])
+    run = output.run(run_id_of(run_key))
+    old = load_plan(storage, run)
+    shards = shards_to_prepare(main, spec, run, old)
+    if not shards and old is None:
+        return None
+    plan = save_and_reload(storage, run, plan_of(old, shards, main.plan.pins))
+    save_header(storage, run, run_key, {}, spec, 0)
+    where = {"path": spec.sink.path, "run_id": run.run_id}
+    main.storage.write(main.run.prepared, json.dumps(where).encode())
+    return Preparation(
+        spec=spec,
+        run_key=run_key,
+        config=main.config,
+        plan=plan,
+        inputs_skipped=0,
+        options=RunOptions(),
+        replaces=False,
+        rows_before=len(accept(records_of(storage, run), plan).settled),
+        main=main,
+    )
+
+
+def plan_of(old: Plan | None, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+    """The plan of the first job, as it is where nothing has changed."""
+    if old is None:
+        return first_plan(shards, pins)
+    same = {each.content for each in shards_of(old.shards)} == {each.content for each in shards}
+    return old if same else supersede(old, shards, pins)
+
+
+def spec_before(main: PlannedRun) -> BatchInferenceSpec:
+    """What the first job is told: to keep its rows under their key, and to hold no GPU."""
+    spec = main.spec
+    folder = f"{place_of_prepared(spec)}/{key_of(main)}"
+    sink = ParquetSink(path=folder, storage_options=spec.sink.storage_options)
+    resources = Resources(num_gpus=0, max_replicas=1)
+    return spec.model_copy(update={"sink": sink, "resources": resources, "gates": []})
+
+
+def key_of(main: PlannedRun) -> str:
+    """All that decides what a row is after the steps, but not which inputs there are."""
+    spec = main.spec
+    return digest(
+        [
+            FORMAT,
+            spec.source.model_dump(mode="json", exclude=NOT_THE_ROWS),
+            main.plan.pins["reader"],
+            [(step.model_dump(mode="json"), step.code_digest()) for step in spec.steps],
+        ]
+    )[:16]
+
+
+def shards_to_prepare(
+    main: PlannedRun, spec: BatchInferenceSpec, run: RunFolder, old: Plan | None
+) -> list[Shard]:
+    """Shards that are still to be predicted and that no other run has kept wholly.
+
+    Those that the first job has begun with stay in its plan, whatever became of them: what it has
+    recorded counts as long as its plan has all of a record's shards.
+    """
+    own = {shard.content for shard in shards_of(old.shards)} if old else set()
+    left = set(main.gap(main.accepted(), retry_rejected=True).shards.tolist())
+    shards = shards_of(main.plan.shards)
+    new = {s.content for at, s in enumerate(shards) if at in left and s.content not in own}
+    for other in prepared_runs(spec, new):
+        if other.run != run:
+            new -= other.numbers.keys()
+    return [shard for shard in shards if shard.content in own | new]
+
+
+def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[PreparedRun]:
+    """Runs that have kept rows of some shards under the same key, or are about to."""
+    storage, output = output_of(spec)
+    headers = [stat.path for stat in storage.list(output.runs) if stat.path.endswith("/run.json")]
+    found = []
+    for header in headers if contents else []:
+        run = RunFolder(header.rpartition("/")[0])
+        plan = load_plan(storage, run)
+        if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
+            found.append(PreparedRun(run, plan, accept(records_of(storage, run), plan)))
+    return found
+
+
+def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:
+    """What the second job is to read for a gap.
+
+    Raises:
+        StageFailed: what was kept is gone.
+    """
+    spec = spec_before(main)
+    own = output_of(spec)[1].run(run_id_of(digest([spec.sink.path, main.run_key])))
+    contents = {shard.content for shard in shards_of(main.plan.shards.take(pa.array(gap.shards)))}
+    runs = sorted(prepared_runs(spec, contents), key=lambda each: each.run != own)
+    try:
+        kept = kept_for(main.plan, main.accepted(), gap, runs)
+    except FileNotFoundError as error:
+        gone = StageFailed(f"its rows were kept in {spec.sink.path}.state and are gone; run again")
+        raise gone.locate("read", str(error)) from error
+    return pa.Table.from_pylist([each.line for each in kept], KEPT_SCHEMA)
+
+
+def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:
+    """Where the first job's run lies, as the run that it is for says."""
+    where = json.loads(pointer)
+    options = json.dumps(spec.sink.storage_options, sort_keys=True)
+    storage, output = opened(where["path"], options)
+    return storage, output.run(where["run_id"])
