@@ -36,7 +36,7 @@ def timeline_image(attempts: list[PastAttempt]) -> str:
 
 def timeline_svg(attempts: list[PastAttempt]) -> str:
     """One group of bars an attempt; all begin at the left, on one scale."""
-    scale = Scale(max(max(length(each) for each in attempts), 1e-3))
+    scale = Scale(max(max(each.seconds for each in attempts), 1e-3))
     parts: list[str] = []
     top = TOP
     for attempt in attempts:
@@ -52,12 +52,6 @@ def timeline_svg(attempts: list[PastAttempt]) -> str:
 def shown_stages(attempt: PastAttempt) -> list[str]:
     """The stages of the attempt's job, and those that it went through besides."""
     return [s for s in STAGES if s in attempt.job_stages or attempt.stages[s]["started"]]
-
-
-def length(attempt: PastAttempt) -> float:
-    """Seconds from an attempt's first sign of work to its last."""
-    ends = [count["updated"] for count in attempt.stages.values() if count["updated"]]
-    return float(max(ends, default=0.0) - (attempt.started or 0.0))
 
 
 def attempt_title(attempt: PastAttempt) -> str:

@@ -1,6 +1,5 @@
 """A run that is cut into two jobs: the same rows, and nothing of the first job done twice."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tasks.errors import ErrorBudgetExceeded, StageFailed
 from tasks.published import rows_set_aside
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
+from tests.flows.test_live_stages import stage_runs, when_planned
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -71,6 +71,11 @@ def aside(spec: BatchInferenceSpec) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row in rows_set_aside(spec))
 
 
+def states(since: float) -> dict[str, str]:
+    """The stages that Prefect shows, and how they stand."""
+    return {name: run.state.type.value for name, run in stage_runs(since).items()}
+
+
 def test_what_is_published_is_as_without_the_cut(numbers: Path) -> None:
     whole = batch_inference(cut_spec(numbers, "whole", materialize=False))
     cut = batch_inference(cut_spec(numbers, "cut"))
@@ -93,3 +98,99 @@ def test_the_next_model_takes_what_was_kept(numbers: Path) -> None:
     assert [row["score"] for row in rows] == [3.0 * row["id"] + 1 for row in rows]
     assert report["rows"]["written"] == len(rows) == len(published(cut_spec(numbers)))
     assert report["stages"]["preprocess"]["seconds"] == 0
+
+
+def test_each_job_is_retried_on_its_own(numbers: Path) -> None:
+    retries = {"max_attempts": 2}
+    step, model = {"dies": 520}, {"dies": 720}
+    (numbers.parent / "models").mkdir()
+    spec = cut_spec(numbers, step=step, model=model, retries=retries)
+    report = batch_inference(spec)
+    assert report["attempts"] == 4
+    assert handed(numbers, "steps") == len(STEPPED)
+    whole = batch_inference(cut_spec(numbers, "whole", materialize=False))
+    assert published(spec) == published(cut_spec(numbers, "whole"))
+    assert report["rows"] == whole["rows"]
+
+
+def test_a_failing_first_job_turns_preprocess_red_and_the_next_run_goes_on(numbers: Path) -> None:
+    since = time.time()
+    spec = cut_spec(numbers, step={"dies": 520})
+    with pytest.raises(StageFailed, match="the disk of the step is gone") as caught:
+        batch_inference(spec)
+    assert caught.value.stage == "preprocess"
+    assert states(since) == {"read": "CANCELLED", "preprocess": "FAILED"}
+    page = next(Path(f"{spec.sink.path}.state/runs").glob("*/report.md")).read_text()
+    assert "attempts of the run so far: 1" in page
+    batch_inference(spec)
+    assert handed(numbers, "steps") == len(STEPPED)
+
+
+def test_stages_before_the_cut_are_done_before_those_after_it_begin(numbers: Path) -> None:
+    since = time.time()
+    batch_inference(cut_spec(numbers))
+    runs = stage_runs(since)
+    assert {run.state.type.value for run in runs.values()} == {"COMPLETED"}
+    assert len(runs) == 4
+    before = max(runs[stage].end_time for stage in ("read", "preprocess"))
+    assert before < min(runs[stage].start_time for stage in ("infer", "write"))
+    since = time.time()
+    batch_inference(cut_spec(numbers, "other", model={"factor": 3.0}))
+    assert "kept by an earlier job" in stage_runs(since)["read"].state.message
+
+
+def test_an_unfinished_run_can_be_cut_and_joined_again(numbers: Path) -> None:
+    model = {"dies": 720}
+    (numbers.parent / "models").mkdir()
+    with pytest.raises(StageFailed, match="the device is gone"):
+        batch_inference(cut_spec(numbers, model=model, materialize=False))
+    predicted = handed(numbers, "models")
+    strict = {"max_rejected_fraction": 0.03}
+    with pytest.raises(ErrorBudgetExceeded, match="cannot be scored"):
+        batch_inference(cut_spec(numbers, model=model, errors=strict))
+    prepared = handed(numbers, "steps")
+    report = batch_inference(cut_spec(numbers, model=model))
+    assert report["rows"]["rejected"] > 0.03 * report["rows"]["read"]
+    assert report["resumed_rows"] > 0
+    assert handed(numbers, "steps") == prepared, "what was kept is not prepared again"
+    reference = {"folder": logs(numbers, "reference")}
+    batch_inference(cut_spec(numbers, "whole", model=reference, materialize=False))
+    assert handed(numbers, "models") == handed(numbers, "reference") > predicted
+    assert published(cut_spec(numbers)) == published(cut_spec(numbers, "whole"))
+
+
+def test_only_what_is_new_or_changed_is_prepared(numbers: Path) -> None:
+    batch_inference(cut_spec(numbers))
+    prepared = handed(numbers, "steps")
+    (numbers / "3.parquet").write_bytes((numbers / "4.parquet").read_bytes())
+    batch_inference(cut_spec(numbers, "other", model={"factor": 3.0}))
+    assert handed(numbers, "steps") == prepared + 98
+    ids = {row["id"] for row in published(cut_spec(numbers, "other"))}
+    assert ids.isdisjoint(range(300, 400))
+    other_step = cut_spec(numbers, "third", step={"seconds": 0.001})
+    batch_inference(other_step)
+    assert handed(numbers, "steps") > 2 * prepared, "other steps take nothing from these"
+
+
+def test_an_input_that_changes_while_it_is_prepared_is_planned_anew(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = numbers / "8.parquet"
+    spec = cut_spec(
+        numbers,
+        step={"seconds": 0.05},
+        retries={"max_attempts": 2},
+        errors={"max_rejected_fraction": 0.5},
+    )
+    helper = when_planned(spec, lambda _: changed.write_bytes((numbers / "4.parquet").read_bytes()))
+    report = batch_inference(spec)
+    helper.join()
+    assert report["published"]
+    assert 820 not in {row["id"] for row in published(spec)}
+
+
+def test_limits_and_previews_are_one_job(numbers: Path) -> None:
+    spec = spec_of(numbers, stages={"preprocess": {"materialize": True}})
+    assert preview(spec, rows=20)["rows"]
+    assert batch_inference(spec, limit=20)["rows"]["read"] == 20
+    assert not Path(f"{spec.sink.path}.state/prepared").exists()
