@@ -1,5 +1,10 @@
 """A run that is cut into two jobs: the same rows, and nothing of the first job done twice."""
 
+import base64
+import json
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -8,8 +13,13 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.preview import preview
+from tasks.at_work import unfinished_jobs
 from tasks.errors import ErrorBudgetExceeded, StageFailed
+from tasks.kinds.sources import ParquetSource
+from tasks.plan import make_plan
+from tasks.prepared import plan_preparation
 from tasks.published import rows_set_aside
+from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_live_stages import stage_runs, when_planned
@@ -87,11 +97,18 @@ def test_what_is_published_is_as_without_the_cut(numbers: Path) -> None:
     for stage, figures in whole["stages"].items():
         assert {n: cut["stages"][stage][n] for n in counts} == {n: figures[n] for n in counts}
     assert cut["stages"]["preprocess"]["seconds"] > 0
+    assert cut["attempts"] == 2
+    (page,) = Path(f"{cut_spec(numbers, 'cut').sink.path}.state/runs").glob("*/report.md")
+    timeline = page.read_text().split("data:image/svg+xml;base64,")[1].split('"')[0]
+    words = base64.b64decode(timeline).decode()
+    assert "attempt 1 of read and preprocess" in words
+    assert "attempt 1 of infer and write" in words
 
 
-def test_the_next_model_takes_what_was_kept(numbers: Path) -> None:
+def test_the_next_model_takes_what_was_kept(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch_inference(cut_spec(numbers))
     prepared = handed(numbers, "steps")
+    monkeypatch.delattr(ParquetSource, "read")
     report = batch_inference(cut_spec(numbers, "other", model={"factor": 3.0}))
     assert handed(numbers, "steps") == prepared
     rows = published(cut_spec(numbers, "other"))
@@ -101,10 +118,9 @@ def test_the_next_model_takes_what_was_kept(numbers: Path) -> None:
 
 
 def test_each_job_is_retried_on_its_own(numbers: Path) -> None:
-    retries = {"max_attempts": 2}
+    retries, errors = {"max_attempts": 2}, {"max_rejected_fraction": 0.5}
     step, model = {"dies": 520}, {"dies": 720}
-    (numbers.parent / "models").mkdir()
-    spec = cut_spec(numbers, step=step, model=model, retries=retries)
+    spec = cut_spec(numbers, step=step, model=model, retries=retries, errors=errors)
     report = batch_inference(spec)
     assert report["attempts"] == 4
     assert handed(numbers, "steps") == len(STEPPED)
@@ -141,7 +157,6 @@ def test_stages_before_the_cut_are_done_before_those_after_it_begin(numbers: Pat
 
 def test_an_unfinished_run_can_be_cut_and_joined_again(numbers: Path) -> None:
     model = {"dies": 720}
-    (numbers.parent / "models").mkdir()
     with pytest.raises(StageFailed, match="the device is gone"):
         batch_inference(cut_spec(numbers, model=model, materialize=False))
     predicted = handed(numbers, "models")
@@ -173,20 +188,35 @@ def test_only_what_is_new_or_changed_is_prepared(numbers: Path) -> None:
 
 
 def test_an_input_that_changes_while_it_is_prepared_is_planned_anew(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
+    numbers: Path,
 ) -> None:
-    changed = numbers / "8.parquet"
+    def change(_: Any) -> None:
+        (numbers / "8.parquet").write_bytes((numbers / "4.parquet").read_bytes())
+
     spec = cut_spec(
         numbers,
         step={"seconds": 0.05},
         retries={"max_attempts": 2},
         errors={"max_rejected_fraction": 0.5},
     )
-    helper = when_planned(spec, lambda _: changed.write_bytes((numbers / "4.parquet").read_bytes()))
+    helper = when_planned(spec, change)
     report = batch_inference(spec)
     helper.join()
     assert report["published"]
     assert 820 not in {row["id"] for row in published(spec)}
+
+
+def test_who_looks_for_jobs_finds_those_of_both_halves_and_no_other_outputs(numbers: Path) -> None:
+    spec, other = cut_spec(numbers), cut_spec(numbers, "other", model={"factor": 3.0})
+    jobs = {}
+    for each in (spec, other):
+        main = make_plan(each)
+        first = plan_preparation(main)
+        assert first
+        jobs[each.sink.path] = next_attempt(first, left_to_do(first, tried=False)).job.id
+        assert main.run.run_id not in jobs[each.sink.path]
+    assert [job.id for job in unfinished_jobs(spec)] == [jobs[spec.sink.path]]
+    assert [job.id for job in unfinished_jobs(other)] == [jobs[other.sink.path]]
 
 
 def test_limits_and_previews_are_one_job(numbers: Path) -> None:
@@ -194,3 +224,54 @@ def test_limits_and_previews_are_one_job(numbers: Path) -> None:
     assert preview(spec, rows=20)["rows"]
     assert batch_inference(spec, limit=20)["rows"]["read"] == 20
     assert not Path(f"{spec.sink.path}.state/prepared").exists()
+
+
+def killed_once(folder: Path, rows: str, drivers: Path, seen: list[int]) -> threading.Thread:
+    """SIGKILL a job's first driver as soon as user code has worked on some rows.
+
+    Args:
+        folder: of the inputs.
+        rows: the log that tells.
+        drivers: the state folder that the job's run lies in.
+        seen: gets how many rows the steps had been handed by then.
+    """
+
+    def wait_and_kill() -> None:
+        while handed(folder, rows) < 100:
+            time.sleep(0.05)
+        (driver,) = drivers.glob("**/attempts/1/driver.json")
+        seen.append(handed(folder, "steps"))
+        os.kill(json.loads(driver.read_text())["pid"], signal.SIGKILL)
+
+    thread = threading.Thread(target=wait_and_kill)
+    thread.start()
+    return thread
+
+
+@pytest.mark.ray
+def test_either_job_is_killed_and_nothing_that_was_kept_is_prepared_again(
+    numbers: Path, ray_address: str
+) -> None:
+    spec = cut_spec(
+        numbers,
+        step={"seconds": 0.02},
+        model={"seconds": 0.02},
+        cluster={"kind": "local", "address": ray_address},
+        retries={"max_attempts": 2},
+        errors={"max_rejected_fraction": 0.5},
+    )
+    first: list[int] = []
+    second: list[int] = []
+    killers = [
+        killed_once(numbers, "steps", numbers.parent / "kept", first),
+        killed_once(numbers, "models", Path(f"{spec.sink.path}.state/runs"), second),
+    ]
+    report = batch_inference(spec)
+    for killer in killers:
+        killer.join()
+    assert report["attempts"] == 4
+    assert first[0] < len(STEPPED) <= second[0] == handed(numbers, "steps")
+    assert second[0] < 2 * len(STEPPED), "what was kept before the kill is not prepared again"
+    batch_inference(cut_spec(numbers, "whole", materialize=False))
+    assert published(spec) == published(cut_spec(numbers, "whole"))
+    assert aside(spec) == aside(cut_spec(numbers, "whole"))
