@@ -68,6 +68,7 @@ def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     tried = 0
     first = plan_preparation(planned)
     if first is not None:
+        get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
             last, tried = run_job(first, deadline)
         finally:

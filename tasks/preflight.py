@@ -72,7 +72,8 @@ def check_model(spec: BatchInferenceSpec) -> str:
 def check_places(spec: BatchInferenceSpec) -> str:
     """See that the storages of source and sink answer, and that the source is there."""
     check_source(spec.source)
-    check_sink(spec.sink)
+    kept = spec.stages.preprocess
+    check_sink(spec.sink, kept.path if kept.materialize else None)
     return f"{', '.join(spec.source.paths)} and {spec.sink.path} can be reached"
 
 

@@ -66,7 +66,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
     """Plan the first job of a run, or pick it up; None where there never was anything to keep."""
     spec = spec_before(main)
     storage, output = output_of(spec)
-    run_key = digest([spec.sink.path, main.run_key])
+    run_key = key_of_first_job(main, spec)
     run = output.run(run_id_of(run_key))
     old = load_plan(storage, run)
     shards = shards_to_prepare(main, spec, run, old)
@@ -87,6 +87,11 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         rows_before=len(accept(records_of(storage, run), plan).settled),
         main=main,
     )
+
+
+def key_of_first_job(main: PlannedRun, spec: BatchInferenceSpec) -> str:
+    """Key of the first job's run; no two runs share one."""
+    return digest([spec.sink.path, main.run_key])
 
 
 def plan_of(old: Plan | None, shards: list[Shard], pins: dict[str, Any]) -> Plan:
@@ -157,7 +162,7 @@ def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:
         StageFailed: what was kept is gone.
     """
     spec = spec_before(main)
-    own = output_of(spec)[1].run(run_id_of(digest([spec.sink.path, main.run_key])))
+    own = output_of(spec)[1].run(run_id_of(key_of_first_job(main, spec)))
     contents = {shard.content for shard in shards_of(main.plan.shards.take(pa.array(gap.shards)))}
     runs = sorted(prepared_runs(spec, contents), key=lambda each: each.run != own)
     try:

@@ -29,14 +29,20 @@ def check_source(source: Source) -> None:
             raise InputNotFound.at("source.path", url, nothing_there(source, 0))
 
 
-def check_sink(sink: Sink) -> None:
+def check_sink(sink: Sink, kept: str | None = None) -> None:
     """See that the storage answers; nothing needs to lie there yet.
+
+    Args:
+        sink: where rows go.
+        kept: where they are kept between two jobs, where that is a place of its own.
 
     Raises:
         Unreachable: it does not.
     """
     opener = partial(open_storage, storage_options=sink.storage_options)
     is_there("sink", opener, sink.path)
+    if kept is not None:
+        is_there("sink", opener, kept, "stages.preprocess")
 
 
 def folder_of(url: str) -> str:
@@ -45,17 +51,24 @@ def folder_of(url: str) -> str:
     return LAST_PART.sub("", url[: special.start()]) if special else url
 
 
-def is_there(section: str, opener: Opener, url: str) -> bool:
+def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> bool:
     """Whether something lies at a path.
+
+    Args:
+        section: part of the spec that has the storage's options.
+        opener: opens the storage.
+        url: the path.
+        of: part of the spec that has the path, where that is another one.
 
     Raises:
         InvalidSpec: no storage is known for the path, or it says itself what is wrong.
         Unreachable: the storage does not answer; names the spec's section.
     """
+    field = f"{of or section}.path"
     try:
         storage, path = opener(url)
     except (ValueError, ImportError) as error:
-        raise InvalidSpec.at(f"{section}.path", url, f"cannot be opened: {error}") from error
+        raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error
     try:
         storage.filesystem.info(path)
     except FileNotFoundError:
@@ -64,7 +77,7 @@ def is_there(section: str, opener: Opener, url: str) -> bool:
         raise
     except Exception as error:
         raise Unreachable(
-            f"{section}.path: {url!r} cannot be reached: {error}; see {section}.storage_options, "
+            f"{field}: {url!r} cannot be reached: {error}; see {section}.storage_options, "
             "the credentials in the environment, and the network"
         ) from error
     return True

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,16 +44,16 @@ class Kept:
     covered: IdRuns
 
     @property
-    def line(self) -> dict[str, object]:
+    def line(self) -> dict[str, Any]:
         """As a line of a todo."""
         numbers = json.dumps(list(self.numbers.items()))
         return {**self.__dict__, "numbers": numbers, "covered": self.covered.as_json()}
 
     @classmethod
-    def of_line(cls, line: dict[str, str]) -> "Kept":
+    def of_line(cls, line: dict[str, Any]) -> "Kept":
         """Read back."""
         numbers, covered = dict(json.loads(line["numbers"])), IdRuns.of_json(line["covered"])
-        return cls(line["file"], int(line["size"]), int(line["rows"]), numbers, covered)
+        return cls(line["file"], line["size"], line["rows"], numbers, covered)
 
 
 @dataclass(frozen=True)
