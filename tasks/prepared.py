@@ -21,7 +21,7 @@ from tasks.plan import (
     save_and_reload,
     save_header,
 )
-from tasks.protocol.acceptance import Gap, accept
+from tasks.protocol.acceptance import Accepted, Gap, accept
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import (
     Content,
@@ -61,6 +61,10 @@ class Preparation(PlannedRun):
         """What its job does."""
         return BEFORE_CUT
 
+    def accepted(self) -> Accepted:
+        """What the records cover now, and is still there."""
+        return kept_in(self.storage, self.run, self.plan)
+
 
 def plan_preparation(main: PlannedRun) -> Preparation | None:
     """Plan the first job of a run, or pick it up; None where there never was anything to keep."""
@@ -84,7 +88,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         inputs_skipped=0,
         options=RunOptions(),
         replaces=False,
-        rows_before=len(accept(records_of(storage, run), plan).settled),
+        rows_before=len(kept_in(storage, run, plan).settled),
         main=main,
     )
 
@@ -151,8 +155,15 @@ def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[Prep
         run = RunFolder(header.rpartition("/")[0])
         plan = load_plan(storage, run)
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
-            found.append(PreparedRun(run, plan, accept(records_of(storage, run), plan)))
+            found.append(PreparedRun(run, plan, kept_in(storage, run, plan)))
     return found
+
+
+def kept_in(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Accepted:
+    """What a run's records cover, less those whose batch is gone: stores may delete what is old."""
+    there = {stat.path.rpartition("/")[2] for stat in storage.list(run.staging)}
+    records = records_of(storage, run)
+    return accept([r for r in records if there.issuperset(f.name for f in r.files)], plan)
 
 
 def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:

@@ -188,6 +188,16 @@ def test_only_what_is_new_or_changed_is_prepared(numbers: Path) -> None:
     assert handed(numbers, "steps") > 2 * prepared, "other steps take nothing from these"
 
 
+def test_what_was_kept_and_is_gone_is_prepared_again(numbers: Path) -> None:
+    batch_inference(cut_spec(numbers))
+    prepared = handed(numbers, "steps")
+    batches = (numbers.parent / "kept").glob("**/*.batch")
+    next(each for each in batches if each.stat().st_size > 1000).unlink()
+    batch_inference(cut_spec(numbers, "other", model={"factor": 3.0}))
+    assert handed(numbers, "steps") == prepared + 98, "one file of a hundred rows"
+    assert len(published(cut_spec(numbers, "other"))) == len(published(cut_spec(numbers)))
+
+
 def test_an_input_that_changes_while_it_is_prepared_is_planned_anew(
     numbers: Path,
 ) -> None:
