@@ -92,7 +92,7 @@ class Progress:
             if stage != "read" and not is_empty:
                 gone = previous["rejected"] + previous["filtered"]
                 upstream_done = upstream_done and count["rows"] + gone >= previous["rows"]
-            done = state == "done" or upstream_done
+            done = state == "done" or upstream_done or (is_empty and stage not in self.job.stages)
             status = "done" if done else "running" if count["started"] else "waiting"
             stages[stage] = {**count, "state": status, "total": total}
             previous = previous if is_empty else count

@@ -16,9 +16,12 @@ from flows.preview import preview
 from tasks.at_work import unfinished_jobs
 from tasks.errors import ErrorBudgetExceeded, StageFailed
 from tasks.kinds.sources import ParquetSource
+from tasks.patience import stuck_stage
 from tasks.plan import make_plan
 from tasks.prepared import plan_preparation
 from tasks.published import rows_set_aside
+from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.progress import Progress
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
@@ -194,7 +197,8 @@ def test_what_was_kept_and_is_gone_is_prepared_again(numbers: Path) -> None:
     batches = (numbers.parent / "kept").glob("**/*.batch")
     next(each for each in batches if each.stat().st_size > 1000).unlink()
     batch_inference(cut_spec(numbers, "other", model={"factor": 3.0}))
-    assert handed(numbers, "steps") == prepared + 98, "one file of a hundred rows"
+    again = handed(numbers, "steps") - prepared
+    assert again in (98, 2 * 98), "the file that its rows are of, or both of them"
     assert len(published(cut_spec(numbers, "other"))) == len(published(cut_spec(numbers)))
 
 
@@ -228,6 +232,17 @@ def test_who_looks_for_jobs_finds_those_of_both_halves_and_no_other_outputs(numb
         assert main.run.run_id not in jobs[each.sink.path]
     assert [job.id for job in unfinished_jobs(spec)] == [jobs[spec.sink.path]]
     assert [job.id for job in unfinished_jobs(other)] == [jobs[other.sink.path]]
+
+
+def test_a_first_job_that_hangs_hangs_in_a_stage_of_its_own(numbers: Path) -> None:
+    first = plan_preparation(make_plan(cut_spec(numbers)))
+    assert first
+    job = next_attempt(first, left_to_do(first, tried=False)).job
+    counts = Counts()
+    for stage, rows in (("read", 100), ("preprocess", 50), ("write", 50)):
+        counts.add(Report(stage, rows, 0, 0, 0.1))
+    Progress(job, counts.snapshot, num_reads=1).write("running", counts.snapshot())
+    assert stuck_stage(json.loads(job.storage.read(job.progress))) == "preprocess"
 
 
 def test_limits_and_previews_are_one_job(numbers: Path) -> None:
