@@ -20,7 +20,7 @@ from tasks.patience import stuck_stage
 from tasks.plan import make_plan
 from tasks.prepared import plan_preparation
 from tasks.published import rows_set_aside
-from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
 from tasks.ray_job.progress import Progress
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
@@ -85,8 +85,9 @@ def aside(spec: BatchInferenceSpec) -> list[tuple[Any, ...]]:
 
 
 def states(since: float) -> dict[str, str]:
-    """The stages that Prefect shows, and how they stand."""
-    return {name: run.state.type.value for name, run in stage_runs(since).items()}
+    """The stages that Prefect shows of a first job, and how they stand."""
+    runs = stage_runs(since, BEFORE_CUT)
+    return {name: run.state.type.value for name, run in runs.items()}
 
 
 def test_what_is_published_is_as_without_the_cut(numbers: Path) -> None:

@@ -22,14 +22,23 @@ def on(address: str) -> dict[str, Any]:
     return {"cluster": {"kind": "local", "address": address}}
 
 
-def stage_runs(since: float) -> dict[str, Any]:
-    """The stage tasks' runs that started after a moment, read back from Prefect's API."""
+def stage_runs(since: float, stages: tuple[str, ...] = STAGES) -> dict[str, Any]:
+    """The stage tasks' runs that started after a moment, read back from Prefect's API.
+
+    It learns of their states by events, which may come later than the flow's end.
+    """
     from prefect.client.orchestration import get_client
 
+    until = time.monotonic() + STATES_SECONDS
     with get_client(sync_client=True) as client:
-        runs = client.read_task_runs()
-    mine = [run for run in runs if run.start_time and run.start_time.timestamp() >= since - 1]
-    return {run.name: run for run in mine if run.name in STAGES}
+        while True:
+            runs: list[Any] = [run for run in client.read_task_runs() if run.name in STAGES]
+            mine = [run for run in runs if run.start_time and run.start_time.timestamp() >= since]
+            found = {run.name: run for run in mine}
+            are_final = all(run.state.is_final() for run in mine)
+            if (are_final and set(found) >= set(stages)) or time.monotonic() > until:
+                return found
+            time.sleep(0.2)
 
 
 def watch(until: threading.Event, seen: dict[str, set[str]]) -> None:
@@ -58,6 +67,7 @@ def heavy(tmp_path: Path) -> Path:
 
 
 LOADING_SECONDS = 3.0
+STATES_SECONDS = 30.0
 
 
 def test_stages_overlap_and_move(
