@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from tasks.attempt import FOLLOWED
-from tasks.ray_job.counts import STAGES
+from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.stages import summary
 
 BARS_EVERY_SECONDS = 0.5
@@ -32,14 +32,14 @@ def live_progress(console: Console) -> Iterator[None]:
 
 
 def stages_now() -> dict[str, Any]:
-    """Counts of each stage, by the attempt that followed it last; empty before the first."""
-    found: dict[str, Any] = {}
-    for attempt in FOLLOWED:
-        look = attempt.look() if attempt is FOLLOWED[-1] else attempt.last
-        found.update(
-            {stage: counts for stage in attempt.job.stages if (counts := look.stage(stage))}
-        )
-    return found
+    """Counts of the attempt followed last, and of the job before it where a run is cut."""
+    if not FOLLOWED:
+        return {}
+    last = FOLLOWED[-1]
+    before = [each for each in FOLLOWED[-2:-1] if each.job.stages == BEFORE_CUT]
+    looks = [(each.job.stages, each.last) for each in before if last.job.stages == AFTER_CUT]
+    looks.append((last.job.stages, last.look()))
+    return {stage: look.stage(stage) for stages, look in looks if look.progress for stage in stages}
 
 
 def show_bars(console: Console, ended: threading.Event) -> None:
