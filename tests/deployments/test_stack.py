@@ -171,7 +171,8 @@ def test_up_again_starts_what_has_died_and_takes_up_what_it_was_at(
     (worker,) = [child for child in stack.children if child.pid == before["worker"].pid]
     worker.kill()
     worker.wait()
-    lost = begin_without_a_process(stack, deployed["embed-texts"].id)
+    # One that waits for a run of the schedule's, should it be on the hour, and is not cancelled.
+    lost = begin_without_a_process(stack, deployed["classify-images"].id)
     said: list[str] = []
     again = up(stack.folder, said.append)
     stack.children += again.children

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
-NO_MODELS = {"model", "file_model", "arrays"}
+NO_MODELS = {"model", "file_model", "arrays", "safetensors_file"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, {"source", "listing"}, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
