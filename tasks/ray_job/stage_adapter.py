@@ -102,7 +102,7 @@ class StageAdapter:
             part, rest = cut(left, fixed or size)
             outcome = self.run_if_it_fits(part, batch)
             if outcome is None:
-                size = max(1, len(part) // 2)
+                size = max(1, num_parents(part) // 2)
             else:
                 yield outcome
                 left = rest
@@ -112,11 +112,10 @@ class StageAdapter:
         try:
             return self.run(rows, batch)
         except OutOfMemory:
-            is_one_row = len(parent_starts(rows)) == 2
-            if is_one_row and self.limit.of(self.rows_per_call or len(rows)) == 1:
+            if num_parents(rows) == 1 and self.limit.of(self.rows_per_call or len(rows)) == 1:
                 raise
         give_back_memory()
-        self.limit.halve(len(parent_starts(rows)) - 1)
+        self.limit.halve(num_parents(rows))
         return None
 
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:
@@ -152,6 +151,11 @@ def cut(rows: pa.Table, size: int) -> tuple[pa.Table, pa.Table]:
     starts = parent_starts(rows)
     at = int(starts[min(size, len(starts) - 1)])
     return rows.slice(0, at), rows.slice(at)
+
+
+def num_parents(rows: pa.Table) -> int:
+    """Rows, where children of one row count once."""
+    return len(parent_starts(rows)) - 1
 
 
 def parent_starts(rows: pa.Table) -> np.ndarray:

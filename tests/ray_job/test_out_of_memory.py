@@ -77,6 +77,16 @@ def test_where_no_row_fits_the_error_says_what_helps(fixed: int | None) -> None:
     assert len(greedy.given) < 9
 
 
+def test_rows_with_many_children_are_halved_by_rows() -> None:
+    limit = BatchLimit()
+    greedy = Greedy(0, limit)
+    ids = pa.array([0] * 50 + [1] * 50, pa.int64())
+    batch = RowBatch(rows=pa.table({ROW: ids}), sources={0: "/in/a"})
+    with pytest.raises(OutOfMemory):
+        list(StageAdapter("infer", (greedy,), None, limit=limit)(batch))
+    assert len(greedy.given) < 20
+
+
 def test_children_of_a_row_are_not_torn_apart() -> None:
     stage, greedy = adapter(3, 8)
     ids = [0, 0, 0, 1, 1, 2, 2, 2]
