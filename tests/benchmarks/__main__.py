@@ -1,11 +1,17 @@
-"""Measures what the README claims: `make bench` for all, `make bench ROW=memory` for one."""
+"""Measures what the README claims: `make bench` for all, `make bench ROW=memory` for one.
 
+Rows that run us beside another way, such as `guide_tabular`, take options:
+`make bench ROW="guide_tabular --resume rounds.jsonl"` goes on where it was interrupted,
+`--size tiny` tries it.
+"""
+
+import argparse
 import os
 import platform
-import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks import (
@@ -18,7 +24,10 @@ from tests.benchmarks import (
     publishing,
     searching,
     shared_weights,
+    side_by_side,
 )
+from tests.benchmarks.contenders import workload_named
+from tests.benchmarks.side_by_side import Options
 
 ROWS: dict[str, Callable[[Path], list[str]]] = {
     "orchestration": orchestration.measure,
@@ -31,16 +40,28 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "search": searching.measure,
     "shared_weights": shared_weights.measure,
 }
+WORKLOADS = ("tabular",)
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], options: Options) -> None:
     """Run rows and put their figures into RESULTS.md, each under its own heading."""
-    for name in names or list(ROWS):
-        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as folder:
-            lines = ROWS[name](Path(folder))
+    rows = ROWS | rows_side_by_side(options)
+    for name in names or list(rows):
+        with tempfile.TemporaryDirectory(prefix="b-") as folder:
+            lines = rows[name](Path(folder))
         print("\n".join(lines), flush=True)
-        save(name, lines)
+        if options.size != "tiny":
+            save(name if options.size == "whole" else f"{name}, {options.size}", lines)
+
+
+def rows_side_by_side(options: Options) -> dict[str, Callable[[Path], list[str]]]:
+    """A row for each workload and each other way of doing it."""
+    return {
+        f"{family}_{workload}": partial(side_by_side.row, family, workload, options=options)
+        for workload in WORKLOADS
+        for family in workload_named(workload).TARGETS
+    }
 
 
 def save(name: str, lines: list[str]) -> None:
@@ -66,4 +87,10 @@ def read_sections() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--size", choices=["whole", "small", "tiny"], default="whole")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--resume", type=Path)
+    given = parser.parse_args()
+    main(given.names, Options(given.size, given.rounds, given.resume))

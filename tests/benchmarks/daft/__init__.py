@@ -1,0 +1,1 @@
+"""Daft scripts with the same model code, one a workload."""

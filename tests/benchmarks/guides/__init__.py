@@ -1,0 +1,1 @@
+"""The way Ray's guides tell people to do it, one script a workload."""

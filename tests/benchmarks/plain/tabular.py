@@ -1,0 +1,63 @@
+"""Plain Ray Data, as well as we can: projected columns, Arrow batches, trees in place."""
+
+import numpy as np
+import pyarrow as pa
+
+from tests.benchmarks.clock import Clock
+from tests.benchmarks.script import Arguments, arguments
+from tests.benchmarks.workloads.tabular import FEATURES, KEY
+
+GRID = {
+    "batch_size": [32_768, 131_072, 524_288],
+    "block_mib": [16, 64, 128],
+    "pool": [1, 2],
+    "threads": [1, 2],
+}
+
+
+class Trees:
+    """The model over Arrow batches."""
+
+    def __init__(self, weights: str, threads: int, clocks: str) -> None:
+        import xgboost
+
+        self.model = xgboost.Booster(model_file=f"{weights}/model.ubj")
+        self.model.set_param({"nthread": threads})
+        self.clock = Clock(clocks)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return self.clock.timed(self.predict, batch, len(batch))
+
+    def predict(self, batch: pa.Table) -> pa.Table:
+        """Predictions, and the ride that each is of."""
+        numbers = np.empty((len(batch), len(FEATURES)), np.float32)
+        for at, name in enumerate(FEATURES):
+            numbers[:, at] = batch[name].to_numpy()
+        return pa.table({KEY: batch[KEY], "prediction": self.model.inplace_predict(numbers)})
+
+
+def main(given: Arguments) -> None:
+    """Read what is needed, predict, write."""
+    import ray
+
+    knobs = given.knobs
+    ray.init(include_dashboard=False, logging_level="ERROR")
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = knobs["block_mib"] << 20
+    rides = ray.data.read_parquet(str(given.inputs), columns=[KEY, *FEATURES])
+    predictions = rides.map_batches(
+        Trees,
+        compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),
+        batch_format="pyarrow",
+        batch_size=knobs["batch_size"],
+        zero_copy_batch=True,
+        num_cpus=knobs["threads"],
+        fn_constructor_args=(str(given.weights), knobs["threads"], str(given.clocks)),
+    )
+    predictions.write_parquet(str(given.output))
+    given.finish()
+
+
+if __name__ == "__main__":
+    main(arguments(batch_size=131_072, block_mib=128, pool=1, threads=1))

@@ -1,0 +1,210 @@
+"""Runs contenders in turn on the same inputs, new ones each round, and compares what they say."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.benchmarks.contenders import (
+    OURS,
+    ROOT,
+    Contender,
+    Job,
+    contender,
+    install_daft,
+    workload_named,
+)
+from tests.benchmarks.process_tree import run
+from tests.benchmarks.ratios import NEAR, PAIRS_FOR_INTERVAL, Ratio
+from tests.benchmarks.workloads.workload import Size
+from tests.chaos.session import session
+
+ROUNDS = 3
+FIGURES = (
+    ("whole run, s", "whole", 1),
+    ("steady, s", "steady", 1),
+    ("CPU, s", "cpu", 1),
+    ("private memory at most, MiB", "memory", 1 << 20),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one contender."""
+
+    rows: int
+    whole: float
+    """Seconds by the clock, from the start of its process to the end."""
+    steady: float
+    """Seconds from the first batch that goes into a model to the last that comes out."""
+    cpu: float
+    """User and system seconds of all its processes."""
+    memory: int
+    """Bytes at their most, without what processes share."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One run of each contender on the same inputs; their outputs agree."""
+
+    workload: str
+    size: Size
+    seed: int
+    runs: dict[str, Run]
+
+    @classmethod
+    def of_line(cls, line: str) -> "Round":
+        """As it was stored."""
+        found = json.loads(line)
+        return cls(**{**found, "runs": {name: Run(**each) for name, each in found["runs"].items()}})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a row is to be run."""
+
+    size: Size = "whole"
+    rounds: int | None = None
+    """None: three; ten where a target is near parity."""
+    resume: Path | None = None
+    """File of the rounds that are done, a line each; they are not run again."""
+
+
+def measure(
+    workload: str,
+    contenders: Sequence[Contender],
+    rounds: int,
+    size: Size,
+    folder: Path,
+    resume: Path | None = None,
+) -> list[Round]:
+    """Run all contenders so many times, in alternating order.
+
+    Args:
+        workload: the name of its module.
+        contenders: the first is the one that the others' outputs are compared with.
+        rounds: each has inputs of its own.
+        size: how many inputs.
+        folder: for inputs, weights and outputs.
+        resume: file of rounds that are done; each that is new is added.
+
+    Raises:
+        AssertionError: outputs differ.
+        RuntimeError: a contender failed.
+    """
+    names = {each.name for each in contenders}
+    done = [
+        each
+        for each in stored(resume)
+        if (each.workload, each.size) == (workload, size) and names <= {*each.runs}
+    ][:rounds]
+    if len(done) == rounds:
+        return done
+    with surroundings(names, folder) as environment:
+        for seed in range(len(done), rounds):
+            order = contenders if seed % 2 == 0 else contenders[::-1]
+            made = one_round(workload, order, seed, size, folder, environment)
+            print(json.dumps(asdict(made)), flush=True)
+            if resume:
+                with resume.open("a") as file:
+                    file.write(json.dumps(asdict(made)) + "\n")
+            done.append(made)
+    return done
+
+
+@contextmanager
+def surroundings(names: set[str], folder: Path) -> Iterator[dict[str, str]]:
+    """What contenders need to run: a Prefect server for ours, Daft for Daft's."""
+    daft = {each for each in names if each.startswith("daft")}
+    paths = [str(ROOT), *([install_daft(folder / "daft")] if daft else [])]
+    environment = {"PYTHONPATH": ":".join(paths), "RAY_TMPDIR": str(folder)}
+    if OURS not in names:
+        yield environment
+        return
+    with session(folder) as prefect:
+        yield prefect.environment | environment
+
+
+def stored(resume: Path | None) -> list[Round]:
+    """Rounds of earlier calls."""
+    if resume is None or not resume.exists():
+        return []
+    return [Round.of_line(line) for line in resume.read_text().splitlines()]
+
+
+def one_round(
+    workload: str,
+    contenders: Sequence[Contender],
+    seed: int,
+    size: Size,
+    folder: Path,
+    environment: dict[str, str],
+) -> Round:
+    """Make inputs, run each contender on them, compare, and clear up."""
+    module, place = workload_named(workload), folder / f"{workload}-{seed}"
+    inputs, weights = place / "inputs", place / "weights"
+    inputs.mkdir(parents=True)
+    weights.mkdir()
+    module.make_weights(weights, seed)
+    module.make_inputs(inputs, module.SIZES[size], seed)
+    runs, outputs = {}, {}
+    for each in contenders:
+        job = Job(module, inputs, weights, place / each.name)
+        runs[each.name] = one_run(each, job, environment)
+        print(f"{workload} {size} {seed} {each.name}: {runs[each.name]}", flush=True)
+        outputs[each.name] = pq.read_table(job.output).sort_by(module.KEY)
+    reference = outputs.pop(OURS) if OURS in outputs else outputs.pop(contenders[0].name)
+    for name, output in outputs.items():
+        assert_same_keys(reference, output, module.KEY, name)
+        module.compare(reference, output)
+    shutil.rmtree(place)
+    return Round(workload, size, seed, runs)
+
+
+def one_run(which: Contender, job: Job, environment: dict[str, str]) -> Run:
+    """Run one contender to its end."""
+    used = run(which.command(job), environment, job.output.with_suffix(".log"))
+    told = json.loads(used.last_line)
+    if which.name == OURS:
+        rows, steady = told["rows"]["written"], told["seconds"]["steady"]
+    else:
+        rows, steady = told["rows"], told["last"] - told["first"]
+    return Run(rows, used.seconds, steady, used.cpu, used.memory)
+
+
+def assert_same_keys(ours: pa.Table, theirs: pa.Table, key: str, name: str) -> None:
+    """See that both have the same rows, each once."""
+    assert len(ours) == len(theirs), f"{name} wrote {len(theirs)} rows, and not {len(ours)}"
+    assert ours[key].equals(theirs[key].cast(ours[key].type)), f"{name} wrote other rows"
+
+
+def row(family: str, workload: str, folder: Path, options: Options) -> list[str]:
+    """Ours beside one other way: the lines for RESULTS.md."""
+    module = workload_named(workload)
+    targets = [each for each in module.TARGETS[family] if each.size == options.size]
+    near = any(abs(each.at_least - 1) <= 2 * NEAR for each in targets)
+    rounds = options.rounds or (PAIRS_FOR_INTERVAL if near else ROUNDS)
+    both = [contender(OURS, workload), contender(family, workload)]
+    done = measure(workload, both, rounds, options.size, folder, options.resume)
+    lines = [
+        f"{done[0].runs[OURS].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
+        "inputs each, outputs compared in each; medians; ratios: theirs over ours, median (lowest "
+        "to highest).",
+        "",
+        f"| what | ours | {family} | ratio | target | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for what, name, unit in FIGURES:
+        pairs = [(getattr(r.runs[OURS], name), getattr(r.runs[family], name)) for r in done]
+        ratio = Ratio(tuple(theirs / ours for ours, theirs in pairs))
+        ours, theirs = (float(np.median(each)) / unit for each in zip(*pairs, strict=True))
+        wanted = [each.at_least for each in targets if each.measure == name]
+        judged = f"≥ {wanted[0]:g} | {ratio.verdict(wanted[0])}" if wanted else " | "
+        lines.append(f"| {what} | {ours:,.1f} | {theirs:,.1f} | {ratio} | {judged} |")
+    return lines
