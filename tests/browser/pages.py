@@ -14,7 +14,16 @@ SETTLE_MILLISECONDS = 1_000
 TABS = "[role=tab], .p-tab"
 """The tabs of a run's page, in either UI."""
 PRESSES, PRESS_MILLISECONDS = 10, 10_000
-"""A form that is still at work on what was typed takes no notice of its button."""
+"""A form that is still at work on what was typed takes no notice of its button, and a server whose
+database is locked refuses a run; a person presses again."""
+TAKEN = "taken"
+
+
+class NotSubmittedError(AssertionError):
+    """A form could not be sent."""
+
+    def __init__(self, answers: list[str], text: str) -> None:
+        super().__init__(f"Submit was pressed in vain: {answers}; the page ends with:\n{text[-2_000:]}")
 
 
 def is_submission(request: Request) -> bool:
@@ -73,16 +82,30 @@ class Visit:
         self.settle()
 
     def submit(self) -> None:
-        """Press Submit, again where the form was not ready; it gives way to another page."""
-        button = self.page.locator("button[type=submit]", has_text="Submit")
-        for _ in range(PRESSES):
-            try:
-                with self.page.expect_request(is_submission, timeout=PRESS_MILLISECONDS):
-                    button.click()
-                break
-            except PlaywrightTimeoutError:
-                continue
+        """Press Submit until the server has taken the run; the form gives way to another page.
+
+        Raises:
+            NotSubmittedError: it was pressed in vain.
+        """
+        answers: list[str] = []
+        while answers[-1:] != [TAKEN]:
+            if len(answers) == PRESSES:
+                raise NotSubmittedError(answers, self.page.locator("body").inner_text())
+            answers.append(self.press_submit())
         self.page.wait_for_url(lambda url: "/run" not in url, wait_until="commit")
+
+    def press_submit(self) -> str:
+        """Press Submit once, and say what came of it."""
+        button = self.page.locator("button[type=submit]", has_text="Submit")
+        try:
+            with self.page.expect_request(is_submission, timeout=PRESS_MILLISECONDS) as sent:
+                button.click()
+        except PlaywrightTimeoutError:
+            return "no request"
+        answer = sent.value.response()
+        if answer is None:
+            return "no answer"
+        return TAKEN if answer.ok else f"HTTP {answer.status}: {answer.text()}"
 
     def open_run(self, run: object) -> None:
         """A run's page, with its timeline."""
