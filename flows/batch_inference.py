@@ -34,6 +34,7 @@ def batch_inference(
     replace_output: bool = False,
     limit: int | None = None,
     accept: bool = False,
+    profile: bool = False,
     scheduled_time: datetime | None = None,
 ) -> dict[str, Any]:
     """Run inference over a source and publish every row exactly once.
@@ -44,6 +45,7 @@ def batch_inference(
         replace_output: Predict every input again and replace what is published.
         limit: Only the first so many rows; the sink must be an output of its own.
         accept: Publish what a gate holds back, on your word, which is recorded.
+        profile: Leave profiles of the stages' first batches in the run's folder.
         scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
 
     Returns:
@@ -52,7 +54,9 @@ def batch_inference(
     Raises:
         BatchInferenceError: nothing was published; the class says whether running again helps.
     """
-    given = RunOptions(restart, replace_output, limit, accept, scheduled_time=scheduled_time)
+    given = RunOptions(
+        restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time
+    )
     return carry_out(spec, given)
 
 

@@ -191,17 +191,29 @@ def print_report(report: dict[str, Any]) -> None:
         "seconds": f"{report['seconds']['total']:.1f}",
         "rows/s": "-" if speed is None else f"{speed:,.0f}",
         "bottleneck": report["bottleneck"] or "-",
+        **runtime_line(report),
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),
         **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
         "output": f"{report['output']} (version {report['version']})",
         "report": report["report"] or "-",
+        **({"profile": report["profile"]} if report["profile"] else {}),
         **({"scheduled": report["scheduled_time"]} if report["scheduled_time"] else {}),
         "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
         "`prefect server start` show it",
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def runtime_line(report: dict[str, Any]) -> dict[str, str]:
+    """Why the model did not run as the spec asks, where it did not."""
+    problems = [
+        f"eager instead of {each['asked']}: {each['problem']}"
+        for each in report["runtimes"]
+        if each["problem"]
+    ]
+    return {"runtime": "; ".join(problems)} if problems else {}
 
 
 def gates_line(report: dict[str, Any]) -> dict[str, str]:

@@ -43,6 +43,9 @@ def run(
     replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
     accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
+    profile: Annotated[
+        bool, typer.Option(help="Leave profiles of the stages in the run's folder.")
+    ] = False,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,6 +55,7 @@ def run(
     time = time_meant(scheduled_time)
     spec = spec_for_run(spec_file, set_, limit, output, address, time)
     options = {"restart": restart, "replace_output": replace_output, "limit": limit}
+    options |= {"profile": profile}
     call_flow(spec, as_json, **options, accept=accept, scheduled_time=time)
 
 

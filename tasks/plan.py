@@ -45,6 +45,8 @@ class RunOptions:
     """Publish what the gates hold back, on the word of whoever calls."""
     redrive: bool = False
     """Do again what published runs have set aside, instead of new inputs."""
+    profile: bool = False
+    """Leave profiles of the stages in the run's folder."""
     scheduled_time: datetime | None = None
     """What the spec's paths are filled in with; of a plan None, where they name no time."""
 

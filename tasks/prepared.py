@@ -86,7 +86,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         config=main.config,
         plan=plan,
         inputs_skipped=0,
-        options=RunOptions(),
+        options=RunOptions(profile=main.options.profile),
         replaces=False,
         rows_before=len(kept_in(storage, run, plan).settled),
         main=main,

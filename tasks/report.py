@@ -10,6 +10,7 @@ from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
 from tasks.publish import count_rows
 from tasks.ray_job.batch_limits import halvings_of
+from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
@@ -58,6 +59,10 @@ class RunReport:
     bottleneck: str | None = None
     batch_halvings: list[dict[str, Any]] = field(default_factory=list)
     """Each time that memory ran out: on which device, and how often batches are halved since."""
+    runtimes: list[dict[str, Any]] = field(default_factory=list)
+    """What the model's replicas calculated with: runtime, precision, difference from eager."""
+    profile: str | None = None
+    """Folder of the stages' profiles, where they were asked for."""
     accuracy: float | None = None
     """Where rows have `label` and `predicted_label`."""
     held: dict[str, float] = field(default_factory=dict)
@@ -116,6 +121,8 @@ def report_run(
             memory_ran_out=bool(halvings),
         ),
         batch_halvings=halvings,
+        runtimes=runtimes_of(planned.storage, planned.run),
+        profile=planned.run.profile if evidence.profiles else None,
         held=held,
         cost=cost_of(planned.spec, held),
         scheduled_time=planned.options.scheduled_iso,

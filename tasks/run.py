@@ -91,6 +91,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         todo_name=uuid.uuid4().hex,
         max_gpus=max_gpus_of(planned.spec.cluster),
         stages=planned.stages,
+        profile=planned.options.profile,
     )
     planned.storage.write(job.todo, parquet_bytes(todo))
     job.save()

@@ -109,6 +109,16 @@ class RunFolder:
         """Says where the first job's run lies, of a run that was cut into two jobs."""
         return f"{self.path}/prepared.json"
 
+    @property
+    def runtimes(self) -> str:
+        """What the model ran on, a JSON file for each answer of its replicas."""
+        return f"{self.path}/runtimes"
+
+    @property
+    def profile(self) -> str:
+        """Profiles of the stages, where they were asked for."""
+        return f"{self.path}/profile"
+
     def attempt(self, number: int) -> str:
         """Folder of one attempt."""
         return f"{self.path}/attempts/{number}"

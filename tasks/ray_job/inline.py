@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
+from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.reading import read_reported
 from tasks.ray_job.stage_functions import (
@@ -30,7 +31,8 @@ def run_inline(job: Job) -> None:
     standing = Standing(cpus=job.spec.resources.num_cpus)
     infer: Callable[[RowBatch], Iterator[RowBatch]] = unchanged
     if "infer" in job.stages:
-        infer = counted("infer", infer_stage(job, "cpu", threads), counts.add)
+        stage = profiled_stage(job, "infer", infer_stage(job, "cpu", threads))
+        infer = counted("infer", stage, counts.add)
     for read in read_reported(job, 0, job.num_shards, counts.add):
         for prepared in preprocess(read):
             for predicted in infer(prepared):
@@ -48,4 +50,4 @@ def preprocessing(job: Job, report: Reporter) -> Callable[[RowBatch], Iterator[R
     """The preprocess stage; hands batches on where it has nothing to do."""
     if not has_preprocessing(job.spec, job.stages):
         return unchanged
-    return counted("preprocess", preprocess_stage(job), report)
+    return counted("preprocess", profiled_stage(job, "preprocess", preprocess_stage(job)), report)

@@ -34,6 +34,8 @@ class Job:
     """Whether to look at the cluster's nodes and end there."""
     stages: tuple[str, ...] = STAGES
     """What it does of a run: all, or what is before or after the cut."""
+    profile: bool = False
+    """Whether its stages leave profiles in the run's folder."""
 
     @property
     def id(self) -> str:

@@ -8,6 +8,7 @@ from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.job import Job
+from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.replica import was_killed_for_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
@@ -23,7 +24,8 @@ def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table
         BUILT.clear()
         stage = BUILT[job.folder] = preprocess_stage(job)
     for batch in from_block(block):
-        yield from map(to_block, counted("preprocess", stage, report)(batch))
+        run = counted("preprocess", profiled_stage(job, "preprocess", stage), report)
+        yield from map(to_block, run(batch))
 
 
 class Infer:
@@ -36,7 +38,7 @@ class Infer:
             stage = infer_stage(job, device_of(num_gpus), threads)
             if was_killed_for_memory():  # over a batch of unknown size
                 stage.limit.halve(tried=1)
-            self.stage = counted("infer", stage, report)
+            self.stage = counted("infer", profiled_stage(job, "infer", stage), report)
         except Exception as error:
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
             self.stage = failing(error)

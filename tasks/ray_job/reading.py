@@ -15,6 +15,7 @@ from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
 from tasks.ray_job.prepared import read_prepared
+from tasks.ray_job.profiling import profiled_items
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Pending:
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read a share, reporting rows and finished bytes."""
     read = read_share if "read" in job.stages else read_prepared
-    for batch in read(job, start, stop, report):
+    for batch in profiled_items(job, "read", read(job, start, stop, report)):
         rejected, filtered = len(batch.rejected), len(batch.filtered)
         rows = len(batch.rows) + rejected + filtered
         report(Report("read", rows, rejected, filtered, batch.seconds["read"]))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, OutOfMemory, UserCodeBroke
 from tasks.kinds.models.model import BatchLimit
+from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
@@ -34,6 +35,8 @@ class StageAdapter:
     """Where all at hand would take too long: how many to begin with."""
     limit: BatchLimit = field(default_factory=BatchLimit)
     """How much smaller batches are to be for want of memory."""
+    runtimes: RuntimeLog = field(default_factory=RuntimeLog)
+    """Knows what part of the time goes into warming up, which counts as nobody's."""
 
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Run a batch through the functions.
@@ -46,6 +49,7 @@ class StageAdapter:
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
         begun = emitted = time.time()
+        warm = self.runtimes.warm_up_seconds
         for outcome in self.outcomes(batch):
             if len(outcome.rows):
                 done.append(outcome.rows)
@@ -56,13 +60,19 @@ class StageAdapter:
             )
             now = time.time()
             if now - emitted > EMIT_EVERY_SECONDS:
-                yield self.finish(pending, done, emitted, now)
+                yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
+                warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
                 done, emitted = [], time.time()
         if emitted == begun or done or pending.rejected or pending.filtered:
+            emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, emitted, time.time())
+
+    def warmed_up_since(self, seconds: float) -> float:
+        """Seconds of warming up, beyond those of a moment before."""
+        return self.runtimes.warm_up_seconds - seconds
 
     def finish(self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float) -> RowBatch:
         """A batch of what is done, with the time it took.

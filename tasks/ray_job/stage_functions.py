@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
+from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
@@ -53,12 +56,16 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     """The model, loaded on a device."""
     spec = importable(job)
     limit = remembered_limit(job, device)
-    placement = Placement(device, num_threads, spec.batch_size, spec.resources.dtype, limit)
-    predict = joined(spec, spec.model.predictor(placement))
+    runtimes = StoredRuntimes(job=job)
+    placement = Placement(
+        device, num_threads, spec.batch_size, spec.resources.dtype, limit, runtimes
+    )
+    predict = traced(job, joined(spec, spec.model.predictor(placement)))
     # A model that cuts its batches itself gets many rows at once, to sort them by length.
     cuts_itself = spec.model.rows_per_call is None
     rows_per_call = None if cuts_itself else spec.batch_size or spec.model.rows_per_call
-    return StageAdapter("infer", (predict,), rows_per_call, limit=limit)
+    stage = StageAdapter("infer", (predict,), rows_per_call, limit=limit, runtimes=runtimes)
+    return replace(stage, first_rows_per_call=ROWS_BEFORE_TRACE) if job.profile else stage
 
 
 def importable(job: Job) -> BatchInferenceSpec:

@@ -18,6 +18,7 @@ from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.protocol.storage import Storage
 from tasks.ray_job.counts import Report, Reporter
 from tasks.ray_job.job import Job
+from tasks.ray_job.profiling import profiled
 from tasks.ray_job.stage_error import stage_error
 
 QUARANTINE = ParquetSink(path="quarantine")
@@ -41,7 +42,8 @@ QUARANTINE_SCHEMA = pa.schema(
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
     """Write and report."""
     begun = time.monotonic()
-    write_batches(job, batches)
+    with profiled(job, "write"):
+        write_batches(job, batches)
     rows = sum(len(batch.rows) for batch in batches)
     report(Report("write", rows, 0, 0, time.monotonic() - begun))
 

@@ -64,6 +64,7 @@ class FirstJob:
 
     records: tuple[Record, ...] = ()
     attempts: tuple[PastAttempt, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,12 @@ class Evidence:
         """The run's output schema; None where no row was written."""
         return pinned(self.planned.storage, self.planned.run)
 
+    @cached_property
+    def profiles(self) -> list[str]:
+        """Files of the stages' profiles, of both jobs where the run was cut."""
+        found = profiles_in(self.planned.storage, self.planned.run)
+        return [*self.first_job.profiles, *found]
+
     def published(self, line: str = "file") -> list[LedgerFile]:
         """The run's published files, of data or of rows set aside."""
         files = self.ledger.files if line == "file" else self.ledger.quarantine
@@ -147,7 +154,16 @@ def look_at_first_job(planned: PlannedRun) -> FirstJob:
     except FileNotFoundError:
         return FirstJob()
     storage, run = first_job_of(planned.spec, pointer)
-    return FirstJob(tuple(load_records(storage, run)), tuple(load_attempts(storage, run)))
+    return FirstJob(
+        tuple(load_records(storage, run)),
+        tuple(load_attempts(storage, run)),
+        tuple(profiles_in(storage, run)),
+    )
+
+
+def profiles_in(storage: FsspecStorage, run: RunFolder) -> list[str]:
+    """Files of a run's profiles."""
+    return sorted(stat.path for stat in storage.list(run.profile))
 
 
 def load_attempts(storage: FsspecStorage, run: RunFolder) -> list[PastAttempt]:

@@ -21,6 +21,7 @@ from tasks.reporting.timeline import timeline_image
 from tasks.reporting.trend import trend_part
 
 SHOWN_FILES = 20
+SHOWN_PROFILES = 8
 
 
 def success_page(evidence: Evidence, report: dict[str, Any], compared: Comparison | None) -> str:
@@ -32,6 +33,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
         section("Time", timeline_image(evidence.all_attempts), time_table(report)),
         section("Stages", stages_table(report)),
+        section("Profiles", profiles_part(evidence)),
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
         section("Last runs", *trend_part(past_runs(evidence, report))),
@@ -125,6 +127,8 @@ def time_table(report: dict[str, Any]) -> str:
     values["attempts"] = report["attempts"]
     if report["batch_halvings"]:
         values["batches"] = f"{halved(report['batch_halvings'])}: memory ran out; remembered"
+    if report["runtimes"]:
+        values["model ran on"] = "; ".join(map(ran_on, report["runtimes"]))
     held = report["held"]
     values["held"] = f"{held['cpu_hours']:.4g} CPU hours, {held['gpu_hours']:.4g} GPU hours"
     if report["cost"] is not None:
@@ -132,6 +136,36 @@ def time_table(report: dict[str, Any]) -> str:
     if report["bottleneck"]:
         values["bottleneck"] = report["bottleneck"]
     return pairs(values)
+
+
+def ran_on(used: dict[str, Any]) -> str:
+    """What a replica calculated with, how far that is from eager, and why it was not as asked."""
+    runtime = used["used"] if used["used"] == "eager" else f"{used['used']} {used['version']}"
+    place = f"{runtime}, {used['precision']} on {used['device']}"
+    if used["problem"]:
+        return f"{place}, not on {used['asked']} as asked: {used['problem']}"
+    if used["difference"] is None:
+        return place
+    return f"{place}, within {used['difference']:.0e} of eager (of an output's largest value)"
+
+
+def profiles_part(evidence: Evidence) -> str:
+    """Where the stages' profiles lie, and the tables of the times that functions took."""
+    storage = evidence.planned.storage
+    if not evidence.profiles:
+        return ""
+    words = (
+        "Chrome traces (.json.gz) open in ui.perfetto.dev, .pstats in snakeviz or python -m pstats."
+    )
+    lines = [[cell(path)] for path in evidence.profiles]
+    own = set(evidence.profiles) - set(evidence.first_job.profiles)
+    texts = sorted(path for path in own if path.endswith(".txt"))
+    tables = [
+        f"<details><summary>{cell(path.rpartition('/')[2])}</summary>\n"
+        f"{block(storage.read(path).decode())}\n</details>"
+        for path in texts[:SHOWN_PROFILES]
+    ]
+    return joined(words, table(["file"], lines), *tables).rstrip()
 
 
 def halved(halvings: list[dict[str, Any]]) -> str:

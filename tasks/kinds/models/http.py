@@ -111,7 +111,6 @@ class HttpModel(Model):
         "aside for it.",
     )
 
-    can_use_gpu: ClassVar[bool] = False
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {
             "api_key_env",
@@ -124,6 +123,11 @@ class HttpModel(Model):
             "max_retries",
         }
     )
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """The endpoint has its own."""
+        return False
 
     @field_validator("system_prompt")
     @classmethod

@@ -17,6 +17,7 @@ from tasks.kinds.models.hf.options import (
     Task,
 )
 from tasks.kinds.models.model import Function, Media, Model, Placement
+from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 
 DEFAULT_COLUMNS: dict[Task, str] = {
     "image-classification": "image",
@@ -30,6 +31,8 @@ DEFAULT_COLUMNS: dict[Task, str] = {
     "translation": "text",
     "automatic-speech-recognition": "audio",
 }
+ONE_SHAPE: tuple[Task, ...] = ("image-classification", "image-feature-extraction")
+"""Tasks whose batches are of one shape, for which a model can be compiled."""
 EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
 
@@ -65,6 +68,7 @@ class HuggingFaceModel(Model):
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
     )
+    runtime: RuntimeField = "eager"
 
     takes_encoded_media: ClassVar[bool] = True
 
@@ -77,6 +81,11 @@ class HuggingFaceModel(Model):
         if problem:
             raise ValueError(problem)
         return options
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """Compiled models run on CPUs."""
+        return self.runtime == "eager"
 
     @property
     def preprocesses(self) -> bool:
@@ -104,6 +113,9 @@ class HuggingFaceModel(Model):
         Raises:
             InvalidSpec: says what is missing or does not fit.
         """
+        check_runtime(self.runtime)
+        if self.task not in ONE_SHAPE:
+            refuse_runtime(self.runtime, f"compiles {' and '.join(ONE_SHAPE)}, not {self.task}")
         if self.task in SPEECH:
             require("model.task", self.task, "av", "audio")
         found = folder.local_folder(self.name_or_path)
@@ -177,6 +189,10 @@ class HuggingFaceModel(Model):
         """The model, loaded."""
         from tasks.kinds.models.hf import predictors
 
+        if self.task in ONE_SHAPE:
+            build = predictors.BUILD_IMAGES[self.task]
+            return build(self.checkpoint, placement, self.options, self.runtime)
+        placement.runtimes.tell(predictors.eager_on(self.task, placement))
         return predictors.BUILD[self.task](self.checkpoint, placement, self.options)
 
     def embedder(self, media: Media) -> Self:

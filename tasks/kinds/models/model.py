@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.kind import Kind
+from tasks.kinds.models.runtimes.told import RuntimeLog
 
 Function = Callable[[pa.Table], pa.Table]
 Media = Literal["text", "image"]
@@ -49,6 +50,8 @@ class Placement:
     """Rows the user asked for in a batch; None: the model's own choice."""
     dtype: DType = "auto"
     limit: BatchLimit = field(default_factory=BatchLimit)
+    runtimes: RuntimeLog = field(default_factory=RuntimeLog)
+    """Where the model tells what it calculates with."""
 
     def rows(self, default: int) -> int:
         """Rows in a batch: as the user asked, else the default; less once memory has run out.
@@ -72,11 +75,13 @@ class Model(Kind):
     takes_encoded_media: ClassVar[bool] = False
     """Whether the preprocessor decodes images itself; else it gets arrays."""
 
-    can_use_gpu: ClassVar[bool] = True
-    """Whether `num_gpus: auto` is to take one where there is any."""
-
     not_in_identity: ClassVar[frozenset[str]] = frozenset()
     """Fields that never change what is predicted, only how: another value is no other model."""
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """Whether `num_gpus: auto` is to take one where there is any."""
+        return True
 
     @property
     def rows_per_call(self) -> int | None:

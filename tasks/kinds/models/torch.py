@@ -1,5 +1,6 @@
 """PyTorch: a module of yours with weights, an exported program, or TorchScript."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -9,8 +10,10 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
+from tasks.kinds.models.runtimes.running import Call, run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
-from tasks.kinds.models.tensors.inputs import Input
+from tasks.kinds.models.tensors.inputs import Input, fixed_rows, rows_in_batch
 from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list
 
 
@@ -45,6 +48,12 @@ class TorchModel(TensorModel):
         "numbers of tokens or categories; all others go as fractions. An exported program says "
         "itself what it takes.",
     )
+    runtime: RuntimeField = "eager"
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """Compiled models run on CPUs."""
+        return self.runtime == "eager"
 
     def check(self) -> None:
         """See that the file holds what the other fields say, without running anything in it.
@@ -53,6 +62,7 @@ class TorchModel(TensorModel):
             InvalidSpec: says what does not fit.
             Unreachable: the storage does not answer.
         """
+        check_runtime(self.runtime)
         super().check()
         self.check_integers()
         if self.class_ is not None:
@@ -97,6 +107,8 @@ class TorchModel(TensorModel):
         if content in torch_file.PROGRAMS and self.class_ is not None:
             problem = f"is given, and the file is a whole model ({content}): leave class out"
             raise InvalidSpec.at("model.class", self.class_, problem)
+        if content == "TorchScript":
+            refuse_runtime(self.runtime, "compiles exported programs and modules, no TorchScript")
         return content
 
     def code_digest(self) -> str:
@@ -112,7 +124,8 @@ class TorchModel(TensorModel):
             self.refuse_dtype(placement, "export the model in another")
         if content == "exported program":
             program = torch_program.exported(path, placement.device)
-            run = torch_running.running(program.call, placement, program.dtypes, self.outputs)
+            call = self.on_runtime(program.module, program.call, placement, program.inputs)
+            run = torch_running.running(call, placement, program.dtypes, self.outputs)
             return Loaded(run, program.inputs)
         if content == "TorchScript":
             return self.module_loaded(torch_program.torchscript(path, placement.device), placement)
@@ -144,4 +157,15 @@ class TorchModel(TensorModel):
             for name, each in inputs.items()
         }
         call = torch_running.by_position_or_name(module)
+        call = self.on_runtime(module, call, placement, inputs)
         return Loaded(torch_running.running(call, placement, dtypes, self.outputs), inputs)
+
+    def on_runtime(
+        self, module: Any, call: Call, placement: Placement, inputs: Mapping[str, Input]
+    ) -> Call:
+        """The model as the runtime calls it."""
+
+        def rows(batch: Mapping[str, Any]) -> int:
+            return rows_in_batch(batch, placement, fixed_rows(inputs))
+
+        return run_on(self.runtime, module, call, placement, rows)

@@ -10,6 +10,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.tensors import torch_file, torch_weights
 from tasks.kinds.models.vision.detection import THRESHOLD, Choice
 from tasks.kinds.models.vision.zoo import Architecture
@@ -84,8 +85,14 @@ class TorchvisionModel(FileModel):
     options: TorchvisionOptions = Field(
         default=TorchvisionOptions(), description="Settings; empty: sensible ones."
     )
+    runtime: RuntimeField = "eager"
 
     takes_encoded_media: ClassVar[bool] = True
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """Compiled models run on CPUs."""
+        return self.runtime == "eager"
 
     @property
     def preprocesses(self) -> bool:
@@ -109,8 +116,11 @@ class TorchvisionModel(FileModel):
             InvalidSpec: says what is wrong.
             Unreachable: the file's storage does not answer.
         """
+        check_runtime(self.runtime)
         self.check_package()
         detects = self.architecture.detects
+        if detects:
+            refuse_runtime(self.runtime, "compiles classifiers, no detectors")
         for name in CLASSIFICATION if detects else DETECTION:
             value = getattr(self.options, name)
             if value is not None:
@@ -194,7 +204,9 @@ class TorchvisionModel(FileModel):
             choice = Choice.by(classes, options.threshold, options.max_detections)
             return presets.detector(model, choice, placement)
         preset = architecture.transforms
-        return presets.classifier(model, preset, classes, options.top_k or 1, placement)
+        return presets.classifier(
+            model, preset, classes, options.top_k or 1, placement, self.runtime
+        )
 
     def built(self, architecture: Architecture, classes: list[str]) -> Any:
         """The model on the CPU.

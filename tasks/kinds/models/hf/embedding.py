@@ -1,13 +1,13 @@
 """One vector of many: how a model's last layer becomes an embedding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 
-Forward = Callable[[dict[str, Any]], Any]
+Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 
 
@@ -52,7 +52,7 @@ def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
 def text_forward(model: Any, pooling: str) -> Forward:
     """Texts to vectors."""
 
-    def forward(arguments: dict[str, Any]) -> Any:
+    def forward(arguments: Mapping[str, Any]) -> Any:
         hidden = model(**arguments).last_hidden_state
         mask = arguments["attention_mask"]
         if pooling == "cls":
@@ -67,7 +67,7 @@ def text_forward(model: Any, pooling: str) -> Forward:
 def image_forward(model: Any, pooling: str) -> Forward:
     """Images to vectors."""
 
-    def forward(arguments: dict[str, Any]) -> Any:
+    def forward(arguments: Mapping[str, Any]) -> Any:
         found = model(**arguments)
         hidden = found.last_hidden_state
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place

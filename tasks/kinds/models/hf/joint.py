@@ -1,6 +1,6 @@
 """Models with one space for texts and images, as CLIP and SigLIP."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tasks.errors import InvalidSpec
@@ -15,7 +15,7 @@ def has_one_space(model: Any) -> bool:
 
 def features_forward(
     features: Callable[..., Any], options: HuggingFaceOptions
-) -> Callable[[dict[str, Any]], Any]:
+) -> Callable[[Mapping[str, Any]], Any]:
     """Batches to vectors.
 
     Args:
@@ -29,7 +29,7 @@ def features_forward(
         problem = "would leave the space that texts and images of this model share; leave it out"
         raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
 
-    def forward(arguments: dict[str, Any]) -> Any:
+    def forward(arguments: Mapping[str, Any]) -> Any:
         found = features(**arguments)
         return getattr(found, "pooler_output", found)
 

@@ -9,22 +9,28 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
-from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.runtimes.choice import shown_precision
+from tasks.kinds.models.runtimes.running import run_on
+from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 
 Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
+BuildOnRuntime = Callable[[Checkpoint, Placement, HuggingFaceOptions, Runtime], Function]
 
 
 def classify_images(
-    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, runtime: Runtime
 ) -> Function:
     """Labels of images."""
     model = checkpoint.model("AutoModelForImageClassification", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    return predict_with(inputs, logits_of(model), labels(model, options), placement)
+    forward = run_on(runtime, model, logits_of(model), placement, lambda _: inputs.size)
+    return predict_with(inputs, forward, labels(model, options), placement)
 
 
 def classify_texts(
@@ -39,7 +45,7 @@ def classify_texts(
 
 
 def embed_images(
-    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, runtime: Runtime
 ) -> Function:
     """Embeddings of images."""
     model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
@@ -48,6 +54,7 @@ def embed_images(
         forward = joint.features_forward(model.get_image_features, options)
     else:
         forward = embedding.image_forward(model, options.pooling or "auto")
+    forward = run_on(runtime, model, forward, placement, lambda _: inputs.size)
     return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
 
 
@@ -72,7 +79,7 @@ def vectors(normalize: bool) -> Callable[[Any], Columns]:
     return lambda found: heads.embedding_column(found, normalize)
 
 
-def logits_of(model: Any) -> Callable[[dict[str, Any]], Any]:
+def logits_of(model: Any) -> embedding.Forward:
     """The model's scores for a batch."""
     return lambda arguments: model(**arguments).logits
 
@@ -87,10 +94,19 @@ def labels(model: Any, options: HuggingFaceOptions) -> Callable[[Any], Columns]:
     return columns
 
 
-BUILD: dict[str, Build] = {
+def eager_on(task: Task, placement: Placement) -> RuntimeUsed:
+    """What a model that is never compiled calculates with."""
+    placement = whole_numbers_of_pixels(placement) if task in DETECTION else placement
+    precision = shown_precision(torch_dtype(placement))
+    return RuntimeUsed("eager", "eager", precision, placement.device)
+
+
+BUILD_IMAGES: dict[str, BuildOnRuntime] = {
     "image-classification": classify_images,
-    "text-classification": classify_texts,
     "image-feature-extraction": embed_images,
+}
+BUILD: dict[str, Build] = {
+    "text-classification": classify_texts,
     "feature-extraction": embed_texts,
     "object-detection": detector,
     "text-generation": causal_generator,

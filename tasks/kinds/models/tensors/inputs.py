@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -152,13 +153,24 @@ def batches(arrays: Arrays, placement: Placement, fixed: int | None) -> Iterator
         fixed: the number of rows that the model takes; None: any.
     """
     count = len(next(iter(arrays.values())))
-    are_images = any(each.ndim > 2 for each in arrays.values())
     at = 0
     while at < count:
-        size = fixed or placement.rows(ROWS_OF_IMAGES if are_images else ROWS_OF_NUMBERS)
+        size = rows_in_batch(arrays, placement, fixed)
         piece = {name: values[at : at + size] for name, values in arrays.items()}
         yield {name: filled_up(values, fixed) for name, values in piece.items()}
         at += size
+
+
+def rows_in_batch(arrays: Mapping[str, Any], placement: Placement, fixed: int | None) -> int:
+    """Rows in a piece, but the last.
+
+    Args:
+        arrays: or tensors, rows first.
+        placement: says how many rows the user asked for, and what memory has room for.
+        fixed: the number of rows that the model takes; None: any.
+    """
+    are_images = any(each.ndim > 2 for each in arrays.values())
+    return fixed or placement.rows(ROWS_OF_IMAGES if are_images else ROWS_OF_NUMBERS)
 
 
 def filled_up(values: np.ndarray, rows: int | None) -> np.ndarray:

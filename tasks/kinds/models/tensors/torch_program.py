@@ -35,6 +35,7 @@ def torchscript(path: Path, device: str) -> Any:
 class Exported:
     """An exported program, on its device."""
 
+    module: Any
     call: Call
     """By the names of its inputs."""
     inputs: dict[str, Input]
@@ -67,7 +68,7 @@ def exported(path: Path, device: str) -> Exported:
 
     examples = examples_of(program)
     inputs = {name: input_like(each) for name, each in examples.items()}
-    return Exported(call, inputs, {name: each.dtype for name, each in examples.items()})
+    return Exported(module, call, inputs, {name: each.dtype for name, each in examples.items()})
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
 from tasks.kinds.models.hf.checkpoint import torch_dtype, torch_threads
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.runtimes.running import run_on
+from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.vision.detection import (
     Arguments,
     Choice,
@@ -67,10 +69,14 @@ class CropInputs:
         self.preset, self.placement, self.dtype = preset, placement, torch_dtype(placement)
         self.shape = (3, *preset.crop_size * 2)
 
+    @property
+    def size(self) -> int:
+        """Images in a batch."""
+        return self.placement.rows(16 if self.placement.device == "cpu" else 32)
+
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
         """In the rows' order."""
-        size = self.placement.rows(16 if self.placement.device == "cpu" else 32)
-        for index, pixels in batches_of_one_shape(rows, size):
+        for index, pixels in batches_of_one_shape(rows, self.size):
             yield index, self.arguments(pixels)
 
     def arguments(self, pixels: np.ndarray) -> Arguments:
@@ -88,7 +94,12 @@ class CropInputs:
 
 
 def classifier(
-    model: Any, preset: Any, classes: Sequence[str], top_k: int, placement: Placement
+    model: Any,
+    preset: Any,
+    classes: Sequence[str],
+    top_k: int,
+    placement: Placement,
+    runtime: Runtime,
 ) -> Function:
     """A predictor that adds `predicted_label` and `predicted_score`."""
     model = model.to(placement.device, torch_dtype(placement))
@@ -97,7 +108,8 @@ def classifier(
         return label_columns(logits.softmax(-1).numpy(), classes, top_k)
 
     inputs = CropInputs(preset, placement)
-    return predict_with(inputs, lambda arguments: model(**arguments), finish, placement)
+    forward = run_on(runtime, model, lambda given: model(**given), placement, lambda _: inputs.size)
+    return predict_with(inputs, forward, finish, placement)
 
 
 def detector(model: Any, choice: Choice, placement: Placement) -> Function:
@@ -112,6 +124,7 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
         problem = "must be auto or float32: torchvision's detectors work with no other"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
     model = model.to(placement.device)
+    placement.runtimes.tell(RuntimeUsed("eager", "eager", "float32", placement.device))
 
     def batches(rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
         size = placement.rows(2 if placement.device == "cpu" else 8)

@@ -1,0 +1,94 @@
+"""Makes a function of tensors out of a module, for arguments of one shape."""
+
+import importlib.metadata
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.tensors import onnx_session
+
+Tensors = Sequence[Any]
+Run = Callable[[Tensors], Tensors]
+"""From a model's arguments, in order, to its outputs, in order."""
+
+
+def by_openvino(module: Any, example: Tensors, num_threads: int) -> Run:
+    """A module compiled by OpenVINO, with float32 also where the CPU is faster at less."""
+    import torch
+
+    # Without this module OpenVINO takes a stand-in of its own, which reports nothing to anybody.
+    sys.modules.setdefault("openvino_telemetry", cast("Any", None))
+    import openvino
+
+    program = torch.export.export(module, (*example,))
+    settings = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": num_threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,  # else all replicas of a node would take the same cores
+    }
+    made = openvino.Core().compile_model(openvino.convert_model(program), "CPU", settings)
+
+    def run(arguments: Tensors) -> Tensors:
+        returned = made([each.contiguous().numpy() for each in arguments])
+        return [torch.from_numpy(returned[at].copy()) for at in range(len(made.outputs))]
+
+    return run
+
+
+def by_onnx(module: Any, example: Tensors, num_threads: int) -> Run:
+    """A module translated to ONNX, for onnxruntime."""
+    import torch
+
+    program = torch.export.export(module, (*example,))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        torch.onnx.export(program, (), file, dynamo=True, verbose=False, external_data=True)
+        session = onnx_session.opened(file, False, Placement(num_threads=num_threads))
+    names = [each.name for each in session.get_inputs()]
+
+    def run(arguments: Tensors) -> Tensors:
+        arrays = [each.contiguous().numpy() for each in arguments]
+        return [*map(torch.from_numpy, session.run(None, dict(zip(names, arrays, strict=True))))]
+
+    return run
+
+
+def by_inductor(module: Any, example: Tensors, num_threads: int) -> Run:
+    """A module compiled by torch, its weights taken for constants; at the first call.
+
+    Threads are torch's own, which whoever calls it has set.
+    """
+    import torch
+    from torch._inductor import config
+
+    compiled = torch.compile(module, dynamic=False, fullgraph=True)
+
+    def run(arguments: Tensors) -> Tensors:
+        # Compiling in processes of its own would leave them behind.
+        with config.patch(freezing=True, compile_threads=1):
+            return list(compiled(*arguments))
+
+    return run
+
+
+COMPILERS: dict[Runtime, Callable[[Any, Tensors, int], Run]] = {
+    "openvino": by_openvino,
+    "onnx": by_onnx,
+    "compile": by_inductor,
+}
+PACKAGE_OF: dict[Runtime, str] = {
+    "openvino": "openvino",
+    "onnx": "onnxruntime",
+    "compile": "torch",
+}
+
+
+def version_of(runtime: Runtime) -> str:
+    """Of the package that calculates."""
+    return importlib.metadata.version(PACKAGE_OF[runtime])

@@ -1,0 +1,188 @@
+"""Calls a compiled model in place of the model, once it has shown that it says the same."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.runtimes.choice import check_placement, shown_precision
+from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
+from tasks.kinds.models.runtimes.compilers import COMPILERS, Run, version_of
+from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.tensors.torch_running import precision_of
+
+Batch = Mapping[str, Any]
+"""A model's arguments by name: tensors, rows first."""
+Call = Callable[[Batch], Any]
+MOST_SHAPES = 4
+"""Compiled models that a replica keeps; batches of further shapes run in eager."""
+
+
+def run_on(
+    runtime: Runtime, module: Any, call: Call, placement: Placement, rows: Callable[[Batch], int]
+) -> Call:
+    """A model on the runtime that is asked for.
+
+    Args:
+        runtime: eager changes nothing.
+        module: the torch module that holds the weights.
+        call: calls it with a batch; gives a tensor, or several in a dict or tuple, rows first.
+        placement: where it runs.
+        rows: how many a full batch has; smaller ones are filled up.
+
+    Raises:
+        InvalidSpec: the runtime is not for that place.
+    """
+    check_placement(runtime, placement)
+    precision = shown_precision(precision_of(module))
+    used = RuntimeUsed(runtime, runtime, precision, placement.device)
+    if runtime == "eager":
+        placement.runtimes.tell(used)
+        return call
+    return Compiled(runtime, module, call, placement, rows, precision)
+
+
+class Compiled:
+    """A model that is compiled anew for each shape of batches, of which there should be one."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        module: Any,
+        call: Call,
+        placement: Placement,
+        rows: Callable[[Batch], int],
+        precision: str,
+    ) -> None:
+        self.runtime, self.module, self.call = runtime, module, call
+        self.placement, self.rows, self.precision = placement, rows, precision
+        self.ready: dict[Any, Call] = {}
+
+    def __call__(self, batch: Batch) -> Any:
+        """The model's outputs for a batch."""
+        size = max(self.rows(batch), num_rows(batch))
+        shape = tuple((name, size, *each.shape[1:], each.dtype) for name, each in batch.items())
+        if shape not in self.ready:
+            return self.first(shape, size, batch)
+        return self.ready[shape](batch)
+
+    def first(self, shape: Any, size: int, batch: Batch) -> Any:
+        """What the model says of the first batch of a shape; compiles it for those to come."""
+        expected = self.call(batch)  # what is wrong with the rows shows here, as in eager
+        started = time.monotonic()
+        self.ready[shape] = self.call
+        try:
+            self.ready[shape] = self.compiled(size, batch, expected)
+        except MemoryError:
+            raise
+        except Exception as error:  # of any kind: each compiler raises its own
+            self.tell(problem=said(error))
+        finally:
+            self.placement.runtimes.warm_up_seconds += time.monotonic() - started
+        return expected
+
+    def compiled(self, size: int, batch: Batch, expected: Any) -> Call:
+        """The compiled model; the model itself where that says something else.
+
+        Raises:
+            Exception: it cannot be compiled.
+        """
+        self.refuse_hopeless()
+        from torch.utils._pytree import tree_flatten, tree_unflatten
+
+        leaves, structure = tree_flatten(expected)
+        with warnings.catch_warnings():
+            # Of torch's and the compilers' own code, which no user can change.
+            warnings.simplefilter("ignore")
+            run = compiled_run(self.runtime, self.module, self.call, self.placement, size, batch)
+            found = cut(run(filled_up(batch, size)), num_rows(batch))
+        difference = largest_difference(leaves, found)
+        if not difference <= TOLERANCE:
+            problem = f"differs from eager by {difference:.1e} of an output's largest value"
+            self.tell(problem=problem, difference=difference)
+            return self.call
+        self.tell(difference=difference)
+
+        def call(batch: Batch) -> Any:
+            return tree_unflatten(cut(run(filled_up(batch, size)), num_rows(batch)), structure)
+
+        return call
+
+    def refuse_hopeless(self) -> None:
+        """See that compiling is worth its time.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if self.precision != "float32":
+            raise ValueError(f"the weights are {self.precision}, and runtimes have float32 alone")
+        if len(self.ready) > MOST_SHAPES:
+            raise ValueError(f"batches are of more than {MOST_SHAPES} shapes")
+
+    def tell(self, problem: str | None = None, difference: float | None = None) -> None:
+        """Say what is calculated with from here on."""
+        rounded = None if difference is None else float(f"{difference:.0e}")
+        self.placement.runtimes.tell(
+            RuntimeUsed(
+                asked=self.runtime,
+                used="eager" if problem else self.runtime,
+                precision=self.precision,
+                device=self.placement.device,
+                version=version_of(self.runtime),
+                difference=rounded,
+                tolerance=TOLERANCE,
+                problem=problem,
+            )
+        )
+
+
+def compiled_run(
+    runtime: Runtime, module: Any, call: Call, placement: Placement, size: int, batch: Batch
+) -> Run:
+    """What a compiler makes of a model that is called by name, for batches of so many rows."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    names = [*batch]
+
+    class Positional(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *arguments: Any) -> tuple[Any, ...]:
+            return tuple(tree_leaves(call(dict(zip(names, arguments, strict=True)))))
+
+    with torch.inference_mode(False), torch.no_grad():
+        # No compiler takes tensors that were made for inference.
+        example = [torch.zeros_like(each) for each in filled_up(batch, size)]
+        return COMPILERS[runtime](Positional().eval(), example, placement.num_threads)
+
+
+def num_rows(batch: Batch) -> int:
+    """Rows of a batch."""
+    return len(next(iter(batch.values())))
+
+
+def filled_up(batch: Batch, size: int) -> list[Any]:
+    """A batch's arguments with the last row repeated until there are so many."""
+    import torch
+
+    missing = size - num_rows(batch)
+    if not missing:
+        return [*batch.values()]
+    return [
+        torch.cat([each, each[-1:].expand(missing, *each.shape[1:])]) for each in batch.values()
+    ]
+
+
+def cut(outputs: Any, rows: int) -> list[Any]:
+    """Outputs without those of rows that only filled up."""
+    return [each[:rows] for each in outputs]
+
+
+def said(error: Exception) -> str:
+    """The first line of what a compiler says, which may be pages."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"cannot be compiled: {type(error).__name__}: {lines[0][:300]}"

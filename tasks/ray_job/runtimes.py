@@ -1,0 +1,33 @@
+"""Keeps what a model runs on in the run's folder, for the report."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.kinds.models.runtimes.told import RuntimeLog, RuntimeUsed
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import Job
+
+
+@dataclass(kw_only=True)
+class StoredRuntimes(RuntimeLog):
+    """Tells it to the run's folder as well; replicas that say the same leave one file."""
+
+    job: Job
+
+    def tell(self, used: RuntimeUsed) -> None:
+        """Say what is calculated with."""
+        super().tell(used)
+        if used.problem:
+            print(f"model.runtime {used.asked}: {used.problem}; the model runs in eager")
+        body = json.dumps(asdict(used)).encode()
+        name = hashlib.sha256(body).hexdigest()[:16]
+        self.job.storage.write(f"{self.job.run.runtimes}/{name}.json", body)
+
+
+def runtimes_of(storage: FsspecStorage, run: RunFolder) -> list[dict[str, Any]]:
+    """What a run's replicas have told, fields as in `RuntimeUsed`; compiled ones first."""
+    told = [json.loads(storage.read(stat.path)) for stat in storage.list(run.runtimes)]
+    return sorted(told, key=lambda each: (each["used"] == "eager", json.dumps(each)))

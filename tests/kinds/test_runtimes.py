@@ -1,0 +1,284 @@
+"""Compiled models say what eager says; where they do not, eager speaks, and the log says so."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel, TorchModel, TorchvisionModel
+from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.runtimes import choice, running
+from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
+from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors
+from tasks.kinds.models.runtimes.told import RuntimeUsed
+from tests.kinds import tiny_models
+from tests.kinds.digits import digits_module, rows_of, unseen, values
+
+DIGITS = "tests.kinds.torch_code:Digits"
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    file = tmp_path_factory.mktemp("runtimes") / "weights.pt"
+    torch.save(digits_module().state_dict(), file)
+    return file
+
+
+def kind(file: Path, runtime: str = "openvino", **given: Any) -> TorchModel:
+    fields = {"path": str(file), "columns": ["pixels"], "runtime": runtime, "class": DIGITS}
+    return TorchModel.model_validate({**fields, **given})
+
+
+def predicted(model: TorchModel, rows: pa.Table) -> tuple[np.ndarray, list[RuntimeUsed]]:
+    model.check()
+    placement = Placement()
+    made = values(model.predictor(placement)(rows))
+    return made, placement.runtimes.told
+
+
+def eager(file: Path, rows: pa.Table) -> np.ndarray:
+    return predicted(kind(file, "eager"), rows)[0]
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "onnx"])
+def test_a_compiled_model_says_what_eager_says(weights: Path, runtime: str) -> None:
+    rows = rows_of(pixels=unseen())
+    assert len(rows) % 256  # the last batch is filled up
+    made, told = predicted(kind(weights, runtime), rows)
+    assert np.abs(made - eager(weights, rows)).max() < 1e-4
+    (used,) = told
+    assert (used.asked, used.used, used.precision) == (runtime, runtime, "float32")
+    assert used.problem is None
+    assert used.difference is not None
+    assert used.difference < TOLERANCE
+
+
+def test_a_compiled_model_predicts_and_not_the_eager_one(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(pixels=unseen())
+    wanted = eager(weights, rows)
+    calls = []
+
+    def compiler(module: Any, example: Tensors, num_threads: int) -> Any:
+        assert [len(each) for each in example] == [256]
+        assert num_threads == 1
+
+        def run(arguments: Tensors) -> Tensors:
+            calls.append(len(arguments))
+            outputs: Tensors = module(*arguments)
+            return outputs
+
+        return run
+
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    made, _ = predicted(kind(weights), rows)
+    assert np.array_equal(made, wanted)
+    assert len(calls) == 2  # the comparison, and the second batch
+
+
+def relay(module: Any, _example: Tensors, _num_threads: int) -> Any:
+    """A compiler that changes nothing."""
+    return lambda arguments: module(*arguments)
+
+
+def wrong_at_one_place(module: Any, _example: Tensors, _num_threads: int) -> Any:
+    def run(arguments: Tensors) -> Tensors:
+        (outputs,) = module(*arguments)
+        outputs = outputs.clone()
+        outputs[3, 7] += 1e-3 * outputs.abs().max()
+        return [outputs]
+
+    return run
+
+
+def broken(_module: Any, _example: Tensors, _num_threads: int) -> Any:
+    raise RuntimeError("no such operator: aten::strange\nand much more")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "problem"),
+    [
+        (wrong_at_one_place, "differs from eager by 1.0e-03"),
+        (broken, "cannot be compiled: RuntimeError: no such operator: aten::strange"),
+    ],
+)
+def test_eager_predicts_where_the_compiled_model_cannot_be_trusted(
+    weights: Path, monkeypatch: pytest.MonkeyPatch, compiler: Any, problem: str
+) -> None:
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    rows = rows_of(pixels=unseen())
+    made, told = predicted(kind(weights), rows)
+    assert np.array_equal(made, eager(weights, rows))
+    (used,) = told
+    assert (used.asked, used.used) == ("openvino", "eager")
+    assert used.problem is not None
+    assert used.problem.startswith(problem)
+    assert "\n" not in used.problem
+
+
+def test_outputs_keep_their_names_and_their_shapes_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Several
+
+    module = Several("named")
+    torch.save(module.state_dict(), tmp_path / "several.pt")
+    fields: dict[str, Any] = {
+        "columns": [],
+        "inputs": {"x": "x", "category": "category"},
+        "integers": ["category"],
+        "class": "tests.kinds.torch_code:Several",
+        "init": {"returns": "named"},
+    }
+    made = []
+
+    def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
+        made.append(module)
+        return lambda arguments: module(*arguments)
+
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    rows = rows_of(x=np.arange(6, dtype=np.float32).reshape(2, 3), category=[1, 4])
+    wanted = kind(tmp_path / "several.pt", "eager", **fields).predictor(Placement())(rows)
+    placement = Placement()
+    predict = kind(tmp_path / "several.pt", **fields).predictor(placement)
+    for _ in range(2):
+        assert predict(rows).to_pylist() == wanted.to_pylist()
+    assert len(made) == 1
+    placement.limit.halve(tried=256)  # memory ran out: batches of another shape from here on
+    assert predict(rows).to_pylist() == wanted.to_pylist()
+    assert len(made) == 2
+    assert placement.runtimes.warm_up_seconds > 0
+
+
+def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setitem(COMPILERS, "openvino", relay)
+    module, placement = torch.nn.ReLU(), Placement()
+    module.register_buffer("precision", torch.zeros(1))
+    call = running.run_on("openvino", module, lambda b: module(b["x"]), placement, lambda _: 2)
+    with torch.inference_mode():
+        for width in range(1, running.MOST_SHAPES + 3):
+            assert call({"x": torch.ones(1, width)}).shape == (1, width)
+    problems = [each.problem for each in placement.runtimes.told]
+    assert problems[: running.MOST_SHAPES] == [None] * running.MOST_SHAPES
+    assert problems[-1] == "cannot be compiled: ValueError: batches are of more than 4 shapes"
+
+
+@pytest.mark.parametrize("task", ["image-classification", "image-feature-extraction"])
+def test_images_of_hugging_face_models_are_compiled(
+    tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMPILERS, "openvino", relay)
+    tiny_models.save_vit(tmp_path)
+    pictures = [tiny_models.png(each) for each in tiny_models.images(20)]
+    rows = tiny_models.rows_of("image", pictures)
+
+    def made(runtime: str) -> tuple[pa.Table, Placement]:
+        given = {"task": task, "name_or_path": str(tmp_path), "runtime": runtime}
+        model = HuggingFaceModel.model_validate(given)
+        model.check()
+        placement = Placement()
+        return model.predictor(placement)(model.preprocessor()(rows)), placement
+
+    (compiled, placement), (wanted, _) = made("openvino"), made("eager")
+    (used,) = placement.runtimes.told
+    assert used.used == "openvino"
+    last = wanted.column_names[-1]
+    found, expected = compiled[last].to_pylist(), wanted[last].to_pylist()
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_a_classifier_of_torchvision_is_compiled(
+    torchvision: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COMPILERS, "openvino", relay)
+    from torchvision import models
+
+    from tasks.kinds.models.vision import presets
+
+    model = models.get_model("shufflenet_v2_x0_5", num_classes=3).eval()
+    preset = models.get_model_weights("shufflenet_v2_x0_5").DEFAULT.transforms()
+    pictures = [tiny_models.png(each) for each in tiny_models.images(3)]
+    rows = presets.crops_function(preset, "image")(tiny_models.rows_of("image", pictures))
+    placement = Placement()
+    names = ["a", "b", "c"]
+    wanted = presets.classifier(model, preset, names, 3, Placement(), "eager")(rows)
+    made = presets.classifier(model, preset, names, 3, placement, "openvino")(rows)
+    assert [each.used for each in placement.runtimes.told] == ["openvino"]
+    assert made["predicted_label"].to_pylist() == wanted["predicted_label"].to_pylist()
+    scores, expected = (each["predicted_score"].to_pylist() for each in (made, wanted))
+    assert np.allclose(scores, expected, atol=1e-5)
+
+
+def test_differences_are_shares_of_the_largest_value() -> None:
+    import torch
+
+    nan, inf = float("nan"), float("inf")
+    for expected, found, wanted in (
+        ([100.0, 1.0], [100.0, 1.5], 0.005),
+        ([0.0, 0.0], [0.0, 0.5], 0.5),
+        ([nan, 2.0], [nan, 2.0], 0.0),
+        ([nan, 2.0], [2.0, nan], inf),
+        ([inf, 2.0], [-inf, 2.0], inf),
+        ([inf, 2.0], [inf, 1.0], 0.5),
+        ([1, 2], [1, 3], inf),
+        ([True, False], [True, False], 0.0),
+        ([1.0], [1.0, 1.0], inf),
+    ):
+        given = torch.tensor(expected), torch.tensor(found)
+        assert largest_difference(given[:1], given[1:]) == pytest.approx(wanted)
+
+
+REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
+    "texts": ({"task": "feature-extraction"}, "compiles image-classification and"),
+    "speech": ({"task": "automatic-speech-recognition"}, "compiles image-classification and"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_compiled_is_refused(case: str) -> None:
+    given, message = REFUSED[case]
+    model = HuggingFaceModel.model_validate({"name_or_path": "a/b", "runtime": "onnx", **given})
+    with pytest.raises(InvalidSpec, match=message):
+        model.check()
+
+
+def test_detectors_are_refused(torchvision: None) -> None:
+    model = TorchvisionModel(name="fasterrcnn_mobilenet_v3_large_320_fpn", runtime="openvino")
+    with pytest.raises(InvalidSpec, match="compiles classifiers, no detectors"):
+        model.check()
+
+
+def test_a_missing_package_is_named(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(choice.PACKAGES, "openvino", (("no_such_package", "openvino"),))
+    with pytest.raises(InvalidSpec, match=r"model.runtime: 'openvino' needs .*\[openvino\]"):
+        kind(weights).check()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InvalidSpec, match=r"needs a C\+\+ compiler"):
+        kind(weights, "compile").check()
+
+
+def test_gpus_and_other_precisions_are_refused(weights: Path) -> None:
+    assert kind(weights, "eager").can_use_gpu
+    assert not kind(weights).can_use_gpu
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
+        kind(weights).predictor(Placement(dtype="bfloat16"))
+    with pytest.raises(InvalidSpec, match="is for CPUs"):
+        choice.check_placement("compile", Placement(device="cuda"))
