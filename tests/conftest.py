@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tasks.protocol.storage import open_storage
 
 if TYPE_CHECKING:
     from deployments.stack.stack import Stack
+    from tests.postgres import Postgres
 
 # The Prefect server and the Ray that all tests share are those that users get.
 pytest_plugins = ["flows.testing"]
@@ -70,6 +72,21 @@ def s3() -> Iterator[S3]:
         storage.filesystem.mkdir(bucket)
         yield started
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[Postgres]":
+    """A PostgreSQL server on loopback; where POSTGRES_TESTS is `required`, it must be there."""
+    from tests.postgres import NoPostgresError, running_postgres
+
+    with ExitStack() as until_the_end:
+        try:
+            server = until_the_end.enter_context(running_postgres())
+        except NoPostgresError as error:
+            if os.environ.get("POSTGRES_TESTS") == "required":
+                raise
+            pytest.skip(str(error))
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,10 @@
 """A database's rows are predicted once, and again where they are new or have changed."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,48 +13,74 @@ import pytest
 
 from flows.testing import FinishedRun, RunSpec
 from tasks.errors import InvalidSpec
+from tests.postgres import PASSWORD, READER_VARIABLE, NoPostgresError, find_programs
 
 SPEC = "deployments/specs/sql.yaml"
 FEATURES = ["months", "monthly_fee", "calls"]
-HERE = ("source.path=sqlite:///${SHOP_FILE}", "source.range_size=10")
+FILE = "not-to-be-told.db"
+SECRETS = (FILE.encode(), PASSWORD.encode())
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A database of customers."""
+
+    path: str
+    """As the spec names it."""
+    url: str
+    """For whom all is allowed."""
+    write: Callable[..., None]
+    """Runs statements, for good."""
+
+    @property
+    def here(self) -> tuple[str, str]:
+        """What the spec is to read."""
+        return f"source.path={self.path}", "source.range_size=10"
+
+    def add(self, ids: range) -> None:
+        """New customers."""
+        random = np.random.default_rng(ids.start)
+        for n in ids:
+            months, fee = int(random.integers(1, 60)), float(random.integers(500, 9000)) / 100
+            self.write(f"INSERT INTO customers VALUES ({n}, {months}, {fee}, NULL, '2026-01-01')")
+        self.write("UPDATE customers SET calls = months % 7 WHERE id % 5 <> 0")
+
+    def filled(self) -> "Shop":
+        """With its first 35 customers."""
+        self.write(
+            "CREATE TABLE customers (id INTEGER PRIMARY KEY, months INTEGER, "
+            "monthly_fee NUMERIC(8, 2), calls INTEGER, updated_at TIMESTAMP)"
+        )
+        self.add(range(35))
+        return self
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database of 35 customers; only the environment says where it lies."""
-    file = tmp_path / "not-to-be-told.db"
+def sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """One in a file; only the environment says where."""
+    file = tmp_path / FILE
     monkeypatch.setenv("SHOP_FILE", str(file))
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(
-            "CREATE TABLE customers (id INTEGER PRIMARY KEY, months INTEGER, "
-            "monthly_fee NUMERIC(8, 2), calls INTEGER, updated_at DATETIME)"
-        )
-        connection.commit()
-    add(file, range(35))
-    return file
+
+    def write(*statements: str) -> None:
+        with closing(sqlite3.connect(file)) as connection:
+            for each in statements:
+                connection.execute(each)
+            connection.commit()
+
+    return Shop("sqlite:///${SHOP_FILE}", f"sqlite:///{file}", write).filled()
 
 
-def add(shop: Path, ids: range) -> None:
-    random = np.random.default_rng(ids.start)
-    rows = [
-        (
-            n,
-            int(random.integers(1, 60)),
-            float(random.integers(500, 9000)) / 100,
-            None,
-            "2026-01-01",
-        )
-        for n in ids
-    ]
-    write(shop, *(f"INSERT INTO customers VALUES {row}".replace("None", "NULL") for row in rows))
-    write(shop, "UPDATE customers SET calls = months % 7 WHERE id % 5")
-
-
-def write(shop: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(shop)) as connection:
-        for each in statements:
-            connection.execute(each)
-        connection.commit()
+@pytest.fixture
+def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """One on Postgres, as in the spec, where there is one; the role may only read."""
+    try:
+        find_programs()
+    except NoPostgresError:
+        return request.getfixturevalue("sqlite")
+    server = request.getfixturevalue("postgres")
+    monkeypatch.setenv(READER_VARIABLE, PASSWORD)
+    path, url = server.for_reader("shop"), server.url("shop", "postgresql+psycopg")
+    return Shop(path, url, partial(server.execute, "shop")).filled()
 
 
 @pytest.fixture
@@ -66,12 +95,14 @@ def trees(tmp_path: Path) -> str:
     return f"model.path={tmp_path / 'churn.ubj'}"
 
 
-def check(done: FinishedRun, shop: Path, trees: str) -> None:
+def check(done: FinishedRun, shop: Shop, trees: str) -> None:
     """Compare what is published with the model over what pandas reads."""
     import xgboost
+    from sqlalchemy import create_engine
 
-    with closing(sqlite3.connect(shop)) as connection:
-        frame = pd.read_sql("SELECT * FROM customers ORDER BY id", connection)
+    engine = create_engine(shop.url)
+    frame = pd.read_sql("SELECT * FROM customers ORDER BY id", engine)
+    engine.dispose()
     booster = xgboost.Booster(model_file=trees.partition("=")[2])
     expected = booster.predict(xgboost.DMatrix(frame[FEATURES].astype("float32")))
     made = sorted((row["id"], row["prediction"]) for row in done.rows)
@@ -80,35 +111,38 @@ def check(done: FinishedRun, shop: Path, trees: str) -> None:
 
 
 @pytest.mark.prefect
-def test_new_and_changed_ranges_are_predicted(run_spec: RunSpec, shop: Path, trees: str) -> None:
-    first = run_spec(SPEC, *HERE, trees)
+def test_new_and_changed_ranges_are_predicted(run_spec: RunSpec, shop: Shop, trees: str) -> None:
+    first = run_spec(SPEC, *shop.here, trees)
     assert first.report["rows"]["read"] == 35
     check(first, shop, trees)
 
-    add(shop, range(60, 65))
-    write(
-        shop,
+    shop.add(range(60, 65))
+    shop.write(
         "UPDATE customers SET months = 59, updated_at = '2026-01-02' WHERE id = 12",
         "DELETE FROM customers WHERE id = 13",
     )
-    second = run_spec(SPEC, *HERE, trees)
+    second = run_spec(SPEC, *shop.here, trees)
     assert second.report["rows"]["read"] == 9 + 5  # of two ranges, and three are skipped
     assert second.report["inputs_skipped"] == 3
     check(second, shop, trees)
 
-    assert run_spec(SPEC, *HERE, trees).report["published"] is False
+    assert run_spec(SPEC, *shop.here, trees).report["published"] is False
     with pytest.raises(InvalidSpec, match="how the source is cut into inputs"):
-        run_spec(SPEC, *HERE, "source.range_size=20", trees)
+        run_spec(SPEC, *shop.here, "source.range_size=20", trees)
     for file in (run_spec.folder / "published").rglob("*"):
-        assert not file.is_file() or b"not-to-be-told" not in file.read_bytes(), file
+        content = file.read_bytes() if file.is_file() else b""
+        assert not any(secret in content for secret in SECRETS), file
 
 
 @pytest.mark.prefect
-def test_a_range_that_changes_meanwhile_is_read_anew(run_spec: RunSpec, shop: Path) -> None:
+def test_a_range_that_changes_meanwhile_is_read_anew(
+    run_spec: RunSpec, sqlite: Shop, tmp_path: Path
+) -> None:
     code = f"environment.working_dir={Path(__file__).parent / 'user_code'}"
-    model = f"model={{kind: python, class: meddling:DeletesMeanwhile, init: {{database: {shop}}}}}"
+    init = f"{{database: {tmp_path / FILE}}}"
+    model = f"model={{kind: python, class: meddling:DeletesMeanwhile, init: {init}}}"
     slowly = ("stages.read.rows_per_batch=10", "retries.max_attempts=2")
-    done = run_spec(SPEC, *HERE, model, code, *slowly)
+    done = run_spec(SPEC, *sqlite.here, model, code, *slowly)
     assert done.report["attempts"] == 2
     assert done.report["redone_rows"] == 0
     assert sorted(row["id"] for row in done.rows) == [n for n in range(35) if n != 25]

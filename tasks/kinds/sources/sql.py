@@ -58,7 +58,8 @@ class SqlSource(Source):
     range_size: int = Field(
         default=10_000,
         gt=0,
-        description="Whole numbers that one range spans; of times it is always a day.",
+        description="Whole numbers that one range spans; of times it is always a day, UTC's where "
+        "they have a zone.",
     )
     version_column: str | None = Field(
         default=None,
@@ -161,13 +162,12 @@ class SqlSource(Source):
             except TypeError as error:
                 raise InvalidSpec(f"source.columns: {error}") from error
             types = [
-                new if pa.types.is_null(old) else old
+                old if arrow.is_known(old) or pa.types.is_null(new) else new
                 for old, new in zip(types, found.types, strict=True)
             ]
-            if not any(map(pa.types.is_null, types)):
+            if all(map(arrow.is_known, types)):
                 break
-        settled = [pa.string() if pa.types.is_null(each) else each for each in types]
-        schema = pa.schema(list(zip(names, settled, strict=True)))
+        schema = pa.schema(list(zip(names, map(arrow.settled, types), strict=True)))
         return {"schema": schema.serialize().to_pybytes().hex()}
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:

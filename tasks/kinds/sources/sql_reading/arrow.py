@@ -33,10 +33,12 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
         TypeError: there is none.
     """
     present = [plain(value) for value in values if value is not None]
+    if present and all(isinstance(value, list) for value in present):
+        return pa.list_(type_of(name, [each for value in present for each in value]))
     if present and all(isinstance(value, Decimal) for value in present):
         # As many digits as there can be: the largest value may come later.
-        scale = max(-int(value.as_tuple().exponent) for value in present)
-        return pa.decimal128(DECIMAL_DIGITS, max(0, scale))
+        scales = [-value.as_tuple().exponent for value in present if value.is_finite()]
+        return pa.decimal128(DECIMAL_DIGITS, max([0, *scales]))
     try:
         return pa.array(present).type
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -45,10 +47,24 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
 
 
 def plain(value: Any) -> Any:
-    """A value as Arrow takes it: UUIDs and JSON as text."""
+    """A value as Arrow takes it: UUIDs and objects as text, in arrays too."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
     if isinstance(value, uuid.UUID):
         return str(value)
-    return json.dumps(value) if isinstance(value, (dict, list)) else value
+    return json.dumps(value, default=str) if isinstance(value, dict) else value
+
+
+def is_known(of: pa.DataType) -> bool:
+    """Whether a type is one of values; of what is always empty none is known."""
+    return is_known(of.value_type) if pa.types.is_list(of) else not pa.types.is_null(of)
+
+
+def settled(of: pa.DataType) -> pa.DataType:
+    """A type, text where none is known."""
+    if pa.types.is_list(of):
+        return pa.list_(settled(of.value_type))
+    return of if is_known(of) else pa.string()
 
 
 def conformed(rows: Sequence[Row], schema: pa.Schema) -> Iterator[Read]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading import queries
+from tasks.kinds.sources.sql_reading.dialects import engine_options, in_utc, with_ends
 from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
 from tasks.kinds.sources.sql_reading.secrets import check_file, filled_in, without_secrets
 
@@ -43,6 +44,7 @@ class Database:
             ConnectionError: the database does not answer, or not in the way that was hoped for.
         """
         with without_secrets(self.url), self.engine.connect() as connection:
+            in_utc(connection)
             yield connection
 
     @cached_property
@@ -57,8 +59,10 @@ class Database:
 
         url, options = filled_in(self.url), dict(self.options)
         check_file(url, self.url)
+        own = {"poolclass": NullPool, "hide_parameters": True}
+        own |= engine_options(url.get_backend_name())
         try:
-            return create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
+            return create_engine(url, **own, **options)
         except TypeError as error:
             reason = str(error).partition(", using")[0]
             problem = f"are none of create_engine's: {reason}"
@@ -85,7 +89,13 @@ class Database:
 
         with without_secrets(self.url):
             try:
-                return Table(name, MetaData(), schema=schema, autoload_with=self.engine)
+                return Table(
+                    name,
+                    MetaData(),
+                    schema=schema,
+                    autoload_with=self.engine,
+                    resolve_fks=False,
+                )
             except NoSuchTableError as error:
                 raise InvalidSpec.at("source.table", self.table, "is not there") from error
 
@@ -109,7 +119,8 @@ class Database:
         from sqlalchemy import func, literal_column
 
         key = self.column("key", self.key)
-        found = [func.count(), func.count(key.distinct()), func.min(key), func.max(key)]
+        ends = with_ends(key, self.engine.dialect.name)
+        found = [func.count(), func.count(key.distinct()), func.min(ends), func.max(ends)]
         if of_numbers and self.key == self.range_column:
             # Remainders, whose sum no database's integers are too small for.
             found.append(func.sum(key % literal_column(str(self.range_size))))
@@ -124,11 +135,13 @@ class Database:
             InvalidSpec: the range column cannot be cut, or the key gives no order.
             ConnectionError: the database does not answer.
         """
-        from sqlalchemy import func, select
+        from sqlalchemy import select
 
         column = self.column("range_column", self.range_column)
         with self.connected() as connection:
-            lowest = connection.execute(select(func.min(column))).scalar()
+            # Not min(), which not all types have.
+            sorted_values = select(column).where(column.is_not(None)).order_by(column)
+            lowest = connection.execute(sorted_values.limit(1)).scalar()
             try:
                 groups = grid(column, lowest, self.range_size)
             except TypeError as error:
@@ -164,10 +177,12 @@ class Database:
             InvalidSpec: there is no such table or column.
             ConnectionError: the database does not answer.
         """
-        from sqlalchemy import select
+        from sqlalchemy import false, select
 
         if path == self.root:
-            self.facts(of_numbers=False)  # names what is not there
+            nothing = select(*self.facts(of_numbers=False)).where(false())
+            with self.connected() as connection:
+                connection.execute(nothing)  # which not everybody may
             return {"name": path, "size": 0, "type": "directory"}
         each = range_of(path.removeprefix(f"{self.root}/"))
         facts = self.facts(of_numbers=isinstance(each, Numbers))
@@ -200,8 +215,9 @@ class Database:
         ordered = statement.where(self.where(each)).order_by(self.column("key", self.key))
         with self.connected() as connection:
             streamed = connection.execution_options(stream_results=True)
-            for some in streamed.execute(ordered).partitions(ROWS_PER_READ):
-                yield [tuple(row) for row in some]
+            with streamed.execute(ordered) as found:
+                for some in found.partitions(ROWS_PER_READ):
+                    yield [tuple(row) for row in some]
 
     def invalidate_cache(self) -> None:
         """Nothing is kept."""
