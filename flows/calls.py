@@ -176,6 +176,8 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
 
 def print_report(report: dict[str, Any]) -> None:
     """The report as a person reads it, on standard error."""
+    from tasks.reporting.verdict import sentence
+
     rows = report["rows"]
     if not report["published"]:
         skipped = report["inputs_skipped"]
@@ -190,7 +192,7 @@ def print_report(report: dict[str, Any]) -> None:
         "skipped": f"{report['inputs_skipped']:,} inputs, published before",
         "seconds": f"{report['seconds']['total']:.1f}",
         "rows/s": "-" if speed is None else f"{speed:,.0f}",
-        "bottleneck": report["bottleneck"] or "-",
+        "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
         **runtime_line(report),
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),

@@ -16,10 +16,8 @@ from tasks.reporting.addresses import sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
-    busy_shares,
     cost_of,
     count_redone,
-    find_bottleneck,
     hours_held,
     measure_seconds,
     stage_figures,
@@ -28,6 +26,8 @@ from tasks.reporting.figures import (
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
 from tasks.reporting.preview_page import Preview, preview_page
+from tasks.reporting.timings import timings_of
+from tasks.reporting.verdict import Verdict, judge_run
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -55,8 +55,9 @@ class RunReport:
     rows_per_second: float | None = None
     """Rows that this call has written, over its steady seconds."""
     stages: dict[str, Any] = field(default_factory=dict)
-    """Of the whole run: rows and busy seconds by stage."""
-    bottleneck: str | None = None
+    """By stage: rows and busy seconds of the whole run, and what its workers' time went into."""
+    bottleneck: Verdict | None = None
+    """What bounds it, by how much, and the setting to change; None where nothing ran."""
     batch_halvings: list[dict[str, Any]] = field(default_factory=list)
     """Each time that memory ran out: on which device, and how often batches are halved since."""
     runtimes: list[dict[str, Any]] = field(default_factory=list)
@@ -97,7 +98,8 @@ def report_run(
     """
     evidence = look_back(planned, started)
     seconds = measure_seconds(evidence, time.time() - started)
-    stages = stage_figures(evidence, seconds)
+    timings = timings_of(evidence, seconds["steady"])
+    stages = stage_figures(evidence, timings)
     held = hours_held(evidence)
     halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
     report = RunReport(
@@ -114,12 +116,7 @@ def report_run(
         seconds=seconds,
         rows_per_second=written_per_second(evidence, seconds["steady"]),
         stages=stages,
-        bottleneck=find_bottleneck(
-            planned.spec,
-            seconds,
-            busy_shares(evidence, seconds["steady"]),
-            memory_ran_out=bool(halvings),
-        ),
+        bottleneck=judge_run(planned.spec, seconds, timings, memory_ran_out=bool(halvings)),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),
         profile=planned.run.profile if evidence.profiles else None,

@@ -1,4 +1,4 @@
-"""The report's parts: timeline, thumbnails, the bottleneck's sentence."""
+"""The report's parts: timeline, thumbnails, charts."""
 
 import base64
 import io
@@ -18,12 +18,11 @@ from tasks.kinds.sources import ImagesSource
 from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
-from tasks.reporting.figures import find_bottleneck
 from tasks.reporting.gates import chart_svg
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
-from tests.reporting import classify_spec, make_inputs
+from tests.reporting import make_inputs
 
 
 @pytest.fixture
@@ -181,30 +180,6 @@ def test_the_confusion_matrix_puts_rare_classes_together() -> None:
     assert words[1:22] == [*names, "other"]
     assert words[22:25] == ["class 00", "100", "7"]
     assert words[-2:] == ["other", str(sum(100 - number for number in range(20, 30)))]
-
-
-SMALL = {"startup": 9.0, "steady": 2.0, "total": 12.0}
-LONG = {"startup": 9.0, "steady": 100.0, "total": 110.0}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "seconds", "busiest", "said"),
-    [
-        ("local", SMALL, "infer", "start-up: 9.0 s before the first row"),
-        ("local", SMALL, "infer", "set cluster.kind: inline"),
-        ("local", LONG, "infer", "infer: busy 92 % of the steady time; raise resources.max_rep"),
-        ("local", LONG, "read", "lower stages.read.num_cpus"),
-        ("local", LONG, "write", "raise stages.write.max_workers"),
-        ("inline", LONG, "preprocess", "set cluster.kind: local"),
-        ("inline", SMALL, "infer", "the job is small"),
-    ],
-)
-def test_bottleneck_names_the_setting(
-    folder: Path, cluster: str, seconds: dict[str, float | None], busiest: str, said: str
-) -> None:
-    spec = classify_spec(folder, cluster={"kind": cluster})
-    shares = {stage: 0.1 for stage in ("read", "preprocess", "infer", "write")}
-    assert said in find_bottleneck(spec, seconds, {**shares, busiest: 0.92})
 
 
 def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:

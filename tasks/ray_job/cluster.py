@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,10 +21,12 @@ from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
-from tasks.ray_job.nodes import await_room, check_nodes
+from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
+from tasks.ray_job.occupancy import Snapshot
 from tasks.ray_job.pipeline import run_pipeline
-from tasks.ray_job.progress import Progress, Snapshot, Standing
+from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import GIB
+from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.spec import LocalCluster
 
@@ -66,6 +69,8 @@ def run_on_ray(job: Job) -> None:
         resources = ray.cluster_resources()
         shares = list(cut_shares(job, int(resources.get("CPU", 1))))
         progress = Progress(job, LastSnapshot(counts), len(shares))
+        progress.occupancy.cores = resources.get("CPU", 0.0)
+        progress.occupancy.is_one_machine = len(nodes_now()) == 1
         Watch.progress, Watch.followed = progress, followed
         gpus = gpus_of(job, resources)
         run_pipeline(within_limit(job, gpus), shares, gpus, ActorReporter(counts))
@@ -163,6 +168,7 @@ class Watch(ExecutionCallback):
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
         if self.progress and self.followed:
+            self.progress.occupancy.see(time.monotonic(), sights_of(executor))
             self.progress.step(lambda: standing(executor))
             self.followed.check()
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.protocol.batch import RowBatch
@@ -36,6 +36,10 @@ class Report:
     """Read: bytes of input that are finished."""
     tasks: int = 0
     """Read: shares that are finished."""
+    cpu_seconds: float = 0.0
+    """Of `seconds`, those in which the worker computed; in the others it waited for something."""
+    device_seconds: float = 0.0
+    """Infer: seconds in which the replica's GPU was busy."""
 
 
 @dataclass
@@ -48,6 +52,8 @@ class StageCount:
     seconds: float = 0.0
     size: int = 0
     tasks: int = 0
+    cpu_seconds: float = 0.0
+    device_seconds: float = 0.0
     started: float | None = None
     updated: float | None = None
 
@@ -72,6 +78,8 @@ class Counts:
         count.seconds += report.seconds
         count.size += report.size
         count.tasks += report.tasks
+        count.cpu_seconds += report.cpu_seconds
+        count.device_seconds += report.device_seconds
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """All counts as JSON."""
@@ -88,12 +96,26 @@ def counted(
 
     def stage_with_report(batch: RowBatch) -> Iterator[RowBatch]:
         before = (len(batch.rejected), len(batch.filtered), batch.seconds.get(stage, 0.0))
+        clock = CpuClock()
         for each in run(batch):
-            report(difference(stage, each, *before))
+            report(replace(difference(stage, each, *before), cpu_seconds=clock.lap()))
             before = (0, 0, 0.0)
             yield each
+            clock.lap()
 
     return stage_with_report
+
+
+class CpuClock:
+    """Seconds in which this thread computes; other threads of its process do not count."""
+
+    def __init__(self) -> None:
+        self.at = time.thread_time()
+
+    def lap(self) -> float:
+        """Seconds since the last lap."""
+        before, self.at = self.at, time.thread_time()
+        return max(0.0, self.at - before)
 
 
 def difference(stage: str, batch: RowBatch, rejected: int, filtered: int, spent: float) -> Report:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
+from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.replica import was_killed_for_memory
@@ -38,7 +39,8 @@ class Infer:
             stage = infer_stage(job, device_of(num_gpus), threads)
             if was_killed_for_memory():  # over a batch of unknown size
                 stage.limit.halve(tried=1)
-            self.stage = counted("infer", profiled_stage(job, "infer", stage), report)
+            run = profiled_stage(job, "infer", stage)
+            self.stage = counted("infer", run, with_device(report, num_gpus))
         except Exception as error:
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
             self.stage = failing(error)

@@ -9,11 +9,10 @@ from typing import Any
 from tasks.errors import ErrorBudgetExceeded
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.ray_job.occupancy import Occupancy, Snapshot
 from tasks.ray_job.stage_functions import has_preprocessing
 
 WRITE_EVERY_SECONDS = 0.5
-
-Snapshot = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Progress:
         self.num_reads = num_reads
         self.written = 0.0
         self.held = Held()
+        self.occupancy = Occupancy(shares=num_reads)
 
     def step(self, standing: Callable[[], Standing] = Standing) -> None:
         """Called often; does something now and then.
@@ -103,6 +103,7 @@ class Progress:
             "stages": stages,
             **asdict(standing),
             "held": asdict(self.held),
+            "occupancy": self.occupancy.as_json(counts),
         }
         self.job.storage.write(self.job.progress, json.dumps(body).encode())
 

@@ -11,7 +11,7 @@ from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import row_id
 from tasks.protocol.plan_file import Shard
-from tasks.ray_job.counts import Report, Reporter
+from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
 from tasks.ray_job.prepared import read_prepared
@@ -57,11 +57,13 @@ class Pending:
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read a share, reporting rows and finished bytes."""
     read = read_share if "read" in job.stages else read_prepared
+    clock = CpuClock()
     for batch in profiled_items(job, "read", read(job, start, stop, report)):
         rejected, filtered = len(batch.rejected), len(batch.filtered)
-        rows = len(batch.rows) + rejected + filtered
-        report(Report("read", rows, rejected, filtered, batch.seconds["read"]))
+        rows, seconds = len(batch.rows) + rejected + filtered, batch.seconds["read"]
+        report(Report("read", rows, rejected, filtered, seconds, cpu_seconds=clock.lap()))
         yield batch
+        clock.lap()
     report(Report("read", 0, 0, 0, 0.0, tasks=1))
 
 

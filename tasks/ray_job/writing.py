@@ -16,7 +16,7 @@ from tasks.protocol.ids import as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.protocol.storage import Storage
-from tasks.ray_job.counts import Report, Reporter
+from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import profiled
 from tasks.ray_job.stage_error import stage_error
@@ -41,11 +41,11 @@ QUARANTINE_SCHEMA = pa.schema(
 
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
     """Write and report."""
-    begun = time.monotonic()
+    begun, clock = time.monotonic(), CpuClock()
     with profiled(job, "write"):
         write_batches(job, batches)
     rows = sum(len(batch.rows) for batch in batches)
-    report(Report("write", rows, 0, 0, time.monotonic() - begun))
+    report(Report("write", rows, 0, 0, time.monotonic() - begun, cpu_seconds=clock.lap()))
 
 
 def write_batches(job: Job, batches: list[RowBatch]) -> Record:

@@ -11,7 +11,8 @@ from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.evidence import Evidence
-from tasks.reporting.figures import cost_of, hours_held, workers_at_hand
+from tasks.reporting.figures import cost_of, hours_held
+from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
 
 Range = tuple[float, float]

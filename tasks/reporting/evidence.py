@@ -38,6 +38,8 @@ class PastAttempt:
     driver_started: float | None
     held: dict[str, float] = field(default_factory=dict)
     """Hours of CPU cores and GPUs, as its job last said."""
+    occupancy: dict[str, Any] = field(default_factory=dict)
+    """What became of its workers' time; empty where the model never was there, or without Ray."""
     job_stages: tuple[str, ...] = STAGES
     """What of the run its job did."""
 
@@ -88,6 +90,12 @@ class Evidence:
     def own_records(self) -> list[Record]:
         """Accepted records of this call."""
         return [each for each in self.accepted.records if not self.is_earlier(each)]
+
+    @property
+    def own_attempts(self) -> list[PastAttempt]:
+        """Attempts of this call; the last one where it only followed what another has begun."""
+        begun = [each for each in self.attempts if (each.started or 0.0) >= self.started]
+        return begun or self.attempts[-1:]
 
     @property
     def resumed_rows(self) -> int:
@@ -185,6 +193,7 @@ def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
         has_ended=bool(result),
         driver_started=driver.get("started"),
         held=progress.get("held", {}),
+        occupancy=progress.get("occupancy", {}),
         job_stages=tuple(job.get("stages", STAGES)),
     )
 

@@ -1,17 +1,15 @@
-"""The run in figures: seconds, what each stage did, rows done twice, and what bounds it."""
+"""The run in figures: seconds, what each stage did, rows done twice."""
 
-import math
-import os
 from bisect import bisect_right
 from collections import Counter
 from typing import Any
 
-from tasks.preflight import count_gpus
 from tasks.publish import count_rows
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.reporting.evidence import Evidence, PastAttempt, record_time
-from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
+from tasks.reporting.timings import Timings
+from tasks.spec import BatchInferenceSpec
 
 Seconds = dict[str, float | None]
 StageRows = dict[str, dict[str, int]]
@@ -91,14 +89,14 @@ def counted(evidence: Evidence) -> Any:
     return (attempt for attempt in evidence.attempts if attempt.stages)
 
 
-def stage_figures(evidence: Evidence, seconds: Seconds) -> dict[str, dict[str, Any]]:
-    """Rows, busy seconds of the whole run, and share of this call's steady time, by stage."""
-    shares = busy_shares(evidence, seconds["steady"])
+def stage_figures(evidence: Evidence, timings: Timings | None) -> dict[str, dict[str, Any]]:
+    """Rows and busy seconds of the whole run, and this call's steady time, by stage."""
     return {
         stage: {
             **rows,
             "seconds": round(busy_seconds_of_all(evidence, stage), 3),
-            "share": shares.get(stage),
+            "share": None if timings is None else round(timings.share(stage), 3),
+            **({} if timings is None else timings.as_json(stage)),
         }
         for stage, rows in stage_rows(evidence).items()
     }
@@ -113,48 +111,6 @@ def busy_seconds_of_all(evidence: Evidence, stage: str) -> float:
 def busy_seconds(records: Any, stage: str) -> float:
     """A stage's busy seconds, summed over its workers."""
     return sum(record.seconds.get(stage, 0.0) for record in records)
-
-
-def busy_shares(evidence: Evidence, steady: float | None) -> dict[str, float]:
-    """How much of the steady time a stage's workers were busy; empty where nothing ran."""
-    if not steady:
-        return {}
-    records, spec = evidence.own_records, evidence.planned.spec
-    workers = workers_at_hand(spec, len(evidence.planned.plan.shards))
-    return {
-        stage: round(busy_seconds(records, stage) / (steady * workers[stage]), 3)
-        for stage in STAGES
-    }
-
-
-def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]:
-    """Workers that each stage could have had, as far as this machine knows."""
-    if isinstance(spec.cluster, InlineCluster):
-        return dict.fromkeys(STAGES, 1)
-    cores = os.cpu_count() or 1
-    replicas = max(spec.resources.min_replicas, spec.resources.max_replicas)
-    return {
-        "read": max(1, min(room(cores, spec.stages.read), num_shards)),
-        "preprocess": room(cores, spec.stages.preprocess),
-        "infer": max(1, min(replicas, replicas_that_fit(spec, cores))),
-        "write": room(cores, spec.stages.write),
-    }
-
-
-def room(cores: int, stage: StageOptions) -> int:
-    """Workers of a stage that fit some cores."""
-    fit = math.floor(cores / stage.num_cpus) if stage.num_cpus else stage.max_workers or cores
-    return max(1, min(fit, stage.max_workers or fit))
-
-
-def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
-    """Replicas of the model that fit this machine; no bound where the cluster is elsewhere."""
-    resources, gpus = spec.resources, count_gpus()
-    if getattr(spec.cluster, "address", None):
-        return resources.max_replicas
-    each = (1.0 if gpus else 0.0) if resources.num_gpus == "auto" else resources.num_gpus
-    by_gpus = math.floor(gpus / each) if each else resources.max_replicas
-    return min(math.floor(cores / resources.num_cpus), by_gpus)
 
 
 def hours_held(evidence: Evidence) -> dict[str, float]:
@@ -191,45 +147,3 @@ def count_redone(evidence: Evidence, stages: StageRows) -> int:
     )
     infer = stages["infer"]
     return max(0, left - stages["write"]["rows"] - infer["rejected"] - infer["filtered"])
-
-
-def find_bottleneck(
-    spec: BatchInferenceSpec,
-    seconds: Seconds,
-    shares: dict[str, float],
-    *,
-    memory_ran_out: bool = False,
-) -> Any:
-    """What bounds the run and which setting changes it, in a sentence; None where nothing ran."""
-    startup, steady = seconds["startup"], seconds["steady"]
-    if startup is None or steady is None:
-        return None
-    is_inline = isinstance(spec.cluster, InlineCluster)
-    if steady < startup or not shares:
-        # Inline there is no GPU to be had.
-        asked = spec.resources.num_gpus
-        stays = is_inline or (count_gpus() if asked == "auto" else asked)
-        small = "the job is small" if stays else "set cluster.kind: inline for jobs so small"
-        return f"start-up: {startup:.1f} s before the first row, then {steady:.1f} s; {small}"
-    stage = max(STAGES, key=lambda each: shares[each])
-    percent = min(100, round(shares[stage] * 100))
-    advice = advice_for(stage, spec, is_inline, memory_ran_out)
-    return f"{stage}: busy {percent} % of the steady time; {advice}"
-
-
-def advice_for(stage: str, spec: BatchInferenceSpec, is_inline: bool, memory_ran_out: bool) -> str:
-    """The setting that gives a stage more to work with."""
-    if stage == "infer" and memory_ran_out:
-        return "raise resources.max_replicas, or give replicas more memory for larger batches"
-    if stage == "infer":
-        return (
-            "raise resources.batch_size, or set cluster.kind: local for more replicas"
-            if is_inline
-            else "raise resources.max_replicas or resources.batch_size"
-        )
-    if is_inline:
-        return "set cluster.kind: local, where stages run side by side"
-    options: StageOptions = getattr(spec.stages, stage)
-    if options.max_workers is not None:
-        return f"raise stages.{stage}.max_workers"
-    return f"lower stages.{stage}.num_cpus, or add cores"

@@ -19,9 +19,11 @@ from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
 from tasks.reporting.samples import run_sample
 from tasks.reporting.timeline import timeline_image
 from tasks.reporting.trend import trend_part
+from tasks.reporting.verdict import sentence
 
 SHOWN_FILES = 20
 SHOWN_PROFILES = 8
+SHOWN_REPLICAS = 32
 
 
 def success_page(evidence: Evidence, report: dict[str, Any], compared: Comparison | None) -> str:
@@ -32,7 +34,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         output_line(report),
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
         section("Time", timeline_image(evidence.all_attempts), time_table(report)),
-        section("Stages", stages_table(report)),
+        section("Stages", stages_table(report), replicas_table(report)),
         section("Profiles", profiles_part(evidence)),
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
@@ -134,7 +136,7 @@ def time_table(report: dict[str, Any]) -> str:
     if report["cost"] is not None:
         values["cost"] = f"{report['cost']:,.4g} (all attempts of the run)"
     if report["bottleneck"]:
-        values["bottleneck"] = report["bottleneck"]
+        values["bottleneck"] = sentence(report["bottleneck"])
     return pairs(values)
 
 
@@ -175,14 +177,47 @@ def halved(halvings: list[dict[str, Any]]) -> str:
 
 
 def stages_table(report: dict[str, Any]) -> str:
-    """What each stage did."""
+    """What each stage did, and what became of its workers' time."""
     lines = []
     for stage, figures in report["stages"].items():
-        share = "-" if figures["share"] is None else f"{figures['share'] * 100:.0f} %"
         counts = [f"{figures[name]:,}" for name in ("rows", "rejected", "filtered")]
-        lines.append([cell(stage), *counts, f"{figures['seconds']:.1f} s", share])
+        workers = "-" if figures.get("workers") is None else f"{figures['workers']:.3g}"
+        spent = [seconds_cell(figures.get(name)) for name in ("waiting", "blocked")]
+        lines.append(
+            [
+                cell(stage),
+                *counts,
+                f"{figures['seconds']:.1f} s",
+                share_cell(figures),
+                workers,
+                *spent,
+            ]
+        )
     header = ["stage", "rows", "set aside", "filtered", "busy", "share of steady time"]
-    return table(header, lines)
+    return table([*header, "workers", "waiting", "blocked"], lines)
+
+
+def share_cell(figures: dict[str, Any]) -> str:
+    """How much of their time a stage's workers were busy."""
+    return "-" if figures["share"] is None else f"{figures['share'] * 100:.0f} %"
+
+
+def seconds_cell(seconds: float | None) -> str:
+    """Seconds, where somebody has measured them."""
+    return "-" if seconds is None else f"{seconds:.1f} s"
+
+
+def replicas_table(report: dict[str, Any]) -> str:
+    """What became of each replica's time; nothing where there was one, or nobody looked."""
+    found = report["stages"]["infer"].get("replicas") or []
+    if len(found) < 2:
+        return ""
+    names = ("busy", "waiting", "blocked")
+    lines = [
+        [str(number), *(f"{each[name]:.1f} s" for name in names)]
+        for number, each in enumerate(found[:SHOWN_REPLICAS], 1)
+    ]
+    return table(["replica", *names], lines)
 
 
 def accuracy_part(compared: Comparison | None) -> str:

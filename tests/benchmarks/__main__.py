@@ -25,6 +25,7 @@ from tests.benchmarks import (
     searching,
     shared_weights,
     side_by_side,
+    verdict,
 )
 from tests.benchmarks.contenders import workload_named
 from tests.benchmarks.side_by_side import Options
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "judging": judging.measure,
     "search": searching.measure,
     "shared_weights": shared_weights.measure,
+    "verdict": verdict.measure,
 }
 WORKLOADS = ("tabular",)
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -95,7 +95,12 @@ def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictu
     preprocess = stages["preprocess"]
     assert stages["infer"]["started"] < preprocess["updated"], "the model did not wait for all"
     assert preprocess["seconds"] > 12 * SECONDS
-    assert done.report["bottleneck"]
+    assert done.report["bottleneck"]["reason"]
+    spent = done.report["stages"]
+    assert 1 <= spent["preprocess"]["workers"] <= 2
+    assert spent["preprocess"]["computing"] < spent["preprocess"]["seconds"], "it mostly sleeps"
+    # The replica had the model before the first clean image was there.
+    assert [each["waiting"] > 0 for each in spent["infer"]["replicas"]] == [True]
 
 
 def check(done: FinishedRun, folder: Path, images: list[np.ndarray]) -> None:

@@ -1,0 +1,138 @@
+"""What becomes of the time of a job's workers: at work, waiting for input, or held back."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tasks.ray_job.counts import STAGES
+
+Snapshot = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A stage's workers at one moment."""
+
+    active: int
+    """Workers with work in hand."""
+    ready: int
+    """Workers there are: replicas that have loaded the model, or tasks that run."""
+    queued: int
+    """Batches, or shares of the input, that wait for a worker."""
+    replicas: dict[str, bool] = field(default_factory=dict)
+    """Which replicas have work in hand, by id."""
+
+
+@dataclass
+class Spent:
+    """Seconds of one stage's workers, all together, or of one replica."""
+
+    workers: int = 0
+    """The most at once."""
+    present: float = 0.0
+    """Until the stage was done."""
+    there: float = 0.0
+    active: float = 0.0
+    waiting: float = 0.0
+    """Without work, and none was at hand."""
+    held_back: float = 0.0
+    """Without work though some was at hand: what came of it would have had no place."""
+
+    def add(self, seconds: float, workers: int, sight: Sight) -> None:
+        """So many workers were there for so long."""
+        self.workers = max(self.workers, workers)
+        active = min(sight.active, workers)
+        self.present += seconds
+        self.there += workers * seconds
+        self.active += active * seconds
+        idle = (workers - active) * seconds
+        if sight.queued:
+            self.held_back += idle
+        else:
+            self.waiting += idle
+
+
+@dataclass
+class Occupancy:
+    """The time of all workers of a job, from the moment on that the model is there."""
+
+    cores: float = 0.0
+    """CPU cores of the cluster."""
+    shares: int = 0
+    """Shares of the input: no more workers than that can read."""
+    is_one_machine: bool = False
+    """Whether the driver's machine is all there is: it can then say how busy its cores are."""
+    seconds: float = 0.0
+    stages: dict[str, Spent] = field(default_factory=lambda: {each: Spent() for each in STAGES})
+    replicas: dict[str, Spent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.at: float | None = None
+        self.last: dict[str, Sight] = {}
+        self.before: Snapshot = {}
+        self.machine_before = (0.0, 0.0)
+
+    def see(self, now: float, sights: dict[str, Sight]) -> None:
+        """Take note; what was seen last was so until now.
+
+        Args:
+            now: on any clock that only goes forward.
+            sights: the stages at work; one that is done is not among them.
+        """
+        if self.at is not None:
+            self.add(now - self.at, self.last)
+        elif "infer" in sights and not sights["infer"].ready:
+            return  # readers run ahead while the model is loaded, which bounds nothing
+        self.at, self.last = now, sights
+
+    def add(self, seconds: float, sights: dict[str, Sight]) -> None:
+        """The stages were like this for so long."""
+        self.seconds += seconds
+        for stage, sight in sights.items():
+            spent = self.stages[stage]
+            # A task ends with its work, but its place stays.
+            workers = sight.ready if sight.replicas else max(spent.workers, sight.active)
+            spent.add(seconds, workers, sight)
+            for name, active in sight.replicas.items():
+                one = Sight(int(active), 1, sight.queued)
+                self.replicas.setdefault(name, Spent()).add(seconds, 1, one)
+
+    def as_json(self, counts: Snapshot) -> dict[str, Any]:
+        """All of it, and what the stages themselves have measured since; empty before it begins.
+
+        Args:
+            counts: what the stages have done so far.
+        """
+        if self.at is None:
+            return {}
+        machine = machine_seconds()
+        if not self.before:
+            self.before, self.machine_before = counts, machine
+        busy, all_cores = (
+            now - then for now, then in zip(machine, self.machine_before, strict=True)
+        )
+        return {
+            "cores": self.cores,
+            "shares": self.shares,
+            "seconds": self.seconds,
+            "machine_busy": busy / all_cores if self.is_one_machine and all_cores else None,
+            "stages": {
+                stage: {**asdict(spent), **since(self.before[stage], counts[stage])}
+                for stage, spent in self.stages.items()
+            },
+            "replicas": {name: asdict(spent) for name, spent in self.replicas.items()},
+        }
+
+
+def since(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What a stage has measured of itself since then."""
+    names = ("rows", "seconds", "cpu_seconds", "device_seconds")
+    return {name: now[name] - before[name] for name in names}
+
+
+def machine_seconds() -> tuple[float, float]:
+    """Core seconds of this machine since it was started: the busy ones, and all."""
+    import psutil
+
+    times = psutil.cpu_times()
+    spent = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return spent - times.idle - getattr(times, "iowait", 0.0), spent

@@ -1,0 +1,151 @@
+"""The one setting that gives a stage more to work with, and what comes of it."""
+
+import math
+import os
+from dataclasses import dataclass
+
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.timings import Timings
+from tasks.reporting.workers import workers_at_hand
+from tasks.spec import BatchInferenceSpec, LocalCluster
+
+MOST_AT_ONCE = 4.0
+"""Nobody knows what becomes of a run with more than so many times the workers it had."""
+WAITS_BELOW = 0.5
+"""A stage that computes for less than this share of its busy time can do with less of a core."""
+DEVICE_IS_BUSY = 0.85
+RAY_STARTS_SECONDS = 12.0
+WORTH_IT = 1.15
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to change; nothing where no setting helps."""
+
+    reason: str
+    setting: str | None = None
+    gain: float | None = None
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """A stage's settings."""
+
+    most: str
+    """The field that bounds its workers."""
+    max_workers: int | None
+    cpus: str
+    """The field that says how many cores a worker holds."""
+    num_cpus: float
+
+
+def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
+    """The settings of a stage."""
+    resources = spec.resources
+    if stage == "infer":
+        most = max(resources.min_replicas, resources.max_replicas)
+        return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
+    options, name = getattr(spec.stages, stage), f"stages.{stage}"
+    return Knobs(f"{name}.max_workers", options.max_workers, f"{name}.num_cpus", options.num_cpus)
+
+
+def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
+    """What to change where one stage bounds a run on Ray.
+
+    As many workers as it takes until another stage bounds the run.
+    """
+    timing = timings.stages[stage]
+    if stage == "infer" and timing.device:
+        return advise_device(spec, timings)
+    if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
+        return Advice(f"the input comes in {timings.shares} parts: split it into more")
+    best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
+    after = max(best, key=lambda each: best[each])
+    times = min(MOST_AT_ONCE, timing.need() / best[after] if best[after] else MOST_AT_ONCE)
+    if times < WORTH_IT:
+        return Advice(f"{after} is nearly as busy: only more cores or nodes help both")
+    wanted = math.ceil(round(timing.workers * times, 1))
+    if stage == "read" and timings.shares is not None:
+        wanted = min(wanted, timings.shares)
+    setting, workers = make_room(stage, wanted, spec, timings)
+    if setting is None:
+        return Advice(without_room(stage, spec, timings))
+    gain = timing.need() / max(timing.need(workers), best[after])
+    bounds = after if best[after] >= timing.need(workers) else stage
+    still = "still bounds" if bounds == stage else "bounds"
+    return Advice(f"with {workers} workers {bounds} {still} it", setting, gain)
+
+
+def make_room(
+    stage: str, wanted: int, spec: BatchInferenceSpec, timings: Timings
+) -> tuple[str | None, int]:
+    """The setting that lets a stage have more workers, and how many it then has."""
+    timing, knobs, free = timings.stages[stage], knobs_of(spec, stage), free_cores(spec, timings)
+    now = round(timing.workers)
+    # In decimals ten tenths are a whole; in binary they are a little less.
+    room = math.floor(timing.workers + free / knobs.num_cpus + 1e-6) if knobs.num_cpus else wanted
+    most = wanted if knobs.max_workers is None else min(wanted, knobs.max_workers)
+    if now < min(wanted, room):
+        if now == knobs.max_workers:
+            return f"{knobs.most}={min(wanted, room)}", min(wanted, room)
+        if stage == "infer" and now < min(most, room):  # Ray adds replicas one by one, slowly
+            return f"resources.min_replicas={min(most, room)}", min(most, room)
+    waits = timing.computing < WAITS_BELOW * timing.busy
+    if not waits or not knobs.num_cpus or most <= now or room >= most:
+        return None, now
+    share = math.floor((timing.workers * knobs.num_cpus + free) / most * 100) / 100
+    return (f"{knobs.cpus}={share:g}", most) if share else (None, now)
+
+
+def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
+    """Why a stage cannot have more workers."""
+    free, each = free_cores(spec, timings), knobs_of(spec, stage).num_cpus
+    if free >= each:
+        return f"Ray has started no more of them, though {free:.2g} cores were free"
+    return f"all {timings.cores:g} cores are held: more nodes"
+
+
+def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
+    """Seconds that a stage would need alone, with the workers that it may have."""
+    timing, knobs = timings.stages[stage], knobs_of(spec, stage)
+    most = timing.workers * MOST_AT_ONCE
+    if knobs.num_cpus:
+        most = min(most, timing.workers + free_cores(spec, timings) / knobs.num_cpus)
+    if knobs.max_workers is not None:
+        most = min(most, knobs.max_workers)
+    if stage == "read" and timings.shares is not None:
+        most = min(most, timings.shares)
+    return timing.need(max(timing.workers, most))
+
+
+def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
+    """Cores of the cluster that no stage holds, on average."""
+    held = sum(timings.stages[stage].holding * knobs_of(spec, stage).num_cpus for stage in STAGES)
+    return max(0.0, timings.cores - held)
+
+
+def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
+    """What to change where the replicas bound a run, and have GPUs."""
+    infer = timings.stages["infer"]
+    used = infer.device / infer.busy if infer.busy else 0.0
+    if used >= DEVICE_IS_BUSY:
+        return Advice(f"nothing: its GPUs are busy {used * 100:.0f} %, only more of them help")
+    asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
+    best = max(best_need(spec, each, timings) for each in STAGES if each != "infer")
+    most = infer.need() / best if best else 2.0
+    reason = f"its GPUs are busy only {used * 100:.0f} %: let two replicas share one"
+    return Advice(reason, f"resources.num_gpus={asked / 2:g}", min(2.0, 1 / used, most))
+
+
+def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
+    """What to change where one process does everything: several of them, if that pays."""
+    cores = os.cpu_count() or 1
+    there = spec.model_copy(update={"cluster": LocalCluster()})
+    workers = workers_at_hand(there, timings.shares or 1)
+    needs = [timings.stages[each].need(workers[each]) for each in STAGES]
+    computing = sum(each.computing for each in timings.stages.values())
+    gain = timings.seconds / (max(*needs, computing / cores) + RAY_STARTS_SECONDS)
+    if gain < WORTH_IT:
+        return Advice("nothing: to start Ray would take longer than its workers save")
+    reason = f"Ray has room for {workers[stage]} worker(s) of it on this machine"
+    return Advice(reason, "cluster.kind=local", gain)

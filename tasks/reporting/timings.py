@@ -1,0 +1,145 @@
+"""What each stage's workers did with their time, as measured while the model was there."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tasks.protocol.records import Record
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.evidence import Evidence, PastAttempt
+from tasks.spec import InlineCluster
+
+
+@dataclass(frozen=True)
+class StageTiming:
+    """Seconds of a stage's workers, all together."""
+
+    workers: float
+    """On average."""
+    busy: float
+    computing: float = 0.0
+    """Of the busy ones; in the others they waited for a disk, a network, a device."""
+    waiting: float | None = None
+    """Nothing was there to be worked on; None where nobody has measured it."""
+    blocked: float | None = None
+    """Input was there, or a result, and had to wait: for room downstream, a core, the network."""
+    device: float = 0.0
+    """The replicas' GPUs were busy."""
+    holding: float = 1.0
+    """Workers that held cores, on average of the whole time."""
+    most: int = 1
+    """Workers at once, at most."""
+
+    def need(self, workers: float | None = None) -> float:
+        """Seconds that it would take alone, with so many workers."""
+        return self.busy / (workers or self.workers) if self.busy else 0.0
+
+
+@dataclass(frozen=True)
+class Timings:
+    """A steady stretch of work."""
+
+    seconds: float
+    stages: dict[str, StageTiming]
+    rows: int
+    batches: int
+    cores: float = 0.0
+    """Cores that stages ask for theirs of: the cluster's."""
+    shares: int | None = None
+    """No more workers than that can read."""
+    machine_busy: float | None = None
+    """Share of the machine's cores that was busy, with whatever else runs on it."""
+    replicas: list[dict[str, float]] = field(default_factory=list)
+    """Busy, waiting and blocked seconds of each replica."""
+
+    def share(self, stage: str) -> float:
+        """How much of their time a stage's workers were busy."""
+        return min(1.0, self.stages[stage].need() / self.seconds) if self.seconds else 0.0
+
+    def as_json(self, stage: str) -> dict[str, Any]:
+        """A stage's part of the report."""
+        timing = asdict(self.stages[stage])
+        found = {name: timing[name] for name in ("workers", "waiting", "blocked", "computing")}
+        found = {name: None if each is None else round(each, 3) for name, each in found.items()}
+        return {**found, **({"replicas": self.replicas} if stage == "infer" else {})}
+
+
+def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
+    """The timings of this call's longest attempt; None where nothing ran.
+
+    Args:
+        evidence: of the run.
+        steady: seconds between the model's first row and its last.
+    """
+    if not steady:
+        return None
+    own = [each for each in evidence.own_attempts if each.occupancy]
+    rows, batches = counted_rows(evidence.own_records)
+    if isinstance(evidence.planned.spec.cluster, InlineCluster) or not own:
+        return in_one_process(evidence, steady, rows, batches)
+    longest = max(own, key=lambda each: float(each.occupancy["seconds"]))
+    return on_ray(longest.occupancy, rows, batches)
+
+
+def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -> Timings:
+    """Of a job without Ray: one worker a stage."""
+    stages = {
+        stage: StageTiming(
+            workers=1,
+            busy=sum(record.seconds.get(stage, 0.0) for record in evidence.own_records),
+            computing=sum(count(each, stage, "cpu_seconds") for each in evidence.own_attempts),
+        )
+        for stage in STAGES
+    }
+    shares = len(evidence.planned.plan.shards)
+    return Timings(steady, stages, rows, batches, shares=shares)
+
+
+def on_ray(found: dict[str, Any], rows: int, batches: int) -> Timings:
+    """Of a job on Ray, as its driver has seen it."""
+    seconds = found["seconds"]
+    replicas = [
+        {
+            "busy": round(each["active"], 3),
+            "waiting": round(each["waiting"], 3),
+            "blocked": round(each["held_back"], 3),
+        }
+        for each in found["replicas"].values()
+    ]
+    return Timings(
+        seconds=seconds,
+        stages={
+            stage: stage_on_ray(found["stages"][stage], seconds, is_pool=stage == "infer")
+            for stage in STAGES
+        },
+        rows=rows,
+        batches=batches,
+        cores=found["cores"],
+        shares=found["shares"],
+        machine_busy=found["machine_busy"],
+        replicas=replicas,
+    )
+
+
+def stage_on_ray(spent: dict[str, Any], seconds: float, *, is_pool: bool) -> StageTiming:
+    """One stage; what a worker had in hand and did not work on was on its way, or found no room."""
+    return StageTiming(
+        workers=max(1.0, spent["there"] / spent["present"]) if spent["present"] else 1.0,
+        busy=spent["seconds"],
+        computing=spent["cpu_seconds"],
+        waiting=spent["waiting"],
+        blocked=spent["held_back"] + max(0.0, spent["active"] - spent["seconds"]),
+        device=spent["device_seconds"],
+        holding=spent["there" if is_pool else "active"] / seconds if seconds else 0.0,
+        most=spent["workers"],
+    )
+
+
+def count(attempt: PastAttempt, stage: str, name: str) -> float:
+    """One of a stage's counts; 0 where there is none."""
+    return float(attempt.stages.get(stage, {}).get(name, 0.0))
+
+
+def counted_rows(records: list[Record]) -> tuple[int, int]:
+    """Rows that went through the stages, and the records that have any."""
+    rows = [len(each.ok) + len(each.filtered) + len(each.rejected) for each in records]
+    return sum(rows), sum(1 for each in rows if each)

@@ -1,0 +1,163 @@
+"""Which stage bounds a run, what that costs, and the one setting to change."""
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.preflight import count_gpus
+from tasks.ray_job.counts import STAGES
+from tasks.reporting.advice import Advice, advise, advise_inline
+from tasks.reporting.timings import Timings
+from tasks.spec import BatchInferenceSpec, InlineCluster
+
+ENOUGH_BATCHES = 5
+BOUNDING_SHARE = 0.6
+CORES_ARE_BUSY = 0.9
+COMPUTES = 0.25
+"""Of a stage's busy time: with less it waits for something else than a core."""
+LARGER_BATCHES = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What bounds a run."""
+
+    stage: str | None
+    """read, preprocess, infer, write or start-up; None where none of them does."""
+    share: float | None
+    """How much of its workers' time the stage was busy; of start-up: its share of the run."""
+    gain: float | None
+    """How many times as fast the run would be with the setting; None where nobody knows."""
+    setting: str | None
+    """What to change, as `--set` takes it; None where no setting helps."""
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def sentence(verdict: dict[str, Any]) -> str:
+    """A verdict as a person reads it.
+
+    Args:
+        verdict: as JSON has it.
+    """
+    words = verdict["reason"]
+    if verdict["setting"] and verdict["gain"]:
+        words += f"; {verdict['setting']} would make the run {verdict['gain']:.1f} times as fast"
+    return words if verdict["stage"] is None else f"{verdict['stage']}: {words}"
+
+
+def judge_run(
+    spec: BatchInferenceSpec,
+    seconds: dict[str, float | None],
+    timings: Timings | None,
+    *,
+    memory_ran_out: bool = False,
+) -> Verdict | None:
+    """What bounds the run; None where nothing ran.
+
+    Args:
+        spec: what was run.
+        seconds: until the model's first row, and steadily from then on.
+        timings: of the steady time.
+        memory_ran_out: whether batches were halved.
+    """
+    startup, steady = seconds["startup"], seconds["steady"]
+    if startup is None or steady is None:
+        return None
+    if timings is None or steady < startup:
+        return of_startup(spec, startup, steady)
+    if timings.batches < ENOUGH_BATCHES:
+        said = f"nothing can be said of {timings.rows} rows in {timings.batches} batches"
+        return Verdict(None, None, None, None, said)
+    stage = max(STAGES, key=timings.share)
+    if timings.share(stage) < BOUNDING_SHARE and not isinstance(spec.cluster, InlineCluster):
+        return of_none(spec, stage, timings)
+    return of_stage(spec, stage, timings, memory_ran_out=memory_ran_out)
+
+
+def of_startup(spec: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
+    """A run that was mostly start-up."""
+    is_inline = isinstance(spec.cluster, InlineCluster)
+    # Inline there is no GPU to be had.
+    asked = spec.resources.num_gpus
+    stays = is_inline or (count_gpus() if asked == "auto" else asked)
+    share = round(startup / (startup + steady), 3) if startup + steady else None
+    reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
+    if stays:
+        return Verdict("start-up", share, None, None, f"{reason}; the job is small")
+    reason += "; set cluster.kind: inline for jobs so small"
+    return Verdict("start-up", share, None, "cluster.kind=inline", reason)
+
+
+def of_none(spec: BatchInferenceSpec, busiest: str, timings: Timings) -> Verdict:
+    """No stage is busy: the time goes by between them, with each batch."""
+    timing, share = timings.stages[busiest], timings.share(busiest)
+    reason = (
+        f"no stage bounds it, the busiest is {busiest} with {share * 100:.0f} %: "
+        "the time goes by between stages, batch by batch"
+    )
+    between = timings.seconds - timing.need()
+    gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
+    if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
+        return Verdict(None, round(share, 3), None, None, f"{reason}, and larger ones are too few")
+    rows = spec.stages.read.rows_per_batch * LARGER_BATCHES
+    setting = f"stages.read.rows_per_batch={rows}"
+    return Verdict(None, round(share, 3), round(gain, 2), setting, reason)
+
+
+def of_stage(
+    spec: BatchInferenceSpec, stage: str, timings: Timings, *, memory_ran_out: bool
+) -> Verdict:
+    """One stage bounds the run."""
+    share = timings.share(stage)
+    reason = described(stage, timings)
+    busy_cores = cores_in_use(spec, timings)
+    if busy_cores >= CORES_ARE_BUSY and computes(stage, timings):
+        reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
+        return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
+    is_inline = isinstance(spec.cluster, InlineCluster)
+    advice = (advise_inline if is_inline else advise)(spec, stage, timings)
+    if memory_ran_out and stage == "infer":
+        reason += "; memory ran out: give replicas more of it for larger batches"
+    gain = None if advice.gain is None else round(capped(advice, busy_cores, stage, timings), 2)
+    return Verdict(stage, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
+
+
+def described(stage: str, timings: Timings) -> str:
+    """How busy the stage was, and who waited for it."""
+    timing = timings.stages[stage]
+    workers = f"{timing.workers:.3g} worker{'' if timing.workers == 1 else 's'}"
+    words = f"busy {timings.share(stage) * 100:.0f} % of the time of its {workers}"
+    infer = timings.stages["infer"]
+    if stage != "infer" and infer.device:
+        used = infer.device / (infer.workers * timings.seconds)
+        words += f", and the GPUs only {used * 100:.0f} % of theirs"
+    return words
+
+
+def computes(stage: str, timings: Timings) -> bool:
+    """Whether a stage needs cores, and does not mostly wait."""
+    timing = timings.stages[stage]
+    return timing.computing >= COMPUTES * timing.busy
+
+
+def cores_in_use(spec: BatchInferenceSpec, timings: Timings) -> float:
+    """Share of the cores that is in use, as far as it is known."""
+    return max(timings.machine_busy or 0.0, own_cores(spec, timings))
+
+
+def own_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
+    """Share of the cores that the stages compute on; a replica on all that it asks for."""
+    threads = {"infer": max(1.0, spec.resources.num_cpus)}
+    used = sum(each.computing * threads.get(name, 1.0) for name, each in timings.stages.items())
+    return used / ((timings.cores or os.cpu_count() or 1) * timings.seconds)
+
+
+def capped(advice: Advice, busy_cores: float, stage: str, timings: Timings) -> float:
+    """The gain, as far as there are cores for it."""
+    assert advice.gain is not None
+    most = 1 / busy_cores if busy_cores and computes(stage, timings) else advice.gain
+    return max(1.0, min(advice.gain, most))

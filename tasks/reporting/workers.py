@@ -1,0 +1,38 @@
+"""Workers that each stage could have, as far as this machine knows."""
+
+import math
+import os
+
+from tasks.preflight import count_gpus
+from tasks.ray_job.counts import STAGES
+from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
+
+
+def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]:
+    """Workers that each stage could have had, as far as this machine knows."""
+    if isinstance(spec.cluster, InlineCluster):
+        return dict.fromkeys(STAGES, 1)
+    cores = os.cpu_count() or 1
+    replicas = max(spec.resources.min_replicas, spec.resources.max_replicas)
+    return {
+        "read": max(1, min(room(cores, spec.stages.read), num_shards)),
+        "preprocess": room(cores, spec.stages.preprocess),
+        "infer": max(1, min(replicas, replicas_that_fit(spec, cores))),
+        "write": room(cores, spec.stages.write),
+    }
+
+
+def room(cores: int, stage: StageOptions) -> int:
+    """Workers of a stage that fit some cores."""
+    fit = math.floor(cores / stage.num_cpus) if stage.num_cpus else stage.max_workers or cores
+    return max(1, min(fit, stage.max_workers or fit))
+
+
+def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
+    """Replicas of the model that fit this machine; no bound where the cluster is elsewhere."""
+    resources, gpus = spec.resources, count_gpus()
+    if getattr(spec.cluster, "address", None):
+        return resources.max_replicas
+    each = (1.0 if gpus else 0.0) if resources.num_gpus == "auto" else resources.num_gpus
+    by_gpus = math.floor(gpus / each) if each else resources.max_replicas
+    return min(math.floor(cores / resources.num_cpus), by_gpus)

@@ -1,0 +1,267 @@
+"""What bounds a run: judged from timings as runs have left them."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.ray_job.counts import STAGES, Counts, Report, counted
+from tasks.ray_job.device_clock import DeviceClock
+from tasks.ray_job.occupancy import Occupancy, Sight
+from tasks.report import report_run
+from tasks.reporting.evidence import look_back
+from tasks.reporting.timings import StageTiming, Timings, timings_of
+from tasks.reporting.verdict import Verdict, judge_run, sentence
+from tests.reporting import classify_spec, make_inputs, run_attempt
+
+LONG: dict[str, float | None] = {"startup": 9.0, "steady": 100.0}
+SHORT: dict[str, float | None] = {"startup": 9.0, "steady": 2.0}
+LITTLE = {"num_cpus": 0.25, "max_workers": 1}
+ONE = {"read": LITTLE, "preprocess": LITTLE, "write": {"max_workers": 1}}
+MODEL = {"num_cpus": 0.25, "max_replicas": 1}
+
+
+def timings(
+    busy: dict[str, float], computing: dict[str, float] | None = None, **more: Any
+) -> Timings:
+    """A hundred seconds of one worker a stage, on a cluster of four cores."""
+    own = computing or {}
+    stages = {
+        stage: StageTiming(workers=1, busy=busy.get(stage, 0.0), computing=own.get(stage, 0.0))
+        for stage in STAGES
+    }
+    return replace(Timings(100.0, stages, 960, 96, cores=4.0, shares=16), **more)
+
+
+def judge(folder: Path, found: Timings | None, **spec: Any) -> Verdict:
+    given = {"stages": ONE, "resources": MODEL, "cluster": {"kind": "local"}, **spec}
+    seconds = given.pop("seconds", LONG)
+    verdict = judge_run(classify_spec(folder, **given), seconds, found)
+    assert verdict is not None
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"),
+    [
+        ("read", "stages.read.max_workers=3"),
+        ("preprocess", "stages.preprocess.max_workers=3"),
+        ("infer", "resources.max_replicas=3"),
+        ("write", "stages.write.max_workers=3"),
+    ],
+)
+def test_the_busiest_stage_gets_workers_until_the_next_one_bounds_the_run(
+    tmp_path: Path, stage: str, setting: str
+) -> None:
+    others = {"read": "infer", "preprocess": "infer", "infer": "read", "write": "infer"}
+    found = judge(tmp_path, timings({stage: 96.0, others[stage]: 38.4}))
+    assert (found.stage, found.share, found.setting, found.gain) == (stage, 0.96, setting, 2.5)
+    assert sentence(found.as_json()) == (
+        f"{stage}: busy 96 % of the time of its 1 worker; with 3 workers {others[stage]} bounds "
+        f"it; {setting} would make the run 2.5 times as fast"
+    )
+
+
+def test_more_than_four_times_the_workers_is_not_promised(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"infer": 96.0}))
+    assert (found.setting, found.gain) == ("resources.max_replicas=4", 4.0)
+
+
+def test_a_stage_that_waits_can_do_with_less_of_a_core(tmp_path: Path) -> None:
+    """Two readers at half a core are all that two cores have room for beside the others."""
+    stages = {**ONE, "read": {"num_cpus": 0.5}}
+    read = StageTiming(workers=2, busy=190.0, computing=4.0, holding=2, most=2)
+    found = timings({"infer": 40.0}, cores=1.5)
+    found = replace(found, stages={**found.stages, "read": read})
+    verdict = judge(tmp_path, found, stages=stages)
+    assert (verdict.setting, verdict.gain) == ("stages.read.num_cpus=0.2", 2.38)
+
+
+def test_a_stage_that_computes_gets_nothing_where_all_cores_are_busy(tmp_path: Path) -> None:
+    busy = {"preprocess": 97.0, "infer": 50.0}
+    found = judge(tmp_path, timings(busy, busy, machine_busy=0.98))
+    assert (found.stage, found.setting, found.gain) == ("preprocess", None, None)
+    assert "nothing: the machine's cores are all busy (98 %)" in found.reason
+    # One that sleeps does not mind.
+    found = judge(tmp_path, timings(busy, machine_busy=0.98))
+    assert found.setting == "stages.preprocess.max_workers=2"
+
+
+def test_no_more_is_promised_than_there_are_cores_for(tmp_path: Path) -> None:
+    busy = {"preprocess": 97.0, "infer": 20.0}
+    found = judge(tmp_path, timings(busy, busy, machine_busy=0.5))
+    assert (found.setting, found.gain) == ("stages.preprocess.max_workers=4", 2.0)
+
+
+def test_where_all_cores_are_held_only_more_nodes_help(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"infer": 97.0}, {"infer": 60.0}, cores=0.75))
+    assert (found.setting, found.gain) == (None, None)
+    assert found.reason.endswith("all 0.75 cores are held: more nodes")
+
+
+def test_an_input_in_few_parts_is_to_be_split(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"read": 97.0}, shares=1))
+    assert found.setting is None
+    assert "the input comes in 1 parts: split it into more" in found.reason
+
+
+def test_no_more_readers_are_promised_than_the_input_has_parts(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"read": 97.0}, shares=3))
+    assert (found.setting, found.gain) == ("stages.read.max_workers=3", 3.0)
+    assert found.reason.endswith("with 3 workers read still bounds it")
+
+
+def test_replicas_that_ray_was_slow_to_add_are_asked_for(tmp_path: Path) -> None:
+    resources = {"num_cpus": 0.25, "max_replicas": 4}
+    found = judge(tmp_path, timings({"infer": 97.0, "read": 40.0}), resources=resources)
+    assert (found.setting, found.gain) == ("resources.min_replicas=3", 2.42)
+
+
+def test_stages_that_are_level_gain_nothing_alone(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"infer": 97.0, "preprocess": 92.0}, {"preprocess": 80.0}))
+    assert found.gain is None
+    assert "preprocess is nearly as busy" in found.reason
+
+
+def test_gpus_starved_by_preprocessing(tmp_path: Path) -> None:
+    found = timings({"preprocess": 98.0, "infer": 30.0})
+    infer = replace(found.stages["infer"], device=25.0)
+    verdict = judge(tmp_path, replace(found, stages={**found.stages, "infer": infer}))
+    assert verdict.stage == "preprocess"
+    assert "and the GPUs only 25 % of theirs" in verdict.reason
+    assert verdict.setting == "stages.preprocess.max_workers=4"
+
+
+@pytest.mark.parametrize(
+    ("device", "setting", "gain", "said"),
+    [
+        (95.0, None, None, "its GPUs are busy 97 %"),
+        (65.0, "resources.num_gpus=0.5", 1.51, "only 66 %"),
+    ],
+)
+def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
+    tmp_path: Path, device: float, setting: str | None, gain: float | None, said: str
+) -> None:
+    found = timings({"infer": 98.0})
+    infer = replace(found.stages["infer"], device=device)
+    verdict = judge(tmp_path, replace(found, stages={**found.stages, "infer": infer}))
+    assert (verdict.setting, verdict.gain) == (setting, gain)
+    assert said in verdict.reason
+
+
+def test_time_between_stages_calls_for_larger_batches(tmp_path: Path) -> None:
+    stages = {"read": {**LITTLE, "rows_per_batch": 50}}
+    found = judge(tmp_path, timings({"infer": 20.0}), stages=stages)
+    assert (found.stage, found.setting, found.gain) == (
+        None,
+        "stages.read.rows_per_batch=400",
+        3.33,
+    )
+    assert found.reason.startswith("no stage bounds it, the busiest is infer with 20 %")
+
+
+def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"infer": 97.0}, rows=12, batches=3))
+    assert sentence(found.as_json()) == "nothing can be said of 12 rows in 3 batches"
+    assert (found.stage, found.gain, found.setting) == (None, None, None)
+
+
+def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
+    found = judge(tmp_path, timings({"infer": 2.0}, seconds=2.0), seconds=SHORT)
+    assert (found.stage, found.setting) == ("start-up", "cluster.kind=inline")
+    said = sentence(found.as_json())
+    assert said.startswith("start-up: 9.0 s before the first row, then 2.0 s; set cluster.kind: in")
+    inline = {"cluster": {"kind": "inline"}, "seconds": SHORT}
+    assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
+
+
+def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
+    inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {"max_replicas": 2}}
+    found = judge(tmp_path, timings({"preprocess": 50.0, "infer": 48.0}), **inline)
+    assert found.setting == "cluster.kind=local"
+    assert found.gain is not None
+    assert 1.2 < found.gain < 5
+    short = timings({"preprocess": 5.0, "infer": 4.8}, seconds=10.0)
+    found = judge(tmp_path, short, **inline)
+    assert (found.setting, found.gain) == (None, None)
+    assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
+
+
+def test_time_of_workers_begins_with_the_model() -> None:
+    """A reader and a replica: 10 s of loading, 4 of waiting, 3 at work, 3 held back."""
+    counts = Counts()
+    occupancy = Occupancy(cores=2.0, shares=3)
+    loading = {"read": Sight(1, 1, 2), "infer": Sight(0, 0, 0)}
+    idle = {"read": Sight(1, 1, 2), "infer": Sight(0, 1, 0, {"a": False})}
+    at_work = {"infer": Sight(1, 1, 0, {"a": True})}
+    held_back = {"infer": Sight(0, 1, 1, {"a": False})}
+    assert occupancy.as_json(counts.snapshot()) == {}
+    occupancy.see(0.0, loading)
+    counts.add(Report("read", 10, 0, 0, 7.0))
+    occupancy.see(10.0, idle)
+    occupancy.as_json(counts.snapshot())
+    counts.add(Report("read", 10, 0, 0, 2.5, cpu_seconds=0.5))
+    for now, sights in ((14.0, at_work), (17.0, held_back), (20.0, {})):
+        occupancy.see(now, sights)
+    found = occupancy.as_json(counts.snapshot())
+    assert found["seconds"] == 10.0
+    read, infer = found["stages"]["read"], found["stages"]["infer"]
+    assert (read["there"], read["present"], read["seconds"], read["cpu_seconds"]) == (
+        4,
+        4,
+        2.5,
+        0.5,
+    )
+    assert (infer["waiting"], infer["active"], infer["held_back"]) == (4, 3, 3)
+    assert found["replicas"]["a"]["waiting"] == 4
+
+
+def test_a_stage_that_sleeps_does_not_compute() -> None:
+    """However busy the machine is."""
+    from tests.ray_job.test_stage_adapter import batch_of
+
+    reports: list[Report] = []
+
+    def run(batch: Any) -> Any:
+        time.sleep(0.1)
+        yield batch
+
+    list(counted("infer", run, reports.append)(batch_of([1, 2])))
+    assert 0 <= reports[0].cpu_seconds < 0.05
+
+
+def test_a_device_clock_adds_up_what_the_driver_says() -> None:
+    class Driver:
+        gpu = 50
+
+        def nvmlDeviceGetUtilizationRates(self, device: str) -> Any:
+            return type("Rates", (), {"gpu": self.gpu if device == "a" else 0})
+
+    clock = DeviceClock(Driver(), ["a", "b"])
+    clock.look(2.0)
+    clock.look(2.0)
+    assert clock.lap() == pytest.approx(1.0)
+    assert clock.lap() == 0.0
+
+
+def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in", files=8)
+    started = time.time()
+    planned = make_plan(classify_spec(tmp_path))
+    run_attempt(planned)
+    report = report_run(planned, started, publish_planned(planned), 1)
+    found = timings_of(look_back(planned, started), report.seconds["steady"])
+    assert found is not None
+    assert (found.rows, found.batches) == (400, 8)
+    infer = found.stages["infer"]
+    assert infer.busy >= 8 * 0.02
+    assert infer.computing < infer.busy
+    assert report.bottleneck is not None
+    page = (tmp_path / "out.state" / "runs" / planned.run.run_id / "report.md").read_text()
+    assert "<td>bottleneck</td>" in page
+    assert np.isclose(report.stages["infer"]["computing"], infer.computing, atol=1e-3)
