@@ -23,7 +23,9 @@ class NotSubmittedError(AssertionError):
     """A form could not be sent."""
 
     def __init__(self, answers: list[str], text: str) -> None:
-        super().__init__(f"Submit was pressed in vain: {answers}; the page ends with:\n{text[-2_000:]}")
+        super().__init__(
+            f"Submit was pressed in vain: {answers}; the page ends with:\n{text[-2_000:]}"
+        )
 
 
 def is_submission(request: Request) -> bool:
