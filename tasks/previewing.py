@@ -28,7 +28,7 @@ def trial_of(spec: BatchInferenceSpec, rows: int, name: str) -> BatchInferenceSp
     if rows < 1:
         raise InvalidSpec.at("rows", rows, "must be at least 1")
     read = spec.stages.read
-    per_batch = min(read.rows_per_batch, -(-rows // BATCHES))
+    per_batch = min(spec.rows_per_batch, -(-rows // BATCHES))
     options = {name: getattr(read, name) for name in ReadOptions.model_fields}
     sink = {
         "path": f"{spec.sink.path}.state/previews/{name}",

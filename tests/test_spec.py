@@ -156,3 +156,23 @@ def test_rules_are_told_once_and_without_all_that_was_given(change: str, message
     }
     with pytest.raises(InvalidSpec, match=message):
         complete_spec(raw, [change], Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        ({}, 131_072),
+        ({"model": {"kind": "python", "class": "fares:FareCheck"}}, 2_048),
+        ({"sink": {"kind": "parquet", "path": "out", "rows_per_file": 10_000}}, 10_000),
+        ({"resources": {"batch_size": 500_000}}, 500_000),
+        ({"resources": {"batch_size": 64}}, 131_072),
+        ({"stages": {"read": {"rows_per_batch": 50}}, "resources": {"batch_size": 64}}, 50),
+    ],
+)
+def test_rows_travel_together_as_suits_the_model(change: dict[str, Any], rows: int) -> None:
+    trees = {
+        "source": {"kind": "parquet", "path": "in"},
+        "model": {"kind": "xgboost", "path": "model.ubj"},
+        "sink": {"kind": "parquet", "path": "out"},
+    }
+    assert BatchInferenceSpec.model_validate({**trees, **change}).rows_per_batch == rows

@@ -15,7 +15,7 @@ from tasks.ray_job.writing import write_reported
 def batches_per_write(job: Job) -> int:
     """Batches that one write takes, where the sink wants bigger files."""
     wanted = job.spec.sink.rows_per_file
-    return max(1, wanted // job.spec.stages.read.rows_per_batch) if wanted else 1
+    return max(1, wanted // job.spec.rows_per_batch) if wanted else 1
 
 
 class RecordDatasink(Datasink):

@@ -74,7 +74,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         InputChanged: a shard's input is not what the plan says.
         StageFailed: storage failed; names the file and the row.
     """
-    limit = job.spec.stages.read.rows_per_batch
+    limit = job.spec.rows_per_batch
     pending = Pending()
     begun = time.monotonic()
     for opened in open_shards(job, start, stop):
@@ -130,7 +130,8 @@ def cut(pending: Pending, limit: int) -> tuple[Pending, Pending]:
     pending.tables = [table.slice(0, limit)]
     # What is left was read last, so it belongs to the shard at hand; or to one before it, where
     # a batch is smaller than what a source yields.
-    shards = set((rest[ROW].to_numpy() >> 32).tolist())
+    of_rows = rest[ROW].to_numpy() >> 32
+    shards = {int(of_rows[0]), *of_rows[1:][np.diff(of_rows) != 0].tolist()}
     left = Pending([rest], rows=len(rest), size=rest.nbytes)
     left.sources = {n: path for n, path in pending.sources.items() if n in shards}
     left.first_rows = {n: row for n, row in pending.first_rows.items() if n in shards}

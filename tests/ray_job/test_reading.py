@@ -27,3 +27,19 @@ def test_no_row_of_a_file_rewritten_midway_is_handed_on(tmp_path: Path) -> None:
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(InputChanged, match=r"a\.parquet"):
         next(batches)
+
+
+def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, rows in enumerate((3, 120, 40)):
+        pq.write_table(pa.table({"x": [1.0] * rows}), folder / f"{number}.parquet")
+    planned = make_plan(spec_of(folder))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    batches = list(read_share(job, 0, 3, lambda report: None))
+    assert [len(each.rows) for each in batches] == [50, 50, 50, 13]
+    files = [{Path(path).name for path in each.sources.values()} for each in batches]
+    one, two, three = "0.parquet", "1.parquet", "2.parquet"
+    assert files == [{one, two}, {two}, {two, three}, {three}]
+    rows = pa.concat_tables(each.rows for each in batches)["__row"].to_pylist()
+    assert rows == [n << 32 | at for n, rows in enumerate((3, 120, 40)) for at in range(rows)]

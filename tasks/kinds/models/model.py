@@ -72,6 +72,9 @@ class Model(Kind):
     batch_size: ClassVar[int | None] = None
     """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
 
+    rows_per_batch: ClassVar[int] = 2_048
+    """Rows that travel together and are recorded together, where the user has no wish."""
+
     takes_encoded_media: ClassVar[bool] = False
     """Whether the preprocessor decodes images itself; else it gets arrays."""
 

@@ -49,6 +49,7 @@ class SklearnModel(FileModel):
     )
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
+    rows_per_batch: ClassVar[int] = 131_072
 
     @property
     def input_columns(self) -> list[str]:

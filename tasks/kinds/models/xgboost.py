@@ -1,7 +1,7 @@
 """Boosted trees from a file of XGBoost's, or from a checkpoint folder of Ray Train."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,8 @@ class XGBoostModel(FileModel):
         description="Where training was stopped early, predict with the best iteration; off: with "
         "all of them, as Booster.predict does.",
     )
+
+    rows_per_batch: ClassVar[int] = 131_072
 
     @property
     def input_columns(self) -> list[str]:

@@ -16,6 +16,10 @@ from tasks.protocol.storage import FsspecStorage, Stat
 
 MIB = 1 << 20
 FILES_TO_INFER = 10
+NUMBERS_PER_READ = 131_072
+"""Rows at a time of columns that are numbers only."""
+BYTES_OF_NUMBER = 8
+"""At most, in memory."""
 DATA_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
 
 
@@ -164,11 +168,21 @@ def read_group(
 
 
 def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
-    """Rows of a group that fit a read, as far as the file's own figures tell."""
+    """Rows of a group that fit a read; of numbers it is certain, of text the file's figures tell.
+
+    These may be far too low: a long text that comes often is counted once.
+    """
     chunks = [group.column(at) for at in range(group.num_columns)]
     wanted = [each for each in chunks if each.path_in_schema.split(".")[0] in names]
+    if wanted and all(map(is_flat_number, wanted)):
+        return max(1, min(NUMBERS_PER_READ, BYTES_PER_READ // (BYTES_OF_NUMBER * len(wanted))))
     size = sum(each.total_uncompressed_size for each in wanted)
     return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
+
+
+def is_flat_number(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a column has one number a row, or a date or truth value."""
+    return "." not in chunk.path_in_schema and not chunk.physical_type.endswith("BYTE_ARRAY")
 
 
 def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:

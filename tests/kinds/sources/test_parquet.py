@@ -147,3 +147,24 @@ def test_a_frames_index_does_not_come_back_as_one(tmp_path: Path) -> None:
     pins = source(tmp_path).pin(storage, [stat])
     reads: list[Any] = list(source(tmp_path).read(storage, shard, pins))
     assert list(reads[0].to_pandas().columns) == ["y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ({"x": "float", "day": "timestamp[us]", "yes": "bool"}, 131_072),
+        ({f"x{at}": "int64" for at in range(64)}, 65_536),
+        ({"x": "float", "text": "string"}, 2_048),
+        ({"x": "float", "many": "list<item: float>"}, 2_048),
+    ],
+)
+def test_so_many_rows_at_a_time_as_surely_fit(
+    tmp_path: Path, columns: dict[str, str], rows: int
+) -> None:
+    # Nulls take next to no room in a file, and their whole width in memory.
+    types = {"list<item: float>": pa.list_(pa.float32())}
+    of = {name: types.get(kind) or pa.type_for_alias(kind) for name, kind in columns.items()}
+    file = store(tmp_path, "a.parquet", {n: pa.nulls(200_000, kind) for n, kind in of.items()})
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    assert parquet.rows_per_read(group, {*columns}) == rows
+    assert parquet.rows_per_read(group, {"x", "x0"}) == 131_072
