@@ -154,12 +154,15 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
     assert said in verdict.reason
 
 
-def test_time_between_stages_calls_for_larger_batches(tmp_path: Path) -> None:
-    stages = {"read": {**LITTLE, "rows_per_batch": 50}}
+@pytest.mark.parametrize(("asked", "advised"), [(50, 400), ("auto", 8 * 2_048)])
+def test_time_between_stages_calls_for_larger_batches(
+    tmp_path: Path, asked: int | str, advised: int
+) -> None:
+    stages = {"read": {**LITTLE, "rows_per_batch": asked}}
     found = judge(tmp_path, timings({"infer": 20.0}), stages=stages)
     assert (found.stage, found.setting, found.gain) == (
         None,
-        "stages.read.rows_per_batch=400",
+        f"stages.read.rows_per_batch={advised}",
         3.33,
     )
     assert found.reason.startswith("no stage bounds it, the busiest is infer with 20 %")

@@ -103,7 +103,7 @@ def of_none(spec: BatchInferenceSpec, busiest: str, timings: Timings) -> Verdict
     gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
     if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
         return Verdict(None, round(share, 3), None, None, f"{reason}, and larger ones are too few")
-    rows = spec.stages.read.rows_per_batch * LARGER_BATCHES
+    rows = spec.rows_per_batch * LARGER_BATCHES
     setting = f"stages.read.rows_per_batch={rows}"
     return Verdict(None, round(share, 3), round(gain, 2), setting, reason)
 
