@@ -23,6 +23,20 @@ EMIT_EVERY_SECONDS = 30.0
 GROW_BELOW_SECONDS = 5.0
 
 
+@dataclass
+class Pace:
+    """Rows taken at a time where all at hand would take too long: found out once, then kept."""
+
+    rows: int = 64
+
+    def follow(self, seconds: float) -> None:
+        """So many rows took so long: take more of them next time, or fewer."""
+        if seconds < GROW_BELOW_SECONDS:
+            self.rows *= 4
+        elif seconds > EMIT_EVERY_SECONDS:
+            self.rows = max(1, self.rows // 4)
+
+
 @dataclass(frozen=True)
 class StageAdapter:
     """A stage as a function from one batch to one or more."""
@@ -30,9 +44,8 @@ class StageAdapter:
     stage: str
     functions: tuple[Function, ...]
     rows_per_call: int | None = None
-    """Rows a function gets at a time; None: all at hand."""
-    first_rows_per_call: int = 64
-    """Where all at hand would take too long: how many to begin with."""
+    """Rows a function gets at a time; None: as many as its pace allows."""
+    pace: Pace = field(default_factory=Pace)
     limit: BatchLimit = field(default_factory=BatchLimit)
     """How much smaller batches are to be for want of memory."""
     runtimes: RuntimeLog = field(default_factory=RuntimeLog)
@@ -91,14 +104,14 @@ class StageAdapter:
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)
 
     def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:
-        """What became of the rows, part by part; without a fixed size parts grow while quick."""
-        left, size = batch.rows, self.first_rows_per_call
+        """What became of the rows, part by part."""
+        left = batch.rows
         while len(left):
             begun = time.monotonic()
-            rows, left = cut(left, self.rows_per_call or size)
+            rows, left = cut(left, self.rows_per_call or self.pace.rows)
             yield from self.fitting(rows, batch)
-            if time.monotonic() - begun < GROW_BELOW_SECONDS:
-                size *= 4
+            if len(left):  # else it may have been but a few
+                self.pace.follow(time.monotonic() - begun)
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.

@@ -18,7 +18,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
-from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_adapter import Pace, StageAdapter
 from tasks.spec import BatchInferenceSpec
 
 
@@ -65,7 +65,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     cuts_itself = spec.model.rows_per_call is None
     rows_per_call = None if cuts_itself else spec.batch_size or spec.model.rows_per_call
     stage = StageAdapter("infer", (predict,), rows_per_call, limit=limit, runtimes=runtimes)
-    return replace(stage, first_rows_per_call=ROWS_BEFORE_TRACE) if job.profile else stage
+    return replace(stage, pace=Pace(ROWS_BEFORE_TRACE)) if job.profile else stage
 
 
 def importable(job: Job) -> BatchInferenceSpec:

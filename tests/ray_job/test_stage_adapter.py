@@ -11,7 +11,7 @@ from tasks.errors import StageFailed, UserCodeBroke
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.blame import Function
-from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_adapter import Pace, StageAdapter
 
 
 def batch_of(ids: list[int]) -> RowBatch:
@@ -160,3 +160,26 @@ def test_whole_numbers_and_fractions_go_together() -> None:
     adapter = StageAdapter("infer", (changing_type({6: 0.5, 7: None}),), rows_per_call=2)
     (out,) = adapter(batch_of(list(range(4, 8))))
     assert out.rows["y"].to_pylist() == [1.0, 1.0, 0.5, None]
+
+
+def test_the_pace_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_adapter, "GROW_BELOW_SECONDS", 600.0)
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    adapter = StageAdapter("infer", (function,))
+    for count in (400, 3, 400):
+        list(adapter(batch_of(list(range(count)))))
+    assert sizes == [64, 256, 80, 3, 400], "a batch that was soon used up says nothing"
+
+
+def test_the_pace_follows_the_model() -> None:
+    pace = Pace()
+    found = []
+    for seconds in (1.0, 4.9, 20.0, 31.0):
+        pace.follow(seconds)
+        found.append(pace.rows)
+    assert found == [256, 1_024, 1_024, 256]

@@ -11,6 +11,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.languages import language_token
+from tasks.kinds.models.hf.onednn import multiply_faster
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
 from tasks.kinds.models.hf.sampling import draws
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
@@ -59,6 +60,7 @@ class Writer:
     def __init__(
         self, checkpoint: Checkpoint, model: Any, placement: Placement, options: HuggingFaceOptions
     ) -> None:
+        multiply_faster(model, placement)
         self.model, self.placement, self.options = model, placement, options
         self.tokenizer = checkpoint.tokenizer()
         self.inputs = TextInputs(self.tokenizer, placement)

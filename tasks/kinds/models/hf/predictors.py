@@ -9,6 +9,7 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
+from tasks.kinds.models.hf.onednn import multiply_faster
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
@@ -38,6 +39,7 @@ def classify_texts(
 ) -> Function:
     """Labels of texts."""
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
+    multiply_faster(model, placement)
     inputs = TextInputs(checkpoint.tokenizer(), placement)
     # Models that read from left to right classify by the last token that is no padding.
     model.config.pad_token_id = inputs.padding
@@ -63,6 +65,7 @@ def embed_texts(
 ) -> Function:
     """Embeddings of texts."""
     model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
+    multiply_faster(model, placement)
     tokenizer = checkpoint.tokenizer()
     inputs = TextInputs(tokenizer, placement)
     if joint.has_one_space(model):

@@ -1,0 +1,87 @@
+"""Matrix products by oneDNN: the same numbers, from the same weights, where it is faster."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.kinds.models.hf import onednn
+from tasks.kinds.models.model import Placement
+from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
+
+ROWS = rows_of("text", texts(9))
+
+
+@pytest.fixture
+def faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Any machine is one on which oneDNN is the faster; what it says of its processor."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no oneDNN")
+    (tmp_path / "cpuinfo").write_text("vendor_id\t: AuthenticAMD\n")
+    monkeypatch.setattr(onednn, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    return tmp_path / "cpuinfo"
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Layers whose products oneDNN has done."""
+    done: list[Any] = []
+    real = onednn.multiply
+
+    def multiply(module: Any, values: Any, turned: bool) -> Any:
+        done.append(module)
+        return real(module, values, turned)
+
+    monkeypatch.setattr(onednn, "multiply", multiply)
+    return done
+
+
+def test_embeddings_are_those_of_torch(faster: Path, products: list[Any], tmp_path: Path) -> None:
+    save_bert(tmp_path)
+    made = predicted(tmp_path, "feature-extraction", ROWS)
+    assert products
+    products.clear()
+    faster.write_text("vendor_id\t: GenuineIntel\n")
+    wanted = predicted(tmp_path, "feature-extraction", ROWS)
+    assert not products
+    vectors, expected = (np.array(each["embedding"].to_pylist()) for each in (made, wanted))
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("faster")
+def test_layers_of_gpt2_keep_their_weights(tmp_path: Path) -> None:
+    import torch
+
+    model = save_gpt2(tmp_path).eval()
+    ids = torch.arange(12).view(3, 4)
+    places = [each.data_ptr() for each in model.parameters()]
+    with torch.inference_mode():
+        wanted = model(input_ids=ids).logits
+        onednn.multiply_faster(model, Placement())
+        made = model(input_ids=ids).logits
+    torch.testing.assert_close(made, wanted, atol=1e-5, rtol=1e-5)
+    assert [each.data_ptr() for each in model.parameters()] == places
+    turned = [each for each in model.modules() if "forward" in vars(each)]
+    assert len(turned) == 4 * model.config.n_layer + 1, "four a layer, and the words' scores"
+
+
+@pytest.mark.usefixtures("faster")
+def test_other_precisions_are_left_alone(tmp_path: Path) -> None:
+    import torch
+
+    model = save_bert(tmp_path).to(torch.bfloat16)
+    onednn.multiply_faster(model, Placement())
+    assert not [each for each in model.modules() if "forward" in vars(each)]
+
+
+def test_only_where_it_is_faster(faster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    assert onednn.faster_here(faster)
+    assert not onednn.faster_here(faster.with_name("none"))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert not onednn.faster_here(faster)
