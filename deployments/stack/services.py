@@ -8,13 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from deployments.stack.database import DATABASE_VARIABLES, given_database
 from deployments.stack.ports import any_free_port
 from deployments.stack.registration import is_online
 from deployments.stack.state import HOST, POOL, State
 from tasks.clusters.local import QUIET_RAY
 
-NOT_INHERITED = ("PREFECT_PROFILE", "PREFECT_PROFILES_PATH", "PREFECT_API_KEY", "RAY_ADDRESS")
-"""Settings of a person's own that would lead the stack's processes elsewhere."""
+NOT_INHERITED = (
+    "PREFECT_PROFILE",
+    "PREFECT_PROFILES_PATH",
+    "PREFECT_API_KEY",
+    "RAY_ADDRESS",
+    *DATABASE_VARIABLES,
+)
+"""Settings of a person's own that would lead the stack's processes elsewhere, or tell them more
+than they need."""
 QUERY_SECONDS = 2
 """Between two questions of the worker's for runs; Prefect's 10 are for a server that many ask."""
 ROOM_FOR_TWO_RUNS = 6
@@ -41,7 +49,6 @@ def environment_of(folder: Path, state: State) -> dict[str, str]:
         "PATH": os.pathsep.join([python, os.environ.get("PATH", os.defpath)]),
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": state.api_url,
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "STACK_FOLDER": str(folder),
         "STACK_MARK": state.mark,
@@ -49,11 +56,14 @@ def environment_of(folder: Path, state: State) -> dict[str, str]:
 
 
 def prefect_server(folder: Path, state: State) -> Service:
-    """Prefect's API and UI, with schedules and automations, on a SQLite file."""
+    """Prefect's API and UI, with schedules and automations, on the database that is asked for."""
     command = ["prefect", "server", "start", "--host", HOST, "--port", str(state.prefect_port)]
     # Else any page that is open in the browser could speak to the API.
     pages = ",".join(f"http://{host}:{state.prefect_port}" for host in (HOST, "localhost"))
-    environment = environment_of(folder, state) | {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": pages}
+    environment = environment_of(folder, state) | {
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": pages,
+        DATABASE_VARIABLES[0]: given_database() or f"sqlite+aiosqlite:///{folder}/prefect.db",
+    }
     return Service("server", command, environment, lambda: answers(f"{state.api_url}/health"))
 
 

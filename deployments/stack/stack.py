@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deployments.stack.database import DATABASE_VARIABLES, given_database, shown
 from deployments.stack.demo_data import prepare_data
 from deployments.stack.lost_runs import crash_lost_runs
 from deployments.stack.ports import free_port_from, is_free
@@ -117,14 +118,25 @@ def up(folder: Path, tell: Tell = print) -> Stack:
 
 
 def known_or_new(folder: Path) -> State:
-    """The state of the stack that is up, or was; its ports stay what they were.
+    """The state of the stack that is up, or was; its ports and database stay what they were.
 
     Raises:
-        ServiceFailedError: somebody else has taken the port of a service that is gone.
+        ServiceFailedError: somebody else has taken the port of a service that is gone, or another
+            database is asked for.
     """
-    state = load_state(folder)
+    database, state = asked_for(), load_state(folder)
     if state is None:
-        return State(prefect_port=free_port_from(PREFECT_PORT), ray_port=free_port_from(RAY_PORT))
+        return State(
+            prefect_port=free_port_from(PREFECT_PORT),
+            ray_port=free_port_from(RAY_PORT),
+            database=database,
+        )
+    if state.database != database:
+        of, now = state.database or "a file of its own", database or "a file of its own"
+        raise ServiceFailedError(
+            f"server: the stack that is up is on {of}, and {DATABASE_VARIABLES[0]} "
+            f"asks for {now}: make down, then make up; or set it as it was"
+        )
     for service, port in (("server", state.prefect_port), ("ray", state.ray_port)):
         if not state.is_alive(service) and not is_free(port):
             taken = f"{service}: another process listens on its port {port} now"
@@ -132,10 +144,24 @@ def known_or_new(folder: Path) -> State:
     return state
 
 
+def asked_for() -> str:
+    """The database that the environment asks for, without a password.
+
+    Raises:
+        ServiceFailedError: Prefect has no such ones.
+    """
+    try:
+        return shown(given_database())
+    except ValueError as error:
+        raise ServiceFailedError(f"server: {error}") from None
+
+
 def bring_up(stack: Stack) -> None:
     """The services, the data, and what Prefect has to know; side by side where they can be."""
     server, ray = prefect_server(stack.folder, stack.state), ray_head(stack.folder, stack.state)
     worker = prefect_worker(stack.folder, stack.state)
+    if stack.state.database:
+        stack.tell(f"Prefect's database is {stack.state.database}")
     stack.launch(server)
     stack.launch(ray)
     prepare_data(stack.folder, stack.tell)

@@ -24,6 +24,8 @@ class State(BaseModel):
     mark: str = Field(default_factory=lambda: token_hex(16))
     """In the environment of all of its processes, however far from the first."""
     ray_token: str = Field(default_factory=lambda: token_hex(24), repr=False)
+    database: str = ""
+    """Where the server keeps its own, without a password; empty for a file in the folder."""
     processes: dict[str, Holder] = {}
     """The services' processes by name; a start time tells each from a later one with its pid."""
 

@@ -1,0 +1,38 @@
+"""The database of the stack's Prefect server: a file of its own, or one that a person names."""
+
+import os
+
+DATABASE_VARIABLES = (
+    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    "PREFECT_API_DATABASE_CONNECTION_URL",
+)
+"""Prefect takes the first that is set; the second is the older name."""
+
+
+def given_database() -> str:
+    """The URL that the environment has; empty where it has none."""
+    return next(filter(None, map(os.environ.get, DATABASE_VARIABLES)), "")
+
+
+def shown(url: str) -> str:
+    """A URL without its password.
+
+    Raises:
+        ValueError: it is none, or none that Prefect takes.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if not url:
+        return ""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # The former error might quote it.
+        parsed = None
+    if parsed is None or parsed.drivername not in ("postgresql+asyncpg", "sqlite+aiosqlite"):
+        raise ValueError(
+            f"{DATABASE_VARIABLES[0]} is no URL that Prefect takes: "
+            "write postgresql+asyncpg://user:password@host:5432/name"
+        )
+    return parsed.render_as_string()
