@@ -106,7 +106,7 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
     preparation = Preparation(checkpoint)
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        images = arrays_of(column_of(rows, column), column)
+        images = [*arrays_of(column_of(rows, column), column)]
         with torch_threads(1):  # each preprocessing worker is given one core
             made = [preparation.prepare(image) for image in images]
         rows = rows.append_column(PIXELS, tensor_array([each.pixels for each in made]))

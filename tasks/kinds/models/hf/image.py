@@ -1,6 +1,6 @@
 """Images: decoded and resized on the CPU as bytes, normalised on the model's device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,20 +32,19 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
     return preprocess
 
 
-def pixels_as_bytes(plain: PlainResize) -> Callable[[list[np.ndarray]], pa.Array]:
+def pixels_as_bytes(plain: PlainResize) -> Callable[[Iterable[np.ndarray]], pa.Array]:
     """A quarter of the floats' size on the way to the model."""
 
-    def to_array(images: list[np.ndarray]) -> pa.Array:
-        size = 3 * plain.height * plain.width
-        return flat_column([plain.resize(image) for image in images], size)
+    def to_array(images: Iterable[np.ndarray]) -> pa.Array:
+        return flat_column(map(plain.resize, images), 3 * plain.height * plain.width)
 
     return to_array
 
 
-def pixels_as_floats(processor: Any) -> Callable[[list[np.ndarray]], pa.Array]:
+def pixels_as_floats(processor: Any) -> Callable[[Iterable[np.ndarray]], pa.Array]:
     """What the checkpoint's own processor makes of each image."""
 
-    def to_array(images: list[np.ndarray]) -> pa.Array:
+    def to_array(images: Iterable[np.ndarray]) -> pa.Array:
         return tensor_array(
             [
                 np.asarray(processor(image, return_tensors="np")["pixel_values"][0], np.float32)
@@ -67,7 +66,7 @@ class ImageInputs:
     @property
     def size(self) -> int:
         """Images in a batch."""
-        return self.placement.rows(16 if self.device == "cpu" else 32)
+        return self.placement.rows(8 if self.device == "cpu" else 32)
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """In the rows' order, but that images of one shape go together."""

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tasks.kinds.models.vision.pixels import normalised
+
 BILINEAR, BICUBIC = 2, 3
 WORK = (
     "preprocess",
@@ -89,12 +91,7 @@ class PlainResize:
 
     def normalised(self, pixels: Any) -> Any:
         """A batch of flat bytes, on any device, as the floats that the model wants."""
-        import torch
-
-        images = pixels.view(-1, self.height, self.width, 3).permute(0, 3, 1, 2).float()
-        mean = torch.tensor(self.mean, device=images.device).view(1, 3, 1, 1)
-        std = torch.tensor(self.std, device=images.device).view(1, 3, 1, 1)
-        return ((images - mean) / std).contiguous()
+        return normalised(pixels, (self.height, self.width), self.mean, self.std, scale=1)
 
 
 def is_plain(processor: Any) -> bool:

@@ -19,6 +19,7 @@ from tasks.kinds.models.runtimes.choice import shown_precision
 from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
+from tasks.kinds.models.vision import convolutions
 
 Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
 BuildOnRuntime = Callable[[Checkpoint, Placement, HuggingFaceOptions, Runtime], Function]
@@ -30,7 +31,10 @@ def classify_images(
     """Labels of images."""
     model = checkpoint.model("AutoModelForImageClassification", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    forward = run_on(runtime, model, logits_of(model), placement, lambda _: inputs.size)
+    forward = logits_of(model)
+    if runtime == "eager":  # the others do as much themselves
+        convolutions.tune(model, forward, inputs.blank())
+    forward = run_on(runtime, model, forward, placement, lambda _: inputs.size)
     return predict_with(inputs, forward, labels(model, options), placement)
 
 
@@ -56,6 +60,8 @@ def embed_images(
         forward = joint.features_forward(model.get_image_features, options)
     else:
         forward = embedding.image_forward(model, options.pooling or "auto")
+    if runtime == "eager":
+        convolutions.tune(model, forward, inputs.blank())
     forward = run_on(runtime, model, forward, placement, lambda _: inputs.size)
     return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
 

@@ -14,6 +14,7 @@ from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.vision import convolutions
 from tasks.kinds.models.vision.detection import (
     Arguments,
     Choice,
@@ -21,11 +22,17 @@ from tasks.kinds.models.vision.detection import (
     detect_with,
     whole_numbers_of_pixels,
 )
-from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
+from tasks.kinds.models.vision.pixels import (
+    PIXELS,
+    arrays_of,
+    batches_of_one_shape,
+    flat_column,
+    normalised,
+)
 
 
 def crops_function(preset: Any, column: str) -> Function:
-    """Encoded images to `__pixels`: uint8, 3 x crop x crop, as ImageClassification cuts them."""
+    """Encoded images to `__pixels`: uint8, crop x crop x 3, as ImageClassification cuts them."""
     from torchvision.transforms import functional
 
     def crop(image: np.ndarray) -> np.ndarray:
@@ -35,12 +42,14 @@ def crops_function(preset: Any, column: str) -> Function:
             interpolation=preset.interpolation,
             antialias=preset.antialias,
         )
-        return functional.center_crop(resized, preset.crop_size).numpy()
+        cropped = functional.center_crop(resized, preset.crop_size)
+        return np.asarray(cropped.permute(1, 2, 0).numpy())
 
     def preprocess(rows: pa.Table) -> pa.Table:
         with torch_threads(1):  # each preprocessing worker is given one core
-            crops = [crop(image) for image in arrays_of(column_of(rows, column), column)]
-        return rows.append_column(PIXELS, flat_column(crops, 3 * preset.crop_size[0] ** 2))
+            crops = map(crop, arrays_of(column_of(rows, column), column))
+            pixels = flat_column(crops, 3 * preset.crop_size[0] ** 2)
+        return rows.append_column(PIXELS, pixels)
 
     return preprocess
 
@@ -50,7 +59,7 @@ def images_function(column: str) -> Function:
 
     def preprocess(rows: pa.Table) -> pa.Table:
         images = arrays_of(column_of(rows, column), column)
-        return rows.append_column(PIXELS, tensor_array(images))
+        return rows.append_column(PIXELS, tensor_array([*images]))
 
     return preprocess
 
@@ -67,12 +76,12 @@ class CropInputs:
 
     def __init__(self, preset: Any, placement: Placement) -> None:
         self.preset, self.placement, self.dtype = preset, placement, torch_dtype(placement)
-        self.shape = (3, *preset.crop_size * 2)
+        self.shape = (*preset.crop_size * 2,)
 
     @property
     def size(self) -> int:
         """Images in a batch."""
-        return self.placement.rows(16 if self.placement.device == "cpu" else 32)
+        return self.placement.rows(8 if self.placement.device == "cpu" else 32)
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
         """In the rows' order."""
@@ -82,15 +91,14 @@ class CropInputs:
     def arguments(self, pixels: np.ndarray) -> Arguments:
         """Bytes as the floats that the model wants."""
         import torch
-        from torchvision.transforms import functional
 
-        batch = torch.from_numpy(np.require(pixels, requirements="W")).view(-1, *self.shape)
-        batch = functional.convert_image_dtype(batch.to(self.placement.device), torch.float)
-        return {"x": functional.normalize(batch, self.preset.mean, self.preset.std).to(self.dtype)}
+        batch = torch.from_numpy(np.require(pixels, requirements="W")).to(self.placement.device)
+        mean, std = self.preset.mean, self.preset.std
+        return {"x": normalised(batch, self.shape, mean, std, scale=255).to(self.dtype)}
 
     def blank(self) -> Arguments:
         """One black image."""
-        return self.arguments(np.zeros((1, np.prod(self.shape)), np.uint8))
+        return self.arguments(np.zeros((1, 3 * np.prod(self.shape)), np.uint8))
 
 
 def classifier(
@@ -107,9 +115,14 @@ def classifier(
     def finish(logits: Any) -> Columns:
         return label_columns(logits.softmax(-1).numpy(), classes, top_k)
 
+    def forward(arguments: Arguments) -> Any:
+        return model(**arguments)
+
     inputs = CropInputs(preset, placement)
-    forward = run_on(runtime, model, lambda given: model(**given), placement, lambda _: inputs.size)
-    return predict_with(inputs, forward, finish, placement)
+    if runtime == "eager":  # the others do as much themselves
+        convolutions.tune(model, forward, inputs.blank())
+    call = run_on(runtime, model, forward, placement, lambda _: inputs.size)
+    return predict_with(inputs, call, finish, placement)
 
 
 def detector(model: Any, choice: Choice, placement: Placement) -> Function:
