@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from stat import S_ISREG
 from typing import IO, Any, Protocol
 
 import fsspec
@@ -91,6 +92,9 @@ class FsspecStorage:
     @as_oserror()
     def read(self, path: str) -> bytes:
         """Return the object's bytes."""
+        if self.is_local:  # fsspec takes three times as long over a small file
+            with open(path, "rb") as file:
+                return file.read()
         data: bytes = self.filesystem.cat_file(path)
         return data
 
@@ -119,6 +123,8 @@ class FsspecStorage:
     @as_oserror()
     def stat(self, path: str) -> Stat | None:
         """What is at `path`, or None."""
+        if self.is_local:
+            return stat_local(path)
         self.filesystem.invalidate_cache()
         try:
             info = self.filesystem.info(path)
@@ -163,6 +169,17 @@ def stat_if_there(info: dict[str, Any]) -> Stat | None:
         return stat_of(info)
     except FileNotFoundError:
         return None
+
+
+def stat_local(path: str) -> Stat | None:
+    """What a disk has at `path`: as a listing says it, or None where there is no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if not S_ISREG(found.st_mode):
+        return None
+    return Stat(path, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
 
 
 def find_local(filesystem: Any, folder: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "shared_weights": shared_weights.measure,
     "verdict": verdict.measure,
 }
-WORKLOADS = ("tabular", "texts", "generation")
+WORKLOADS = ("tabular", "texts", "generation", "images", "cnn", "image_embedding")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 

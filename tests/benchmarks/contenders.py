@@ -65,7 +65,8 @@ def script(name: str, workload: str, **knobs: int) -> Contender:
         workload: the module in it.
         knobs: its options.
     """
-    folder, _, on_ray = name.partition("_")
+    family, _, on_ray = name.partition("_")
+    folder = "guides" if family == "guide" else family
     knobs = {**knobs, **({"ray": 1} if on_ray else {})}
     options = [f"--{knob.replace('_', '-')}={value}" for knob, value in knobs.items()]
 

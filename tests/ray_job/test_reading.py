@@ -9,6 +9,7 @@ import pytest
 
 from tasks.errors import InputChanged
 from tasks.plan import make_plan
+from tasks.ray_job import opening
 from tasks.ray_job.reading import read_share
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import spec_of
@@ -43,3 +44,20 @@ def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path)
     assert files == [{one, two}, {two}, {two, three}, {three}]
     rows = pa.concat_tables(each.rows for each in batches)["__row"].to_pylist()
     assert rows == [n << 32 | at for n, rows in enumerate((3, 120, 40)) for at in range(rows)]
+
+
+@pytest.mark.parametrize("quick_seconds", [0.0, 1e9], ids=["threads", "in turn"])
+def test_small_files_are_read_in_order_however_long_they_take(
+    quick_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "QUICK_SECONDS", quick_seconds)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(70):
+        (folder / f"{number:02d}.bin").write_bytes(bytes([number]))
+    source = {"kind": "binary", "path": str(folder)}
+    planned = make_plan(spec_of(folder, source=source))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    batches = [*read_share(job, 0, 70, lambda report: None)]
+    found = [value for batch in batches for value in batch.rows["bytes"].to_pylist()]
+    assert found == [bytes([number]) for number in range(70)]

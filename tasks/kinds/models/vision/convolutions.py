@@ -90,7 +90,7 @@ def observed(model: Any, forward: Forward, example: Arguments) -> tuple[Any, lis
         calls[module] += 1
         if type(module) is Conv2d:
             made[id(output)] = (output, module)
-        elif given and id(given[0]) in made:
+        elif given and id(given[0]) in made and module.running_mean is not None:
             pairs.append((made[id(given[0])][1], module))
 
     kinds = (Conv2d, BatchNorm2d)

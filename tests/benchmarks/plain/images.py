@@ -1,0 +1,9 @@
+"""Plain Ray Data with the images workload."""
+
+from tests.benchmarks.plain import pictures
+from tests.benchmarks.script import arguments
+
+GRID = pictures.GRID
+
+if __name__ == "__main__":
+    pictures.run(arguments(**pictures.DEFAULTS), "images")

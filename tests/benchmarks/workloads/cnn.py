@@ -1,0 +1,47 @@
+"""Classification of photographs by a ResNet-50: the model takes nearly all time."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.workloads import images, pictures
+from tests.benchmarks.workloads.workload import Size, Target
+
+KEY = "path"
+SIZES: dict[Size, int] = {"whole": 1_500, "small": 150, "tiny": 12}
+TARGETS: dict[str, tuple[Target, ...]] = {
+    "guide": (Target(1.5),),
+    "plain": (Target(0.98), Target(0.95, "whole")),
+    "floor": (Target(0.9), Target(0.85, "whole")),
+}
+CLASSES = 1_000
+CALIBRATION = 8
+make_inputs = pictures.make_inputs
+compare = pictures.compare_labels
+
+
+def make_weights(folder: Path, seed: int) -> None:
+    """Random ones; the normalisations have seen a few pictures, so that something comes through."""
+    import torch
+    from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessor
+
+    torch.manual_seed(seed)
+    config = ResNetConfig(
+        id2label=pictures.names(CLASSES),
+        label2id={name: number for number, name in pictures.names(CLASSES).items()},
+    )
+    model = ResNetForImageClassification(config)
+    torch.nn.init.normal_(model.classifier[1].weight, std=0.1)
+    processor = ViTImageProcessor(**pictures.PROCESSOR)
+    seen = [pictures.picture(seed, -1 - number) for number in range(CALIBRATION)]
+    for each in model.modules():
+        if isinstance(each, torch.nn.BatchNorm2d):
+            each.momentum = None  # the mean of all that it sees
+    with torch.no_grad():
+        model.train()(**processor(seen, return_tensors="pt"))
+    model.eval().save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+def spec(inputs: Path, weights: Path, output: Path) -> dict[str, Any]:
+    """Our run, with nothing set."""
+    return {**images.spec(inputs, weights, output), "name": "cnn"}
