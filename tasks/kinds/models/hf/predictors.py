@@ -18,8 +18,8 @@ from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import shown_precision
 from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
-from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 from tasks.kinds.models.vision import convolutions
+from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 
 Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
 BuildOnRuntime = Callable[[Checkpoint, Placement, HuggingFaceOptions, Runtime], Function]

@@ -1,6 +1,6 @@
 """torchvision's transforms, parted: sizes on the CPU, in bytes; the rest on the model's device."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def classifier(
     def finish(logits: Any) -> Columns:
         return label_columns(logits.softmax(-1).numpy(), classes, top_k)
 
-    def forward(arguments: Arguments) -> Any:
+    def forward(arguments: Mapping[str, Any]) -> Any:
         return model(**arguments)
 
     inputs = CropInputs(preset, placement)
