@@ -58,13 +58,20 @@ def judge(folder: Path, found: Timings | None, **spec: Any) -> Verdict:
 def test_the_busiest_stage_gets_workers_until_the_next_one_bounds_the_run(
     tmp_path: Path, stage: str, setting: str
 ) -> None:
-    others = {"read": "infer", "preprocess": "infer", "infer": "read", "write": "infer"}
+    others = {"read": "infer", "preprocess": "infer", "infer": "read", "write": "read"}
     found = judge(tmp_path, timings({stage: 96.0, others[stage]: 38.4}))
     assert (found.stage, found.share, found.setting, found.gain) == (stage, 0.96, setting, 2.5)
     assert sentence(found.as_json()) == (
         f"{stage}: busy 96 % of the time of its 1 worker; with 3 workers {others[stage]} bounds "
         f"it; {setting} would make the run 2.5 times as fast"
     )
+
+
+def test_writers_are_promised_what_may_be_without_a_record_at_a_time(tmp_path: Path) -> None:
+    """Three batches for each replica, so that a crash costs no more."""
+    found = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}))
+    assert (found.setting, found.gain) == ("stages.write.max_workers=3", 2.4)
+    assert found.reason.endswith("the limit on batches without a record bounds it")
 
 
 def test_more_than_four_times_the_workers_is_not_promised(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from ray.data._internal.execution.backpressure_policy import (
 from ray.data._internal.execution.backpressure_policy.backpressure_policy import BackpressurePolicy
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
+from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
+
 if TYPE_CHECKING:
     from ray.data import DataContext
     from ray.data._internal.execution.interfaces import PhysicalOperator
 
-UNRECORDED_PER_REPLICA = 3
 BATCHES_PER_WRITE = "prefect-ray-data.batches-per-write"
 
 

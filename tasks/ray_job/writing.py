@@ -21,6 +21,8 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import profiled
 from tasks.ray_job.stage_error import stage_error
 
+UNRECORDED_PER_REPLICA = 3
+"""Batches on their way through the model and the write stage: what a crash can cost."""
 QUARANTINE = ParquetSink(path="quarantine")
 QUARANTINE_SCHEMA = pa.schema(
     [

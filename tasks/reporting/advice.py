@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec, LocalCluster
@@ -14,6 +15,7 @@ MOST_AT_ONCE = 4.0
 WAITS_BELOW = 0.5
 """A stage that computes for less than this share of its busy time can do with less of a core."""
 DEVICE_IS_BUSY = 0.85
+UNRECORDED = "the limit on batches without a record"
 RAY_STARTS_SECONDS = 12.0
 WORTH_IT = 1.15
 
@@ -60,6 +62,8 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
         return Advice(f"the input comes in {timings.shares} parts: split it into more")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
+    if stage == "write":
+        best[UNRECORDED] = unrecorded_need(spec, timings)
     after = max(best, key=lambda each: best[each])
     times = min(MOST_AT_ONCE, timing.need() / best[after] if best[after] else MOST_AT_ONCE)
     if times < WORTH_IT:
@@ -116,6 +120,14 @@ def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
     if stage == "read" and timings.shares is not None:
         most = min(most, timings.shares)
     return timing.need(max(timing.workers, most))
+
+
+def unrecorded_need(spec: BatchInferenceSpec, timings: Timings) -> float:
+    """Seconds needed where only so many batches may be between the model and their records."""
+    if spec.sink.rows_per_file is not None:
+        return 0.0  # as many more may be as a file takes
+    infer, write = timings.stages["infer"], timings.stages["write"]
+    return (infer.busy + write.busy) / (UNRECORDED_PER_REPLICA * infer.workers)
 
 
 def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:

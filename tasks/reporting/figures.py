@@ -103,8 +103,14 @@ def stage_figures(evidence: Evidence, timings: Timings | None) -> dict[str, dict
 
 
 def busy_seconds_of_all(evidence: Evidence, stage: str) -> float:
-    """A stage's busy seconds in the whole run; the first job of two writes what is not written."""
-    first = evidence.first_job.records if stage != "write" else ()
+    """A stage's busy seconds in the whole run.
+
+    A record cannot say how long it took to store it: of writing, the attempts' own counts do. The
+    first job of two writes what is not written.
+    """
+    if stage == "write":
+        return sum(each.stages[stage]["seconds"] for each in counted(evidence))
+    first = evidence.first_job.records
     return busy_seconds(evidence.accepted.records, stage) + busy_seconds(first, stage)
 
 

@@ -85,7 +85,7 @@ def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -
     stages = {
         stage: StageTiming(
             workers=1,
-            busy=sum(record.seconds.get(stage, 0.0) for record in evidence.own_records),
+            busy=sum(count(each, stage, "seconds") for each in evidence.own_attempts),
             computing=sum(count(each, stage, "cpu_seconds") for each in evidence.own_attempts),
         )
         for stage in STAGES
