@@ -13,7 +13,7 @@ SETTLE_MILLISECONDS = 1_000
 """The form hands on what is typed a little later."""
 TABS = "[role=tab], .p-tab"
 """The tabs of a run's page, in either UI."""
-PRESSES, PRESS_MILLISECONDS = 10, 10_000
+PRESSES, PRESS_MILLISECONDS = 6, 10_000
 """A form that is still at work on what was typed takes no notice of its button, and a server whose
 database is locked refuses a run; a person presses again."""
 TAKEN = "taken"
@@ -23,9 +23,8 @@ class NotSubmittedError(AssertionError):
     """A form could not be sent."""
 
     def __init__(self, answers: list[str], text: str) -> None:
-        super().__init__(
-            f"Submit was pressed in vain: {answers}; the page ends with:\n{text[-2_000:]}"
-        )
+        end = text[-2_000:]
+        super().__init__(f"Submit was pressed in vain: {answers}; the page ends with:\n{end}")
 
 
 def is_submission(request: Request) -> bool:
