@@ -67,6 +67,13 @@ def test_the_busiest_stage_gets_workers_until_the_next_one_bounds_the_run(
     )
 
 
+def test_the_way_to_a_replica_and_back_is_the_replicas_time(tmp_path: Path) -> None:
+    found = timings({"preprocess": 80.0, "infer": 25.0})
+    infer = replace(found.stages["infer"], occupied=50.0)
+    verdict = judge(tmp_path, replace(found, stages={**found.stages, "infer": infer}))
+    assert (verdict.setting, verdict.gain) == ("stages.preprocess.max_workers=2", 2.0)
+
+
 def test_writers_are_promised_what_may_be_without_a_record_at_a_time(tmp_path: Path) -> None:
     """Three batches for each replica, so that a crash costs no more."""
     found = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}))

@@ -62,6 +62,8 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
         return Advice(f"the input comes in {timings.shares} parts: split it into more")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
+    if stage != "infer":
+        best["infer"] = max(best["infer"], needed_with_its_way(spec, stage, timings))
     if stage == "write":
         best[UNRECORDED] = unrecorded_need(spec, timings)
     after = max(best, key=lambda each: best[each])
@@ -120,6 +122,16 @@ def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
     if stage == "read" and timings.shares is not None:
         most = min(most, timings.shares)
     return timing.need(max(timing.workers, most))
+
+
+def needed_with_its_way(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
+    """Seconds that replicas need with the batches' way to them and back, which is theirs too.
+
+    In the measure of the stage that bounds the run, whose own way is not in its busy seconds.
+    """
+    infer = timings.stages["infer"]
+    more = best_need(spec, "infer", timings) / infer.need() if infer.busy else 1.0
+    return infer.occupied / infer.workers * more * timings.share(stage)
 
 
 def unrecorded_need(spec: BatchInferenceSpec, timings: Timings) -> float:

@@ -24,6 +24,8 @@ class StageTiming:
     """Input was there, or a result, and had to wait: for room downstream, a core, the network."""
     device: float = 0.0
     """The replicas' GPUs were busy."""
+    occupied: float = 0.0
+    """Replicas had a batch in hand, its way there and back included."""
     holding: float = 1.0
     """Workers that held cores, on average of the whole time."""
     most: int = 1
@@ -129,6 +131,7 @@ def stage_on_ray(spent: dict[str, Any], seconds: float, *, is_pool: bool) -> Sta
         waiting=spent["waiting"],
         blocked=spent["held_back"] + max(0.0, spent["active"] - spent["seconds"]),
         device=spent["device_seconds"],
+        occupied=spent["active"] if is_pool else 0.0,
         holding=spent["there" if is_pool else "active"] / seconds if seconds else 0.0,
         most=spent["workers"],
     )
