@@ -70,8 +70,8 @@ def main(given: Arguments) -> None:
         batch_format="pyarrow",
         batch_size=knobs["batch_size"],
         zero_copy_batch=True,
-        # Less than there is, so that reading finds a core beside them.
-        num_cpus=0.75,
+        # Threads are what the cores are shared by; actors that ask for all let nothing read.
+        num_cpus=0.5,
         fn_constructor_args=(
             str(given.weights),
             knobs["tokens"],
