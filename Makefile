@@ -21,7 +21,8 @@ down:
 	$(BIN)/python -m deployments.stack down
 
 test: install
-	$(BIN)/pytest -n 2
+	$(BIN)/python -m compileall -q flows tasks deployments tests
+	$(BIN)/pytest -n 4
 
 check: install
 	$(BIN)/ruff check .

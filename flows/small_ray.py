@@ -20,6 +20,8 @@ sys.stdin.read()
 """
 NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 """Ray starts a process for each core in advance; jobs with an environment use none of them."""
+TRIES = 3
+"""Ray gives a node 30 seconds to start, and nobody else a say; a busy machine may need more."""
 
 
 @contextmanager
@@ -34,21 +36,32 @@ def small_ray() -> Iterator[str]:
     Raises:
         Unreachable: it did not start.
     """
-    head = subprocess.Popen(
+    for _ in range(TRIES):
+        head = start()
+        try:
+            if address := address_of(head):
+                yield address
+                return
+        finally:
+            end(head)
+    raise Unreachable(f"Ray did not start in {TRIES} tries; its own words are on stderr")
+
+
+def start() -> subprocess.Popen[str]:
+    """A process that starts a head, and ends with its standard input."""
+    return subprocess.Popen(
         [sys.executable, "-c", HEAD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, **NO_SPARE_WORKERS, "RAY_AUTH_MODE": "disabled"},
     )
+
+
+def address_of(head: subprocess.Popen[str]) -> str:
+    """Where a head listens, as soon as it does; empty where it did not start."""
     assert head.stdout
-    try:
-        address = head.stdout.readline().strip()
-        if not address:
-            raise Unreachable("Ray did not start; its own words are on stderr")
-        yield address
-    finally:
-        end(head)
+    return head.stdout.readline().strip()
 
 
 def end(head: subprocess.Popen[str]) -> None:

@@ -14,9 +14,13 @@ from tasks.protocol.storage import open_storage
 if TYPE_CHECKING:
     from deployments.stack.stack import Stack
     from tests.postgres import Postgres
+    from tests.flows.jobs_cluster import JobsCluster
 
 # The Prefect server and the Ray that all tests share are those that users get.
 pytest_plugins = ["flows.testing"]
+
+# Ray's workers would else stand back behind all other tests of a busy machine, nearly for ever.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 # The machines are noisy: a slow example is no bug.
 settings.register_profile("steady", deadline=None)
@@ -87,6 +91,16 @@ def postgres() -> "Iterator[Postgres]":
                 raise
             pytest.skip(str(error))
         yield server
+
+
+@pytest.fixture(scope="session")
+def jobs_cluster(prefect_server: None) -> "Iterator[JobsCluster]":
+    """A cluster elsewhere, as far as a machine can be elsewhere from itself, and its block."""
+    from tests.flows.jobs_cluster import jobs_cluster
+
+    with jobs_cluster() as started:
+        started.save_block()
+        yield started
 
 
 @pytest.fixture(scope="session")

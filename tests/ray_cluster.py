@@ -20,11 +20,11 @@ from typing import Any
 
 import psutil
 
-from flows.small_ray import NO_SPARE_WORKERS
+from flows.small_ray import NO_SPARE_WORKERS, TRIES
 from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -86,28 +86,30 @@ def ray_cluster(
     quiet |= NO_SPARE_WORKERS
     own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
     own |= ENVIRONMENT if scales_to else {}
-    with (folder / "cluster.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                python,
-                "-m",
-                "tests.ray_cluster",
-                json.dumps({**options, "head": {**gcs, **scaling}}),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**(environment or os.environ), **own},
-        )
+    command = [python, "-m", "tests.ray_cluster"]
+    command += [json.dumps({**options, "head": {**gcs, **scaling}})]
+    environment = {**(environment or os.environ), **own}
+    for _ in range(TRIES):
+        with (folder / "cluster.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+        try:
+            if found := said_by(process):
+                await_jobs_api(found["dashboard"], auth)
+                yield RayCluster(**found, pid=process.pid, environment=auth)
+                return
+        finally:
+            end(process)
+    raise RuntimeError((folder / "cluster.log").read_text()[-3_000:])
+
+
+def said_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """What a cluster that has started says of itself; nothing where it did not."""
     assert process.stdout
-    try:
-        lines = (line.decode() for line in process.stdout)
-        found = next((json.loads(line) for line in lines if line.startswith("{")), None)
-        if found is None:
-            raise RuntimeError((folder / "cluster.log").read_text()[-3_000:])
-        await_jobs_api(found["dashboard"], auth)
-        yield RayCluster(**found, pid=process.pid, environment=auth)
-    finally:
-        end(process)
+    for line in process.stdout:
+        if line.startswith(b"{"):
+            said: dict[str, Any] = json.loads(line)
+            return said
+    return {}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -162,7 +164,7 @@ def main(options: dict[str, Any]) -> None:
     cluster = Cluster(initialize_head=True, head_node_args=head)
     node = {"num_cpus": 2, **options["node"]}
     nodes = [cluster.add_node(**node, **ports()) for _ in range(options["nodes"])]
-    cluster.wait_for_nodes()
+    cluster.wait_for_nodes(READY_SECONDS)
     started = cluster.head_node.all_processes
     pids = {name: processes[0].process.pid for name, processes in started.items()}
     raylets = [each.all_processes["raylet"][0].process.pid for each in nodes]

@@ -276,7 +276,7 @@ def test_a_refusal_says_what_to_do(
 
 def test_silence_ends(kube: Kubernetes, fields: Fields, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kuberay_api, "SECONDS", (0.5, 0.2))
-    kube.slow = 1
+    kube.slow = 3
     began = time.monotonic()
     with pytest.raises(Unreachable, match="Kubernetes does not answer"):
         kuberay_of(fields).api.find(NAME)

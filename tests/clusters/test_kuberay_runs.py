@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,32 +20,26 @@ from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import Kubernetes
 from tests.clusters.small_job import ROWS, small_spec
 from tests.flows.conftest import published
-from tests.ray_cluster import RayCluster, ray_cluster
+from tests.flows.jobs_cluster import JobsCluster
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.prefect,
     pytest.mark.usefixtures("prefect_server"),
 ]
-TOKEN = "a-token-that-only-the-secret-holds"
 STEP_SECONDS = 60.0
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[RayCluster]:
-    # Ray's sockets need a short path.
-    with (
-        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,
-        ray_cluster(Path(folder), nodes=1, token=TOKEN) as found,
-    ):
-        yield found
+MODEL_SECONDS = 30.0
+"""Of each of four batches: a job that is not stopped outlasts a step."""
 
 
 @pytest.fixture
-def fields(kube: Kubernetes, ray: RayCluster, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `cluster` that lead to the stand-in, and from there to the real Ray."""
-    kube.head_token, kube.ready_after = TOKEN, 0.5
-    return {**fields, "address": ray.dashboard, "python": sys.executable}
+def fields(kube: Kubernetes, jobs_cluster: JobsCluster, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of `cluster` that lead to the stand-in, and from there to the real Ray.
+
+    Its token is nowhere but in the secret.
+    """
+    kube.head_token, kube.ready_after = jobs_cluster.token, 0.5
+    return {**fields, "address": jobs_cluster.ray.dashboard, "python": sys.executable}
 
 
 def test_a_run_that_fails_deletes_its_cluster(
@@ -64,12 +57,12 @@ def test_a_run_that_fails_deletes_its_cluster(
 def test_whoever_cancels_needs_only_the_spec(
     kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
 ) -> None:
-    spec = small_spec(tmp_path, fields, seconds=20.0)
+    spec = small_spec(tmp_path, fields, seconds=MODEL_SECONDS)
     with orchestrator(spec, tmp_path) as process:
         job = working(spec)
         began = time.monotonic()
         assert stop_jobs(spec) == [job]
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < STEP_SECONDS
         assert not left_over(kube)
         assert not live_jobs(spec)
         assert process.wait(STEP_SECONDS) == 1

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 SILENT_SECONDS = 10.0
 """The least that Prefect takes."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 150.0
 
 
 @contextmanager

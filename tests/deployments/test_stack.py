@@ -21,7 +21,7 @@ DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
 AFTER_OTHERS = {"redrive-images", "reembed-texts", "search-images"}
 """They go on with what a run of another has published."""
-SCHEDULED_SECONDS = 60.0
+SCHEDULED_SECONDS = 150.0
 RUN_SECONDS = 300.0
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 

@@ -1,6 +1,5 @@
 """A small job, and a cluster elsewhere to run it on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,3 @@ def published(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
     files = sorted(Path(spec.sink.path).rglob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
     return sorted(rows, key=lambda row: row["id"])
-
-
-@pytest.fixture(scope="session")
-def jobs_cluster(prefect_server: None) -> Iterator[Any]:
-    """A cluster elsewhere, as far as a machine can be elsewhere from itself, and its block."""
-    from tests.flows.jobs_cluster import jobs_cluster
-
-    with jobs_cluster() as started:
-        started.save_block()
-        yield started

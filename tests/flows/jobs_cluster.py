@@ -23,6 +23,8 @@ from tests.ray_cluster import RayCluster, ray_cluster
 
 CODE = Path(__file__).parent / "jobs_code"
 BLOCK = "the-tests-cluster"
+METRICS_OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
+"""Every process hands its metrics to its node once a second, in place of ten."""
 PATIENCE_SECONDS = 120.0
 """For what a busy machine may take long for; what the product promises is asserted apart."""
 
@@ -84,7 +86,13 @@ def jobs_cluster() -> Iterator[JobsCluster]:
     with (
         # Short, as sockets lie in there.
         tempfile.TemporaryDirectory(prefix="rj", ignore_cleanup_errors=True) as folder,
-        ray_cluster(Path(folder), nodes=2, num_gpus=1, token=token) as found,
+        ray_cluster(
+            Path(folder),
+            nodes=2,
+            num_gpus=1,
+            token=token,
+            environment={**os.environ, **METRICS_OFTEN},
+        ) as found,
     ):
         yield JobsCluster(found, token)
 
@@ -99,9 +107,10 @@ def jobs_spec(numbers: Path, cluster: dict[str, Any], **changes: Any) -> BatchIn
     return spec_of(numbers, **{**defaults, **changes})
 
 
-def slow(seconds: float) -> dict[str, Any]:
-    """A model that takes so long for each batch of 50 rows."""
-    return {"kind": "python", "class": "speaking:Slow", "init": {"seconds": seconds}}
+def halting(file: Path, batches: int = 0) -> dict[str, Any]:
+    """A model that goes on after so many batches when a file is there, and fails without it."""
+    init = {"file": str(file), "seconds": 2 * PATIENCE_SECONDS, "batches": batches}
+    return {"kind": "python", "class": "speaking:Waits", "init": init}
 
 
 @dataclass

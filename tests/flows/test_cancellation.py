@@ -21,13 +21,18 @@ from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-STOP_SECONDS = 15.0
 POOL = "cancelling"
 
 
-def slow_spec(numbers: Path, address: str) -> BatchInferenceSpec:
-    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.5}}
+def endless_spec(numbers: Path, address: str) -> BatchInferenceSpec:
+    """A run that does not end before `go` is there: whatever ends it has stopped it."""
+    init = {"file": str(go_of(numbers))}
+    model = {"kind": "python", "class": "predictors:Double", "init": init}
     return spec_of(numbers, model=model, cluster={"kind": "local", "address": address})
+
+
+def go_of(numbers: Path) -> Path:
+    return numbers.parent / "go"
 
 
 def in_large_batches_here(spec: BatchInferenceSpec) -> BatchInferenceSpec:
@@ -41,7 +46,7 @@ def parameters_of(spec: BatchInferenceSpec) -> dict[str, Any]:
     return {"spec": spec.model_dump(mode="json", by_alias=True)}
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 90.0) -> Any:
+def wait_for(what: Callable[[], Any], seconds: float = 120.0) -> Any:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if found := what():
@@ -114,16 +119,17 @@ def cancel(run_id: Any) -> None:
 
 
 def test_a_run_cancelled_in_prefect_stops_its_job(numbers: Path, ray_address: str) -> None:
-    spec = slow_spec(numbers, ray_address)
+    spec = endless_spec(numbers, ray_address)
     with worker(numbers.parent):
         run_id = deploy_and_run(spec)
-        wait_for(lambda: len(records(spec)) >= 3)
+        wait_for(lambda: records(spec))
         cancelled = time.monotonic()
         cancel(run_id)
-        wait_for(lambda: not live_jobs(spec), STOP_SECONDS)
+        wait_for(lambda: not live_jobs(spec))
         print(f"the job stopped {time.monotonic() - cancelled:.1f} s after it was cancelled")
         wait_for(lambda: state_of(run_id) == "CANCELLED")
     assert not Path(spec.sink.path).exists(), "nothing is published"
+    go_of(numbers).touch()
     report = batch_inference(in_large_batches_here(spec))
     assert report["resumed_rows"] > 0
     assert [row["id"] for row in published(spec)] == list(range(1000))
@@ -133,7 +139,7 @@ def test_the_hook_needs_nothing_but_the_flow_runs_parameters(
     numbers: Path, ray_address: str
 ) -> None:
     """The run's own process is gone: the hook runs in another."""
-    spec = slow_spec(numbers, ray_address)
+    spec = endless_spec(numbers, ray_address)
     code = f"""
 from flows.batch_inference import batch_inference
 from tasks.spec import BatchInferenceSpec
@@ -143,12 +149,10 @@ batch_inference(BatchInferenceSpec.model_validate({parameters_of(spec)["spec"]!r
 
     environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
     orchestrator = subprocess.Popen([sys.executable, "-c", code], env=environment)
-    wait_for(lambda: len(records(spec)) >= 3)
+    wait_for(lambda: records(spec))
     orchestrator.kill()
     orchestrator.wait()
     assert live_jobs(spec), "the job outlives its orchestrator"
-    began = time.monotonic()
     run = SimpleNamespace(parameters=parameters_of(spec), expected_start_time=None)
     stop_its_jobs(None, run, None)
-    assert time.monotonic() - began < STOP_SECONDS
     assert not live_jobs(spec)

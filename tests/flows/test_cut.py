@@ -29,6 +29,7 @@ from tests.flows.test_live_stages import stage_runs, when_planned
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
+HANDED = 100
 STEPPED = [each for each in range(1000) if each % 50 != 3]
 """Rows that the step takes."""
 
@@ -264,11 +265,12 @@ def killed_once(folder: Path, rows: str, drivers: Path, seen: list[int]) -> thre
     """
 
     def wait_and_kill() -> None:
-        while handed(folder, rows) < 100:
+        while handed(folder, rows) < HANDED:
             time.sleep(0.05)
         (driver,) = drivers.glob("**/attempts/1/driver.json")
         seen.append(handed(folder, "steps"))
         os.kill(json.loads(driver.read_text())["pid"], signal.SIGKILL)
+        (folder.parent / rows / "go").touch()
 
     thread = threading.Thread(target=wait_and_kill)
     thread.start()
@@ -281,8 +283,8 @@ def test_either_job_is_killed_and_nothing_that_was_kept_is_prepared_again(
 ) -> None:
     spec = cut_spec(
         numbers,
-        step={"seconds": 0.02},
-        model={"seconds": 0.02},
+        step={"waits": HANDED},
+        model={"waits": HANDED},
         cluster={"kind": "local", "address": ray_address},
         retries={"max_attempts": 2},
         errors={"max_rejected_fraction": 0.5},

@@ -18,6 +18,7 @@ from tests.flows.conftest import published
 from tests.flows.jobs_cluster import (
     JobsCluster,
     await_that,
+    halting,
     jobs_spec,
     orchestrator,
     read_json,
@@ -38,10 +39,8 @@ def greedy(folder: Path, cluster: JobsCluster, **changes: Any) -> BatchInference
         table = pa.table({"id": ids, "x": [float(each) for each in ids]})
         pq.write_table(table, numbers / f"{number}.parquet")
     resources = {"num_gpus": 1, "max_replicas": 2}
-    init = {"file": str(folder / "go"), "seconds": PENDING_SECONDS}
-    model = {"kind": "python", "class": "speaking:Waits", "init": init}
-    limited = {**cluster.by_block, "max_gpus": 1}
-    return jobs_spec(numbers, limited, **{"resources": resources, "model": model, **changes})
+    defaults = {"resources": resources, "model": halting(folder / "go")}
+    return jobs_spec(numbers, {**cluster.by_block, "max_gpus": 1}, **{**defaults, **changes})
 
 
 @contextmanager

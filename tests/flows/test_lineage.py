@@ -16,7 +16,7 @@ from tests.reporting import classify_spec, make_inputs
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 PARITY = {"kind": "python", "class": "report_models:Parity"}
-ARRIVAL_SECONDS = 30.0
+ARRIVAL_SECONDS = 90.0
 PAGE = 50
 """Events; the server gives no more at once."""
 

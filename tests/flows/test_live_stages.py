@@ -67,7 +67,7 @@ def heavy(tmp_path: Path) -> Path:
 
 
 LOADING_SECONDS = 3.0
-STATES_SECONDS = 30.0
+STATES_SECONDS = 90.0
 
 
 def test_stages_overlap_and_move(

@@ -10,7 +10,13 @@ import pytest
 from flows.batch_inference import batch_inference
 from tasks.errors import InvalidSpec, Unreachable
 from tests.flows.conftest import published
-from tests.flows.jobs_cluster import JobsCluster, jobs_spec, orchestrator, run_folder
+from tests.flows.jobs_cluster import (
+    PATIENCE_SECONDS,
+    JobsCluster,
+    jobs_spec,
+    orchestrator,
+    run_folder,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
 
@@ -30,7 +36,7 @@ def logs_of(flow_run: Any, until: Callable[[str], bool] = lambda text: True) -> 
     from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 
     mine = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[flow_run.id]))
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + PATIENCE_SECONDS
     with get_client(sync_client=True) as client:
         while True:
             text = "\n".join(line.message for line in client.read_logs(mine, limit=200))
@@ -166,7 +172,7 @@ def test_without_a_token_nobody_is_let_in(numbers: Path, jobs_cluster: JobsClust
     begun = time.monotonic()
     with pytest.raises(Unreachable, match="does not let us in"):
         batch_inference(jobs_spec(numbers, {**jobs_cluster.by_address}))
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60, "it is not asked again and again"
 
 
 def test_nodes_that_do_not_come_are_waited_for(numbers: Path, jobs_cluster: JobsCluster) -> None:

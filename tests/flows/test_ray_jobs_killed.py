@@ -19,17 +19,19 @@ from tests.flows.jobs_cluster import (
     await_rows,
     await_that,
     driver_of,
+    halting,
     jobs_spec,
     orchestrator,
     read_json,
-    slow,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 
-STOPS_WITHIN_SECONDS = 15.0
-FOLLOWS_WITHIN_SECONDS = 5.0
-ORPHAN_SECONDS = 3.0
+FOLLOWS_WITHIN_SECONDS = 25.0
+"""Less than any silence that somebody waits for elsewhere; a busy machine may need most of it."""
+ORPHAN_SECONDS = 10.0
+BATCHES = 2
+"""The model's, of an attempt that is to be ended: it can end in no other way."""
 
 
 def assert_published_once(spec: BatchInferenceSpec) -> None:
@@ -42,7 +44,8 @@ def assert_published_once(spec: BatchInferenceSpec) -> None:
 def test_a_killed_orchestrator_is_replaced_by_the_next(
     numbers: Path, jobs_cluster: JobsCluster
 ) -> None:
-    spec = jobs_spec(numbers, jobs_cluster.by_address, model=slow(0.4))
+    go = numbers.parent / "go"
+    spec = jobs_spec(numbers, jobs_cluster.by_address, model=halting(go, BATCHES))
     with orchestrator(spec, jobs_cluster) as first:
         run = await_rows(spec)
         first.kill()
@@ -53,6 +56,7 @@ def test_a_killed_orchestrator_is_replaced_by_the_next(
             lambda: read_json(run / "attempts/1/followed.json") != mark, "nobody follows"
         )
         print(f"\nthe next run plans within {planned:.1f} s, and follows {follows:.1f} s later")
+        go.touch()
         report = second.report()
     assert follows < FOLLOWS_WITHIN_SECONDS
     assert jobs_cluster.jobs(run.name) == {f"{run.name}-1": "SUCCEEDED"}
@@ -68,10 +72,11 @@ def holder(run: Path) -> int:
 
 def test_whatever_ends_a_job_the_next_one_goes_on(numbers: Path, jobs_cluster: JobsCluster) -> None:
     """One run: cancelled, then left alone, then without its driver."""
-    spec = jobs_spec(numbers, jobs_cluster.by_address, model=slow(0.5))
+    go = numbers.parent / "go"
+    spec = jobs_spec(numbers, jobs_cluster.by_address, model=halting(go, BATCHES))
     cancel(spec, jobs_cluster, attempt=1)
     leave_alone(spec, jobs_cluster, attempt=2)
-    report = lose_driver(spec, jobs_cluster, attempt=3)
+    report = lose_driver(spec, jobs_cluster, go, attempt=3)
     assert report["attempts"] == 2
     assert report["resumed_rows"] >= 100
     assert_published_once(spec)
@@ -92,7 +97,6 @@ def cancel(spec: BatchInferenceSpec, cluster: JobsCluster, attempt: int) -> None
         )
         code, _ = running.end()
     print(f"\nthe job has stopped after {stopped:.1f} s, exit code {code}")
-    assert stopped < STOPS_WITHIN_SECONDS
     assert code != 0
 
 
@@ -103,15 +107,15 @@ def leave_alone(spec: BatchInferenceSpec, cluster: JobsCluster, attempt: int) ->
         run = await_rows(spec, attempt)
         assert cluster.is_live(f"{run.name}-{attempt}"), "it is followed, and no orphan"
         running.kill()
-    ended = await_that(
-        lambda: not cluster.is_live(f"{run.name}-{attempt}"), "the job goes on", seconds=30
-    )
+    ended = await_that(lambda: not cluster.is_live(f"{run.name}-{attempt}"), "the job goes on")
     print(f"\nleft alone, the job has ended after {ended:.1f} s")
     result = read_json(run / f"attempts/{attempt}/result.json")
     assert result["error"]["class"] == "Orphaned"
 
 
-def lose_driver(spec: BatchInferenceSpec, cluster: JobsCluster, attempt: int) -> dict[str, Any]:
+def lose_driver(
+    spec: BatchInferenceSpec, cluster: JobsCluster, go: Path, attempt: int
+) -> dict[str, Any]:
     """Run to the end, with the driver killed when rows are written: another attempt is made."""
     patient = spec.model_copy(
         update={"retries": spec.retries.model_copy(update=dict(max_attempts=3))}
@@ -119,6 +123,7 @@ def lose_driver(spec: BatchInferenceSpec, cluster: JobsCluster, attempt: int) ->
     with orchestrator(patient, cluster) as running:
         run = await_rows(spec, attempt)
         driver_of(f"{run.name}-{attempt}").kill()
+        go.touch()
         return running.report()
 
 

@@ -138,7 +138,7 @@ def kill_driver(bucket: Bucket, records: int, over: threading.Event) -> None:
     os.kill(json.loads(bucket.storage.read(file))["pid"], signal.SIGKILL)
 
 
-def run_and_kill(spec: BatchInferenceSpec, bucket: Bucket, records: int) -> None:
+def run_and_kill(spec: BatchInferenceSpec, bucket: Bucket, records: int = 1) -> None:
     """A run whose driver is killed when so many records are there."""
     over = threading.Event()
     killer = threading.Thread(target=kill_driver, args=(bucket, records, over))
@@ -151,12 +151,16 @@ def run_and_kill(spec: BatchInferenceSpec, bucket: Bucket, records: int) -> None
         killer.join()
 
 
-def test_a_run_whose_driver_was_killed_goes_on_and_every_row_is_there_once(bucket: Bucket) -> None:
+def test_a_run_whose_driver_was_killed_goes_on_and_every_row_is_there_once(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     rows = put_numbers(bucket)
-    slow = {"class": "predictors:Double", "init": {"seconds": 0.1}}
-    spec = bucket.spec("parquet", slow, resources={"max_replicas": 1})
-    run_and_kill(spec, bucket, records=4)
+    go = tmp_path / "go"
+    halting = {"class": "predictors:Double", "init": {"file": str(go)}}
+    spec = bucket.spec("parquet", halting, resources={"max_replicas": 1})
+    run_and_kill(spec, bucket)
     assert not bucket.find("out/"), "nothing is published"
+    go.touch()
 
     report = batch_inference(spec)
     assert 0 < report["resumed_rows"] < rows

@@ -112,7 +112,7 @@ def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
             with pytest.raises(TimeoutError):
                 second.result(timeout=0.3)
             first.stdin.close()
-            assert second.result(timeout=20)
+            assert second.result(timeout=60)
 
 
 def enter(folder: Path) -> bool:

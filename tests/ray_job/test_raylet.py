@@ -7,19 +7,19 @@ import time
 import psutil
 import pytest
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 WORKER = """
 import time
 {ends_with_raylet}
 print("at work", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 RAYLET = """
 import subprocess, sys, time
 worker = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
 worker.stdout.readline()
 print(worker.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 ENDS = "from tasks.ray_job.raylet import end_with_raylet; end_with_raylet()"
 

@@ -4,7 +4,7 @@ import multiprocessing
 
 from tests.simulation.schedule import Schedule, run_schedule
 
-SCHEDULES = 600
+SCHEDULES = 300
 """As many as show each rule of the protocol broken, see `test_rules_broken`."""
 PROCESSES = 2
 

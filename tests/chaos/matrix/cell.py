@@ -26,11 +26,11 @@ from tests.chaos.session import LOG, Place, Session
 
 AWAY = 1.4
 """A stage is struck before half of it is done."""
-LEFT_SECONDS = 20.0
+LEFT_SECONDS = 60.0
 """How long processes may take to end after a run."""
 RAYS_OWN = ("ray::_StatsActor", "ray::_Autoscaling", "ray::ActorLocationTracker")
 """Ray Data starts these once on a cluster and keeps them, with the environment of its first job."""
-NODES_SECONDS = 60
+NODES_SECONDS = 120
 """A new cluster answers before its nodes have joined."""
 
 

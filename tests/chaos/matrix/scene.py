@@ -19,7 +19,7 @@ from tests.chaos.matrix.prefect_api import PrefectApi
 from tests.chaos.processes import GONE, marked, role
 from tests.chaos.session import Place
 
-AWAIT_SECONDS = 150.0
+AWAIT_SECONDS = 250.0
 MID_RUN = (0.2, 0.5)
 """Between which shares of its rows a stage is struck."""
 T = TypeVar("T")

@@ -30,28 +30,17 @@ class Speaking:
         return {"doubled": voice.double(batch["x"]), **{k: [v] * rows for k, v in said.items()}}
 
 
-class Slow:
-    """Doubles x and takes its time."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        """One column besides x."""
-        time.sleep(self.seconds)
-        return {"doubled": voice.double(batch["x"])}
-
-
 class Waits:
-    """Doubles x, as soon as a file is there."""
+    """Doubles x, after some batches only when a file is there."""
 
-    def __init__(self, file: str, seconds: float) -> None:
-        self.file, self.seconds = Path(file), seconds
+    def __init__(self, file: str, seconds: float, batches: int = 0) -> None:
+        self.file, self.seconds, self.batches = Path(file), seconds, batches
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
         """One column besides x."""
         until = time.monotonic() + self.seconds
-        while not self.file.exists():
+        self.batches -= 1
+        while self.batches < 0 and not self.file.exists():
             if time.monotonic() > until:
                 raise OSError(5, f"{self.file} has not come")
             time.sleep(0.05)

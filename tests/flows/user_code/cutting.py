@@ -16,11 +16,29 @@ def log(folder: str, rows: int) -> None:
         opened.write(f"{rows}\n".encode())
 
 
+def handed(folder: str) -> int:
+    """Rows that all processes have noted."""
+    files = Path(folder).glob("*.log")
+    return sum(int(line) for file in files for line in file.read_text().split())
+
+
+def wait(folder: str, rows: int | None) -> None:
+    """With so many rows noted, go on when a file is there that somebody else makes."""
+    while rows is not None and handed(folder) >= rows and not Path(folder, "go").exists():
+        time.sleep(0.05)
+
+
 class Prepare:
     """Refuses every 50th row, filters every 7th, makes two rows of every 5th."""
 
-    def __init__(self, folder: str, seconds: float = 0.0, dies: int | None = None) -> None:
-        self.folder, self.seconds, self.dies = folder, seconds, dies
+    def __init__(
+        self,
+        folder: str,
+        seconds: float = 0.0,
+        dies: int | None = None,
+        waits: int | None = None,
+    ) -> None:
+        self.folder, self.seconds, self.dies, self.waits = folder, seconds, dies, waits
 
     def __call__(self, batch: Batch) -> Batch:
         ids = batch["id"]
@@ -30,6 +48,7 @@ class Prepare:
             raise OSError(5, "the disk of the step is gone for a moment")
         if (ids % 50 == 3).any():
             raise ValueError("a row that cannot be prepared")
+        wait(self.folder, self.waits)
         log(self.folder, len(ids))
         time.sleep(self.seconds)
         times = np.where(ids % 7 == 1, 0, np.where(ids % 5 == 0, 2, 1))
@@ -42,9 +61,13 @@ class Score:
     """Predicts from what was prepared; refuses every 40th row."""
 
     def __init__(
-        self, folder: str, factor: float = 2.0, seconds: float = 0.0, dies: int | None = None
+        self,
+        folder: str,
+        factor: float = 2.0,
+        dies: int | None = None,
+        waits: int | None = None,
     ) -> None:
-        self.folder, self.factor, self.seconds, self.dies = folder, factor, seconds, dies
+        self.folder, self.factor, self.dies, self.waits = folder, factor, dies, waits
 
     def __call__(self, batch: Batch) -> Batch:
         ids = batch["id"]
@@ -54,6 +77,6 @@ class Score:
             raise OSError(5, "the device is gone for a moment")
         if (ids % 40 == 9).any():
             raise ValueError("a row that cannot be scored")
+        wait(self.folder, self.waits)
         log(self.folder, len(ids))
-        time.sleep(self.seconds)
         return {"score": batch["x"] * self.factor + batch["wide"][:, 0]}

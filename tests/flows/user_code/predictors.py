@@ -11,7 +11,10 @@ Batch = dict[str, np.ndarray]
 
 
 class Double:
-    """Doubles x; loads or works slowly, if told so; breaks where told so."""
+    """Doubles x; loads or works slowly, if told so; breaks where told so.
+
+    Given a file, it waits after two batches until that is there.
+    """
 
     def __init__(
         self,
@@ -19,12 +22,17 @@ class Double:
         bad: float | None = None,
         dies: float | None = None,
         loading: float = 0.0,
+        file: str | None = None,
     ) -> None:
         time.sleep(loading)
         self.seconds, self.bad, self.dies = seconds, bad, dies
+        self.file, self.batches = file and Path(file), 0
 
     def __call__(self, batch: Batch) -> Batch:
         time.sleep(self.seconds)
+        self.batches += 1
+        while self.file and self.batches > 2 and not self.file.exists():
+            time.sleep(0.05)
         if self.bad in batch["x"]:
             raise ValueError(f"cannot double {self.bad}")
         if self.dies in batch["x"]:
