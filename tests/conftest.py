@@ -13,8 +13,8 @@ from tasks.protocol.storage import open_storage
 
 if TYPE_CHECKING:
     from deployments.stack.stack import Stack
-    from tests.postgres import Postgres
     from tests.flows.jobs_cluster import JobsCluster
+    from tests.postgres import Postgres
 
 # The Prefect server and the Ray that all tests share are those that users get.
 pytest_plugins = ["flows.testing"]

@@ -19,7 +19,7 @@ from PIL import Image
 from flows.batch_inference import batch_inference
 from tasks.errors import JobLost
 from tasks.protocol.storage import FsspecStorage, open_storage
-from tasks.spec import BatchInferenceSpec
+from tasks.spec import BatchInferenceSpec, InlineCluster
 from tests.conftest import S3
 from tests.flows.conftest import spec_of
 
@@ -80,6 +80,11 @@ def bucket(s3: S3, ray_address: str) -> Bucket:
     return Bucket(s3, uuid.uuid4().hex, ray_address)
 
 
+def here(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The same run in this process: Ray has been proven by then, and starts slowly."""
+    return spec.model_copy(update={"cluster": InlineCluster(kind="inline")})
+
+
 def png(height: int, red: int) -> bytes:
     """An image of one colour."""
     stream = io.BytesIO()
@@ -107,7 +112,7 @@ def test_images_are_published_once_and_a_changed_one_alone_again(bucket: Bucket)
     assert bucket.find("out/") == files
 
     bucket.put("3.png", png(height=50, red=200))
-    changed = batch_inference(spec)
+    changed = batch_inference(here(spec))
     assert (changed["version"], changed["inputs_skipped"]) == (2, 4)
     assert changed["rows"]["written"] == 1
     expected[3] |= {"height": 50, "red": 200.0}
@@ -138,7 +143,7 @@ def kill_driver(bucket: Bucket, records: int, over: threading.Event) -> None:
     os.kill(json.loads(bucket.storage.read(file))["pid"], signal.SIGKILL)
 
 
-def run_and_kill(spec: BatchInferenceSpec, bucket: Bucket, records: int = 1) -> None:
+def run_and_kill(spec: BatchInferenceSpec, bucket: Bucket, records: int = 2) -> None:
     """A run whose driver is killed when so many records are there."""
     over = threading.Event()
     killer = threading.Thread(target=kill_driver, args=(bucket, records, over))
@@ -162,7 +167,7 @@ def test_a_run_whose_driver_was_killed_goes_on_and_every_row_is_there_once(
     assert not bucket.find("out/"), "nothing is published"
     go.touch()
 
-    report = batch_inference(spec)
+    report = batch_inference(here(spec))
     assert 0 < report["resumed_rows"] < rows
     assert report["rows"]["written"] == rows
     assert bucket.published("id") == [
