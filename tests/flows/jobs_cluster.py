@@ -23,8 +23,6 @@ from tests.ray_cluster import RayCluster, ray_cluster
 
 CODE = Path(__file__).parent / "jobs_code"
 BLOCK = "the-tests-cluster"
-METRICS_OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
-"""Every process hands its metrics to its node once a second, in place of ten."""
 PATIENCE_SECONDS = 120.0
 """For what a busy machine may take long for; what the product promises is asserted apart."""
 
@@ -86,13 +84,7 @@ def jobs_cluster() -> Iterator[JobsCluster]:
     with (
         # Short, as sockets lie in there.
         tempfile.TemporaryDirectory(prefix="rj", ignore_cleanup_errors=True) as folder,
-        ray_cluster(
-            Path(folder),
-            nodes=2,
-            num_gpus=1,
-            token=token,
-            environment={**os.environ, **METRICS_OFTEN},
-        ) as found,
+        ray_cluster(Path(folder), nodes=2, num_gpus=1, token=token) as found,
     ):
         yield JobsCluster(found, token)
 
