@@ -10,7 +10,7 @@ from tests.benchmarks.workloads import pictures
 from tests.benchmarks.workloads.workload import Size, Target
 
 KEY = "path"
-SIZES: dict[Size, int] = {"whole": 12_000, "small": 100, "tiny": 20}
+SIZES: dict[Size, int] = {"whole": 20_000, "small": 100, "tiny": 20}
 TARGETS: dict[str, tuple[Target, ...]] = {
     "daft": (Target(1.0, "whole"), Target(1 / 1.5, "whole", "small")),
     "daft_ray": (Target(1.0, "whole"), Target(1 / 1.5, "whole", "small")),
