@@ -176,7 +176,7 @@ def prefect_server() -> Iterator[None]:
 
     with (
         temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
-        prefect_test_harness(server_startup_timeout=120),
+        prefect_test_harness(server_startup_timeout=300),
     ):
         yield
 

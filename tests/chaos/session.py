@@ -148,7 +148,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def await_health(url: str, server: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
+def await_health(url: str, server: subprocess.Popen[bytes], seconds: float = 300.0) -> None:
     """Wait until the server answers.
 
     Raises:
