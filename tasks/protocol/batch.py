@@ -127,14 +127,14 @@ def merge(batches: list[RowBatch]) -> RowBatch:
     Raises:
         pyarrow.ArrowInvalid: the batches' rows have columns of different types.
     """
+    if len(batches) == 1:
+        return batches[0]
     seen: set[int] = set()
     kept = []
     for batch in batches:
         ids = settled_ids(batch)
         kept.append(without(batch, ids & seen) if ids & seen else batch)
         seen |= ids
-    if len(kept) == 1:
-        return kept[0]
     spans = [batch.inferred_at for batch in kept if batch.inferred_at]
     seconds: dict[str, float] = {}
     for batch in kept:

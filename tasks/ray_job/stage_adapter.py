@@ -171,6 +171,8 @@ class StageAdapter:
 
 def cut(rows: pa.Table, size: int) -> tuple[pa.Table, pa.Table]:
     """The first so many rows with all their children, and the rest."""
+    if size >= len(rows):
+        return rows, rows.slice(len(rows))
     starts = parent_starts(rows)
     at = int(starts[min(size, len(starts) - 1)])
     return rows.slice(0, at), rows.slice(at)
