@@ -17,7 +17,7 @@ from flows.small_ray import small_ray
 from tasks.reporting.verdict import sentence
 from tasks.spec_file import complete_spec
 
-BATCHES, ROWS = 36, 10
+BATCHES, ROWS = 60, 10
 SLOW, QUICK = 3.0, 1.2
 SETTLED = 1 / 3
 """Of the batches, the last: by then all workers have started, be the machine ever so busy."""
