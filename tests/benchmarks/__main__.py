@@ -19,9 +19,11 @@ from tests.benchmarks import (
     incremental,
     judging,
     memory,
+    numbers,
     orchestration,
     planning,
     publishing,
+    runtimes,
     searching,
     shared_weights,
     side_by_side,
@@ -41,6 +43,8 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "search": searching.measure,
     "shared_weights": shared_weights.measure,
     "verdict": verdict.measure,
+    "runtimes": runtimes.measure,
+    "numbers": numbers.measure,
 }
 WORKLOADS = ("tabular", "texts", "generation", "images", "cnn", "image_embedding")
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -47,6 +47,15 @@ def save_vit(folder: Path, sizes: Sizes) -> None:
     save(ViTForImageClassification(config), folder)
 
 
+def save_resnet(folder: Path, sizes: Sizes) -> None:
+    """ResNet-50, of a thousand classes."""
+    from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessor
+
+    size = {"height": sizes.image_size, "width": sizes.image_size}
+    ViTImageProcessor(size=size).save_pretrained(folder)
+    save(ResNetForImageClassification(ResNetConfig(num_labels=1_000)), folder)
+
+
 def save_bert(folder: Path, sizes: Sizes) -> None:
     """A text encoder."""
     from transformers import BertConfig, BertModel
