@@ -34,7 +34,13 @@ class Resources(FormModel):
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto", description="Rows the model gets at a time."
     )
-    dtype: DType = Field("auto", description="Precision of the weights; auto: by device.")
+    dtype: DType = Field(
+        "auto",
+        description="Precision of the weights. auto: float32 on CPUs; on GPUs bfloat16, or float16 "
+        "where there is none, for Hugging Face's and torchvision's models. Beside float32's, "
+        "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
+        "float16. float32 is exact everywhere.",
+    )
 
 
 class StageOptions(FormModel):

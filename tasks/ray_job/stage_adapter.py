@@ -107,11 +107,11 @@ class StageAdapter:
         """What became of the rows, part by part."""
         left = batch.rows
         while len(left):
-            begun = time.monotonic()
+            begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
             rows, left = cut(left, self.rows_per_call or self.pace.rows)
             yield from self.fitting(rows, batch)
             if len(left):  # else it may have been but a few
-                self.pace.follow(time.monotonic() - begun)
+                self.pace.follow(time.monotonic() - begun - self.warmed_up_since(warm))
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.

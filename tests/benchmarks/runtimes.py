@@ -21,7 +21,7 @@ from tests.benchmarks.random_models import Sizes
 
 Task = Literal["image-classification", "image-feature-extraction"]
 IMAGES, ROUNDS = 32, 3
-BATCH = 16
+BATCH = 8
 """What the kinds take on CPUs."""
 SMALL = replace(Sizes.base(), hidden=384, heads=6, image_size=128)
 MODELS: dict[str, Callable[[Path], None]] = {

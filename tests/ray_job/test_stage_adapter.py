@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import StageFailed, UserCodeBroke
+from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.blame import Function
@@ -183,3 +184,15 @@ def test_the_pace_follows_the_model() -> None:
         pace.follow(seconds)
         found.append(pace.rows)
     assert found == [256, 1_024, 1_024, 256]
+
+
+def test_warming_up_is_no_rows_time() -> None:
+    runtimes = RuntimeLog()
+
+    def function(rows: pa.Table) -> pa.Table:
+        runtimes.warm_up_seconds += 600.0
+        return rows
+
+    adapter = StageAdapter("infer", (function,), rows_per_call=4, runtimes=runtimes)
+    (out,) = adapter(batch_of(list(range(8))))
+    assert out.seconds["infer"] == pytest.approx(-1_200, abs=300), "it took no time, and less those"
