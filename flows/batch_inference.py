@@ -16,6 +16,7 @@ from tasks.patience import Deadline
 from tasks.plan import RunOptions
 from tasks.report import RunReport, report_run
 from tasks.scheduled import at_time, time_used
+from tasks.small_jobs import advice_for_small
 from tasks.spec import BatchInferenceSpec
 
 OURS: dict[str, Any] = {
@@ -69,6 +70,8 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     get_run_logger().info("inputs: %s", planned.summary)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
+    if advice := advice_for_small(planned):
+        get_run_logger().info(advice)
     with accounted_for(planned, started):
         planned, attempts = run_attempts(planned, Deadline.of(spec))
         version = publish_run(planned)

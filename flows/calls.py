@@ -15,6 +15,7 @@ from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check, check_spec
 from tasks.rehearsal import rehearse
 from tasks.scheduled import at_time, parse_time
+from tasks.small_jobs import advice_for_small
 from tasks.spec import BatchInferenceSpec, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.spec_file import load_spec
 
@@ -291,8 +292,9 @@ def print_check(name: str, style: str, mark: str, found: str) -> None:
 
 
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
-    """What a run would do."""
-    return make_plan(spec, save=False).summary
+    """What a run would do, and whether it needs no Ray for that."""
+    planned = make_plan(spec, save=False)
+    return "; ".join(filter(None, (planned.summary, advice_for_small(planned))))
 
 
 def check_nodes(spec: BatchInferenceSpec) -> str:

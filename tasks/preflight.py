@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tasks.clusters.choose import api_of, max_gpus_of
+from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import check_sink, check_source
@@ -84,7 +84,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         InvalidSpec: its Ray is another, or no node can ever hold a stage.
         Unreachable: it does not answer, or does not let us in.
     """
-    cluster = spec.cluster
+    cluster = joined(spec.cluster)
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         machine = this_machine()
         refuse_unmet(spec, [machine], "this machine")

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tasks import errors
 from tasks.attempt import FOLLOWED, Attempt
-from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
+from tasks.clusters.choose import cluster_of, joined, max_gpus_of, resources_on
 from tasks.errors import BatchInferenceError, JobLost
 from tasks.lease import hold
 from tasks.patience import until_reachable
@@ -78,7 +78,11 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
     """A job on the gap, stored for its driver."""
     todo = todo_of(planned, gap)
     given = planned.spec
-    resolved = {"model": planned.pinned_model, "resources": resources_on(given)}
+    resolved = {
+        "model": planned.pinned_model,
+        "resources": resources_on(given),
+        "cluster": joined(given.cluster),
+    }
     job = Job(
         spec=given.model_copy(update=resolved),
         run_id=planned.run.run_id,

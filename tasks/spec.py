@@ -116,7 +116,9 @@ class LocalCluster(FormModel):
     model_config = ConfigDict(title="This machine")
     kind: Literal["local"] = "local"
     address: str | None = Field(
-        None, description="Address of a running Ray to use instead, as in 127.0.0.1:6379."
+        None,
+        description="Address of a running Ray to use instead, as in 127.0.0.1:6379. Where empty, "
+        "the one of your own on this machine that RAY_ADDRESS names, if it names one.",
     )
     object_store_gb: float | None = Field(
         None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."

@@ -1,16 +1,21 @@
-"""A job on a thread of this process."""
+"""A job on threads of this process."""
 
 import threading
 from dataclasses import dataclass
 
+from tasks.errors import RunStopped
 from tasks.ray_job.job import Job
+from tasks.ray_job.line import Line
+
+STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class InlineJob:
-    """A thread; it cannot be stopped, ends with the process, and what it recorded stays good."""
+    """A thread that watches over those of the stages; they end with the process at the latest."""
 
     thread: threading.Thread
+    line: Line
     where: str = "this process"
 
     def is_alive(self) -> bool:
@@ -18,7 +23,9 @@ class InlineJob:
         return self.thread.is_alive()
 
     def stop(self) -> None:
-        """Nothing can be done."""
+        """Halt its stages, each after the call that it is in; what is recorded stays good."""
+        self.line.halt(RunStopped("the job was stopped; run again to go on where it stopped"))
+        self.thread.join(STOP_SECONDS)
 
     def log(self) -> str:
         """The job speaks on this process's own output."""
@@ -32,9 +39,10 @@ class Inline:
         """Start the job's thread."""
         from tasks.ray_job.__main__ import run
 
-        thread = threading.Thread(target=run, args=(job,), name=f"job-{job.run_id}", daemon=True)
+        line, name = Line(), f"job-{job.run_id}"
+        thread = threading.Thread(target=run, args=(job, line), name=name, daemon=True)
         thread.start()
-        return InlineJob(thread)
+        return InlineJob(thread, line)
 
     def attach(self, job: Job) -> None:
         """A job is not found again: it ended with its process."""

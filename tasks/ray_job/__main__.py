@@ -9,6 +9,7 @@ from typing import Any
 from tasks.errors import BatchInferenceError
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job, load_job
+from tasks.ray_job.line import Line
 from tasks.ray_job.stage_error import stage_error
 from tasks.spec import InlineCluster
 
@@ -31,17 +32,26 @@ def main(arguments: list[str]) -> int:
     return 1 if error else 0
 
 
-def run(job: Job) -> Exception | None:
-    """Run a job and leave its result; return what went wrong."""
+def run(job: Job, line: Line | None = None) -> Exception | None:
+    """Run a job and leave its result; return what went wrong.
+
+    Args:
+        job: what to do.
+        line: of a job in this process, for whoever wants to halt it.
+    """
     try:
         if isinstance(job.spec.cluster, InlineCluster):
             from tasks.ray_job.inline import run_inline
 
-            run_inline(job)
+            run_inline(job, line)
         else:
-            from tasks.ray_job.cluster import run_on_ray
+            from tasks.ray_job.connection import connected
 
-            run_on_ray(job)
+            with connected(job):
+                # Ray starts its first workers while this imports Ray Data.
+                from tasks.ray_job.cluster import run_on_ray
+
+                run_on_ray(job)
     except BaseException as error:
         leave(job, {"state": "failed", "error": explain(error)})
         if not isinstance(error, Exception):

@@ -73,9 +73,12 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
 def concatenated(tables: list[pa.Table]) -> pa.Table:
     """What several calls returned, as one table.
 
+    A call that returned no row need not know the types of the others' columns.
+
     Raises:
         UserCodeBroke: a column came back with types that do not go together; names both.
     """
+    tables = [each for each in tables if len(each)] or tables[:1]
     if len(tables) == 1:
         return tables[0]
     try:

@@ -1,11 +1,10 @@
 """The job on Ray: start or join it, count what the stages do, watch the run."""
 
 import math
-import os
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,8 +15,8 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.ray_job.backpressure import bound_unrecorded
+from tasks.ray_job.connection import is_own_machine
 from tasks.ray_job.counts import STAGES, Counts, Report
-from tasks.ray_job.datasink import batches_per_write
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
@@ -28,7 +27,7 @@ from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import GIB
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
-from tasks.spec import LocalCluster
+from tasks.ray_job.writing import batches_per_write
 
 MAX_READ_TASKS = 10_000
 BYTES_PER_READ_TASK = 64 << 20
@@ -49,32 +48,31 @@ class ActorReporter:
 
 
 def run_on_ray(job: Job) -> None:
-    """Run the job on this machine's Ray, on the one at the given address, or where it was sent.
+    """Run the job on the Ray that this process is connected with.
 
     Raises:
         BatchInferenceError: the job cannot go on.
         ray.exceptions.RayError: Ray itself failed.
     """
-    with connected(job):
-        configure(job)
-        followed = Followed(job)
-        await_turn(job, Queued(job, followed))
-        await_room(job, followed.check)
-        # Its process starts while the nodes are checked.
-        counts = None if job.only_check else counting_actor(job)
-        if not is_own_machine(job):
-            check_nodes(job)
-        if counts is None:
-            return
-        resources = ray.cluster_resources()
-        shares = list(cut_shares(job, int(resources.get("CPU", 1))))
-        progress = Progress(job, LastSnapshot(counts), len(shares))
-        progress.occupancy.cores = resources.get("CPU", 0.0)
-        progress.occupancy.is_one_machine = len(nodes_now()) == 1
-        Watch.progress, Watch.followed = progress, followed
-        gpus = gpus_of(job, resources)
-        run_pipeline(within_limit(job, gpus), shares, gpus, ActorReporter(counts))
-        progress.finish()
+    configure(job)
+    followed = Followed(job)
+    await_turn(job, Queued(job, followed))
+    await_room(job, followed.check)
+    # Its process starts while the nodes are checked.
+    counts = None if job.only_check else counting_actor(job)
+    if not is_own_machine(job):
+        check_nodes(job)
+    if counts is None:
+        return
+    resources = ray.cluster_resources()
+    shares = list(cut_shares(job, int(resources.get("CPU", 1))))
+    progress = Progress(job, LastSnapshot(counts), len(shares))
+    progress.occupancy.cores = resources.get("CPU", 0.0)
+    progress.occupancy.is_one_machine = len(nodes_now()) == 1
+    Watch.progress, Watch.followed = progress, followed
+    gpus = gpus_of(job, resources)
+    run_pipeline(within_limit(job, gpus), shares, gpus, ActorReporter(counts))
+    progress.finish()
 
 
 @dataclass
@@ -114,31 +112,6 @@ class LastSnapshot:
         with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
             self.last = ray.get(self.counts.snapshot.remote(), timeout=SNAPSHOT_SECONDS)
         return self.last
-
-
-@contextmanager
-def connected(job: Job) -> Iterator[None]:
-    """Ray, started here or joined; left at the end."""
-    ray.init(log_to_driver=True, logging_level="WARNING", **connection(job))
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def connection(job: Job) -> dict[str, Any]:
-    """Which Ray to use, as arguments of `ray.init`."""
-    match job.spec.cluster:
-        case LocalCluster(address=None, object_store_gb=size):
-            # Without an address Ray would join whatever was last started on this machine.
-            options: dict[str, Any] = {"address": "local", "include_dashboard": False}
-            return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
-        case LocalCluster(address=address):
-            # Workers of a Ray that runs already have its environment, not the driver's.
-            path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
-            env_vars = {**path, **job.spec.environment.env_vars}
-            return {"address": address, "runtime_env": {"env_vars": env_vars}}
-    return {"address": "auto"}  # submitted: Ray has set up environment and address
 
 
 def configure(job: Job) -> None:
@@ -202,12 +175,6 @@ def stage_of(operator: str) -> str:
     """The stage that one of Ray's operators is named after."""
     names = (stage for stage in reversed(STAGES) if stage in operator.lower())
     return next(names, STAGES[0])
-
-
-def is_own_machine(job: Job) -> bool:
-    """Whether Ray runs on this machine alone, where planning has checked what nodes could lack."""
-    cluster = job.spec.cluster
-    return isinstance(cluster, LocalCluster) and cluster.address is None
 
 
 def cut_shares(job: Job, num_cpus: int) -> Iterator[tuple[int, int]]:

@@ -9,13 +9,7 @@ from ray.data.datasource import Datasink
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasource import from_block
 from tasks.ray_job.job import Job
-from tasks.ray_job.writing import write_reported
-
-
-def batches_per_write(job: Job) -> int:
-    """Batches that one write takes, where the sink wants bigger files."""
-    wanted = job.spec.sink.rows_per_file
-    return max(1, wanted // job.spec.rows_per_batch) if wanted else 1
+from tasks.ray_job.writing import batches_per_write, write_reported
 
 
 class RecordDatasink(Datasink):

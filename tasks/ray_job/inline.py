@@ -1,53 +1,142 @@
-"""The same job in this process, without Ray: for trials, tests and small inputs."""
+"""The same job in this process, without Ray: a thread a stage. What the Ray path is compared with.
 
-from collections.abc import Callable, Iterator
+For trials, tests and small inputs.
+"""
 
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from tasks.errors import RunStopped
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
+from tasks.ray_job.line import Line
 from tasks.ray_job.profiling import profiled_stage
-from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.progress import WRITE_EVERY_SECONDS, Progress, Standing
 from tasks.ray_job.reading import read_reported
+from tasks.ray_job.stage_adapter import EMIT_EVERY_SECONDS, StageAdapter
 from tasks.ray_job.stage_functions import (
     has_preprocessing,
     infer_stage,
     limit_threads,
     preprocess_stage,
 )
-from tasks.ray_job.writing import PINNED, write_reported
+from tasks.ray_job.writing import PINNED, batches_per_write, write_reported
+
+MEDIA_ROWS = 128
+"""Rows on their way at a time where media are decoded: memory, and how soon the model has work."""
+LEAVE_SECONDS = 10.0
+BUILDING = threading.Lock()
+"""Two threads that import the same large library at once can see it half made."""
 
 
-def run_inline(job: Job) -> None:
-    """Run its stages over the attempt's shards, one batch after another.
+def run_inline(job: Job, line: Line | None = None) -> None:
+    """Run its stages side by side over the attempt's shards.
+
+    Args:
+        job: what to do.
+        line: to be halted by whoever stops the job.
 
     Raises:
         BatchInferenceError: the job cannot go on.
     """
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
-    counts = Counts()
+    line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
-    preprocess = preprocessing(job, counts.add)
-    threads = limit_threads(job.spec.resources.num_cpus)
     standing = Standing(cpus=job.spec.resources.num_cpus)
-    infer: Callable[[RowBatch], Iterator[RowBatch]] = unchanged
+    try:
+        start_stages(job, line, counts.add)
+        while not line.is_over(within_seconds=WRITE_EVERY_SECONDS):
+            progress.step(lambda: standing)
+            refuse_if_stopped(job)
+        progress.step(lambda: standing)
+        progress.finish()
+    except BaseException as error:
+        line.halt(error)
+        raise
+    finally:
+        line.join(LEAVE_SECONDS)
+
+
+def start_stages(job: Job, line: Line, report: Reporter) -> None:
+    """A thread for each stage that has something to do."""
+    threads = limit_threads(job.spec.resources.num_cpus)
+    smaller = in_smaller_batches(job)
+    rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
+    builders: dict[str, Callable[[], StageAdapter]] = {}
+    if has_preprocessing(job.spec, job.stages):
+        builders["preprocess"] = partial(preprocess_stage, job)
     if "infer" in job.stages:
-        stage = profiled_stage(job, "infer", infer_stage(job, "cpu", threads))
-        infer = counted("infer", stage, counts.add)
-    for read in read_reported(job, 0, job.num_shards, counts.add):
-        for prepared in preprocess(read):
-            for predicted in infer(prepared):
-                write_reported(job, [predicted], counts.add)
-                progress.step(lambda: standing)
-    progress.finish()
+        builders["infer"] = partial(infer_stage, job, "cpu", threads)
+    for stage, build in builders.items():
+        rows = line.add(stage, through(job, stage, build, rows, line, report))
+    line.add("write", written(job, grouped(rows, per_write(job, smaller)), report))
 
 
-def unchanged(batch: RowBatch) -> Iterator[RowBatch]:
-    """A stage that has nothing to do."""
-    yield batch
+def in_smaller_batches(job: Job) -> Job:
+    """The job as it is read: media in small batches, so that decoding and the model overlap."""
+    rows = max(MEDIA_ROWS, job.spec.batch_size or 0)
+    if not job.spec.source.has_media or rows >= job.spec.rows_per_batch:
+        return job
+    read = job.spec.stages.read.model_copy(update={"rows_per_batch": rows})
+    stages = job.spec.stages.model_copy(update={"read": read})
+    return replace(job, spec=job.spec.model_copy(update={"stages": stages}))
 
 
-def preprocessing(job: Job, report: Reporter) -> Callable[[RowBatch], Iterator[RowBatch]]:
-    """The preprocess stage; hands batches on where it has nothing to do."""
-    if not has_preprocessing(job.spec, job.stages):
-        return unchanged
-    return counted("preprocess", profiled_stage(job, "preprocess", preprocess_stage(job)), report)
+def per_write(job: Job, smaller: Job) -> int:
+    """How many of the smaller batches make a record; what is kept for another job stays small."""
+    if "write" not in job.stages:
+        return 1
+    each = job.spec.rows_per_batch // smaller.spec.rows_per_batch
+    return max(each, batches_per_write(smaller))
+
+
+def through(
+    job: Job,
+    stage: str,
+    build: Callable[[], StageAdapter],
+    rows: Iterable[RowBatch],
+    line: Line,
+    report: Reporter,
+) -> Iterator[RowBatch]:
+    """Batches as they come out of a stage, which is built in its own thread."""
+    with BUILDING:
+        adapter = build()
+    functions = tuple(line.stoppable(stage, each) for each in adapter.functions)
+    adapter = replace(adapter, functions=functions)
+    run = counted(stage, profiled_stage(job, stage, adapter), report)
+    for batch in rows:
+        yield from run(batch)
+
+
+def grouped(batches: Iterable[RowBatch], size: int) -> Iterator[list[RowBatch]]:
+    """What makes a record each: so many batches, or what half a minute brings."""
+    group: list[RowBatch] = []
+    begun = time.monotonic()
+    for batch in batches:
+        group.append(batch)
+        if len(group) >= size or time.monotonic() - begun > EMIT_EVERY_SECONDS:
+            yield group
+            group, begun = [], time.monotonic()
+    if group:
+        yield group
+
+
+def written(job: Job, groups: Iterable[list[RowBatch]], report: Reporter) -> Iterator[RowBatch]:
+    """Write; nothing comes out."""
+    for group in groups:
+        write_reported(job, group, report)
+    yield from ()
+
+
+def refuse_if_stopped(job: Job) -> None:
+    """End a job that somebody else has stopped.
+
+    Raises:
+        RunStopped: its mark is there.
+    """
+    if job.storage.stat(job.stopped):
+        raise RunStopped("somebody stopped the job; run again to go on where it stopped")

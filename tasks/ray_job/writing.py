@@ -41,6 +41,12 @@ QUARANTINE_SCHEMA = pa.schema(
 )
 
 
+def batches_per_write(job: Job) -> int:
+    """Batches that one write takes, where the sink wants bigger files."""
+    wanted = job.spec.sink.rows_per_file
+    return max(1, wanted // job.spec.rows_per_batch) if wanted else 1
+
+
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
     """Write and report."""
     begun, clock = time.monotonic(), CpuClock()

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 from tasks.errors import UserCodeBroke
 from tasks.protocol.batch import ROW
-from tasks.ray_job.blame import Function, call_with_blame, is_data_error, keeping_rows
+from tasks.ray_job.blame import (
+    Function,
+    call_with_blame,
+    concatenated,
+    is_data_error,
+    keeping_rows,
+)
 
 
 class BadRow(ValueError):
@@ -49,6 +55,12 @@ def test_exactly_the_guilty_rows_are_set_aside(count: int, bad: set[int]) -> Non
     assert set(outcome.failed) == guilty
     kept = outcome.rows[ROW].to_pylist() if outcome.rows is not None else []
     assert kept == [each for each in range(count) if each not in guilty]
+
+
+def test_a_part_without_rows_need_not_know_the_others_types() -> None:
+    empty, full = pa.table({"x": pa.array([], pa.string())}), pa.table({"x": [1.5]})
+    assert concatenated([empty, full]) == full
+    assert concatenated([empty, empty]) == empty
 
 
 def test_a_guilty_row_costs_few_calls() -> None:

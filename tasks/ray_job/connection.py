@@ -1,0 +1,47 @@
+"""Which Ray a driver uses: one it starts, one that runs, or the one it was sent to.
+
+Knows no Ray Data, whose import takes as long as a worker's start: the two are to overlap.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from tasks.ray_job.job import Job
+from tasks.spec import LocalCluster
+
+
+@contextmanager
+def connected(job: Job) -> Iterator[None]:
+    """Ray, started here or joined; left at the end."""
+    ray.init(log_to_driver=True, logging_level="WARNING", **connection(job))
+    try:
+        verb = "started" if is_own_machine(job) else "joined"
+        print(f"{verb} Ray at {ray.get_runtime_context().gcs_address}", flush=True)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def connection(job: Job) -> dict[str, Any]:
+    """Which Ray to use, as arguments of `ray.init`."""
+    match job.spec.cluster:
+        case LocalCluster(address=None, object_store_gb=size):
+            # Without an address Ray would join whatever was last started on this machine.
+            options: dict[str, Any] = {"address": "local", "include_dashboard": False}
+            return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
+        case LocalCluster(address=address):
+            # Workers of a Ray that runs already have its environment, not the driver's.
+            path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+            env_vars = {**path, **job.spec.environment.env_vars}
+            return {"address": address, "runtime_env": {"env_vars": env_vars}}
+    return {"address": "auto"}  # submitted: Ray has set up environment and address
+
+
+def is_own_machine(job: Job) -> bool:
+    """Whether Ray runs on this machine alone, where planning has checked what nodes could lack."""
+    cluster = job.spec.cluster
+    return isinstance(cluster, LocalCluster) and cluster.address is None

@@ -1,0 +1,145 @@
+"""Stages side by side in one process: a thread each, with one batch on its way to the next."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, RunStopped
+from tasks.protocol.batch import RowBatch
+from tasks.ray_job.blame import Function
+from tasks.ray_job.stage_error import stage_error
+
+Slot = deque[RowBatch | None]
+"""What a stage has ready for the next: nothing, a batch, or None, which is the end."""
+
+
+class Line:
+    """A line of stages; where one fails, those before it stop, and those after it end their work.
+
+    What has come through the failed stage is then recorded, and is not done again.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.error: BaseException | None = None
+        self.stages: list[str] = []
+        self.threads: list[threading.Thread] = []
+        self.working = 0
+        self.halted = -1
+        """The last stage that is to stop, with all before it."""
+
+    def add(self, stage: str, work: Iterable[RowBatch]) -> Iterator[RowBatch]:
+        """Start a stage.
+
+        Args:
+            stage: its name.
+            work: what it does; drawn from in its own thread, a batch ahead of the next stage.
+
+        Returns:
+            What it yields, for the next stage.
+        """
+        slot: Slot = deque()
+        number = len(self.stages)
+        arguments = (number, work, slot)
+        thread = threading.Thread(target=self.run, args=arguments, name=stage, daemon=True)
+        self.stages.append(stage)
+        self.threads.append(thread)
+        self.working += 1
+        thread.start()
+        return self.taken(slot, number + 1)
+
+    def run(self, number: int, work: Iterable[RowBatch], slot: Slot) -> None:
+        """What a stage's thread does."""
+        try:
+            for batch in work:
+                self.put(slot, batch, number)
+        except BaseException as error:
+            self.fail(number, error)
+        with self.changed:
+            self.changed.wait_for(lambda: self.halted > number or not slot)
+            slot.append(None)
+            self.working -= 1
+            self.changed.notify_all()
+
+    def put(self, slot: Slot, batch: RowBatch, number: int) -> None:
+        """Hand a stage's batch over, once there is room.
+
+        Raises:
+            RunStopped: the stage was halted.
+        """
+        with self.changed:
+            self.changed.wait_for(lambda: self.halted >= number or not slot)
+            self.refuse_if_halted(number)
+            slot.append(batch)
+            self.changed.notify_all()
+
+    def taken(self, slot: Slot, number: int) -> Iterator[RowBatch]:
+        """What is handed to a stage, to its end.
+
+        Raises:
+            RunStopped: the stage was halted.
+        """
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.halted >= number or slot)
+                self.refuse_if_halted(number)
+                batch = slot.popleft()
+                self.changed.notify_all()
+            if batch is None:
+                return
+            yield batch
+
+    def stoppable(self, stage: str, function: Function) -> Function:
+        """A stage's function, which is not called any more once the stage is halted."""
+
+        def call(rows: pa.Table) -> pa.Table:
+            self.refuse_if_halted(self.stages.index(stage))
+            return function(rows)
+
+        return call
+
+    def refuse_if_halted(self, number: int) -> None:
+        """Let a stage go on, or end it.
+
+        Raises:
+            RunStopped: it was halted.
+        """
+        if self.halted >= number:
+            raise RunStopped("a later stage has failed, or somebody stopped the job")
+
+    def fail(self, number: int, error: BaseException) -> None:
+        """A stage has failed; of several errors the first one counts."""
+        known = stage_error(error)
+        if known is not error:
+            known.__cause__ = error
+        if not isinstance(known, InvalidSpec):  # no stage is to blame
+            known.locate(self.stages[number])
+        self.halt(known, number)
+
+    def halt(self, error: BaseException, number: int | None = None) -> None:
+        """Stop the stages up to one, or all."""
+        with self.changed:
+            self.error = self.error or error
+            self.halted = max(self.halted, len(self.stages) if number is None else number)
+            self.changed.notify_all()
+
+    def is_over(self, within_seconds: float) -> bool:
+        """Wait until all stages have ended, but not longer.
+
+        Raises:
+            BaseException: what halted the line.
+        """
+        with self.changed:
+            self.changed.wait_for(lambda: not self.working, within_seconds)
+            if self.working == 0 and self.error:
+                raise self.error
+            return self.working == 0
+
+    def join(self, within_seconds: float) -> None:
+        """Wait for the threads of a line that is over or halted; a call is not interrupted."""
+        until = time.monotonic() + within_seconds
+        for thread in self.threads:
+            thread.join(max(0.0, until - time.monotonic()))

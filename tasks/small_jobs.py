@@ -1,0 +1,57 @@
+"""Whether a run is so small that Ray's start would take longer than its work."""
+
+import json
+
+from tasks.plan import PlannedRun
+from tasks.preflight import count_gpus
+from tasks.spec import LocalCluster
+
+START_SECONDS = 12.0
+"""Ray's start on this machine; what takes less work than that is small."""
+FEW_ROWS, FEW_BYTES = 256, 32 << 20
+"""Small where nobody knows the model's speed yet."""
+FEW_BYTES_OF_UNKNOWN_ROWS = 64 << 10
+
+
+def advice_for_small(planned: PlannedRun) -> str | None:
+    """Say that the run needs no Ray, and how that is known; None where it may need one.
+
+    Never of a run that could use a GPU or a cluster: this process has neither.
+    """
+    cluster, asked = planned.spec.cluster, planned.spec.resources.num_gpus
+    gpus = count_gpus() if asked == "auto" else asked
+    on_own_ray = isinstance(cluster, LocalCluster) and cluster.address is None
+    if not on_own_ray or gpus or planned.nothing_to_do or planned.is_cut:
+        return None
+    rows, speed = planned.plan.pins["known_rows"], last_speed(planned)
+    basis = seconds_of(rows, speed) if rows and speed else size_of(planned, rows)
+    return basis and f"a small job ({basis}): cluster.kind: inline runs it without starting Ray"
+
+
+def seconds_of(rows: int, speed: float) -> str | None:
+    """The work in seconds; None where it is much."""
+    seconds = rows / speed
+    if seconds > START_SECONDS:
+        return None
+    return f"{rows:,} rows, {seconds:.1f} s at the last version's speed"
+
+
+def size_of(planned: PlannedRun, rows: int | None) -> str | None:
+    """Rows and bytes; None where they are many."""
+    size = sum(planned.plan.shards["size"].to_pylist())
+    if rows is None:
+        return f"{size:,} bytes" if size <= FEW_BYTES_OF_UNKNOWN_ROWS else None
+    return f"{rows:,} rows, {size:,} bytes" if rows <= FEW_ROWS and size <= FEW_BYTES else None
+
+
+def last_speed(planned: PlannedRun) -> float | None:
+    """Rows a second of the last published version; None where nobody knows."""
+    entry = planned.ledger.look().entries.get(planned.plan.pins["ledger_version"])
+    if entry is None:
+        return None
+    try:
+        manifest = json.loads(planned.storage.read(planned.output.manifest(entry["run_id"])))
+    except (OSError, ValueError):
+        return None
+    speed = manifest.get("rows_per_second")
+    return float(speed) if speed else None

@@ -1,0 +1,191 @@
+"""A job in this process: its stages overlap, it can be stopped, and it makes what Ray makes."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.clusters.inline import InlineJob
+from tasks.plan import PlannedRun
+from tasks.previewing import staged_rows
+from tasks.ray_job.job import load_job
+from tasks.ray_job.writing import QUARANTINE
+from tasks.run import attempts_of
+from tasks.spec import BatchInferenceSpec, LocalCluster
+from tests.clusters.small_job import begin, whole_run
+from tests.flows.conftest import spec_of
+
+LONG = 60.0
+INLINE = {"kind": "inline"}
+MEET = threading.Barrier(2, timeout=LONG)
+
+
+def meet(batch: dict[str, Any]) -> dict[str, Any]:
+    """A step that goes on from its second batch when the model is at its first."""
+    if batch["id"][0] >= 50:
+        MEET.wait()
+    return batch
+
+
+class Meets:
+    """Doubles x; goes on when the step is at the next batch."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["id"][0] < 150:
+            MEET.wait()
+        return {"doubled": batch["x"] * 2}
+
+
+class Waits:
+    """Never ends of itself, but between two calls."""
+
+    calls = 0
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        Waits.calls += 1
+        time.sleep(0.02)
+        return {"doubled": batch["x"] * 2}
+
+
+def small(numbers: Path, model: str, **changes: Any) -> BatchInferenceSpec:
+    """The numbers' job with a class of this file."""
+    return spec_of(numbers, model={"kind": "python", "class": f"{__name__}:{model}"}, **changes)
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Two hundred rows: id, and x = id."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "numbers"
+    folder.mkdir()
+    ids = list(range(200))
+    pq.write_table(pa.table({"id": ids, "x": [float(i) for i in ids]}), folder / "0.parquet")
+    return folder
+
+
+def test_a_step_works_on_a_batch_while_the_model_is_at_the_one_before(numbers: Path) -> None:
+    step = {"kind": "python", "function": f"{__name__}:meet"}
+    planned = whole_run(small(numbers, "Meets", steps=[step]))
+    assert len(planned.accepted().ok) == 200
+
+
+def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(numbers: Path) -> None:
+    _, attempt = begin(small(numbers, "Waits", resources={"max_replicas": 1, "batch_size": 1}))
+    running = attempt.ensure_started()
+    assert isinstance(running, InlineJob)
+    while not Waits.calls:
+        time.sleep(0.01)
+    attempt.stop()
+    assert not running.is_alive()
+    assert not any(thread.is_alive() for thread in running.line.threads)
+    assert 1 <= Waits.calls < 200
+
+
+def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
+    _, attempt = begin(small(numbers, "Waits", resources={"max_replicas": 1, "batch_size": 1}))
+    running = attempt.ensure_started()
+    attempt.job.storage.write(attempt.job.stopped, b"")
+    until = time.monotonic() + LONG
+    while running.is_alive() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
+
+
+def pictures(folder: Path) -> BatchInferenceSpec:
+    """Images, some broken; some are dropped by a step, some too small for a tile, others many."""
+    source = folder / "pictures"
+    source.mkdir()
+    for number in range(30):
+        size = (8 + number, 20)
+        Image.new("RGB", size, (number, 0, 0)).save(source / f"{number:02d}.png")
+    for number in (3, 17):
+        (source / f"{number:02d}.png").write_bytes(b"no image")
+    return spec_of(
+        source,
+        source={"kind": "images", "path": str(source)},
+        steps=[
+            {"kind": "python", "function": "predictors:darken"},
+            {"kind": "tile_images", "width": 10, "edges": "drop"},
+        ],
+        model={"kind": "python", "class": "predictors:Shapes"},
+        resources={"num_gpus": 0, "num_cpus": 0.2, "max_replicas": 1, "batch_size": 4},
+        stages={"read": {"rows_per_batch": 8, "num_cpus": 0.2}, "preprocess": {"num_cpus": 0.2}},
+        errors={"max_rejected_fraction": 0.5},
+    )
+
+
+def lines(folder: Path) -> BatchInferenceSpec:
+    """Lines of unknown number, some unreadable, some dropped by a filter, some refused."""
+    source = folder / "lines"
+    source.mkdir()
+    for number in range(3):
+        text = [f'{{"id": {n}, "x": {n}.0}}' for n in range(number * 40, number * 40 + 40)]
+        text[7] = "no json"
+        (source / f"{number}.jsonl").write_text("\n".join(text))
+    return spec_of(
+        source,
+        source={"kind": "jsonl", "path": str(source)},
+        steps=[{"kind": "filter", "expression": "id < 30 or id > 50"}],
+        model={"kind": "python", "class": "predictors:Picky", "init": {"refuses": [5.0, 77.0]}},
+        resources={"num_gpus": 0, "num_cpus": 0.2, "max_replicas": 1, "batch_size": 4},
+        stages={"read": {"rows_per_batch": 16, "num_cpus": 0.2}, "preprocess": {"num_cpus": 0.2}},
+        errors={"max_rejected_fraction": 0.5},
+    )
+
+
+def run_on(cluster: dict[str, Any], spec: BatchInferenceSpec) -> PlannedRun:
+    """The run, to an output of its own."""
+    sink = spec.sink.model_copy(update={"path": f"{spec.sink.path}-{cluster['kind']}"})
+    raw = {**spec.model_dump(mode="json", by_alias=True), "cluster": cluster}
+    return whole_run(BatchInferenceSpec.model_validate(raw).model_copy(update={"sink": sink}))
+
+
+def outcome(planned: PlannedRun) -> dict[str, Any]:
+    """All that a run has recorded, but for how rows were put into batches."""
+    accepted, rows = planned.accepted(), staged_rows(planned)
+    assert rows is not None
+    return {
+        "rows": sorted(map(repr, rows.to_pylist())),
+        "schema": rows.schema,
+        "ok": np.sort(accepted.ok).tolist(),
+        "filtered": np.sort(accepted.filtered).tolist(),
+        "rejected": np.sort(accepted.rejected).tolist(),
+        "ends": accepted.ends,
+        "set aside": set_aside(planned),
+        "left": planned.gap(accepted, retry_rejected=False).rows,
+    }
+
+
+def set_aside(planned: PlannedRun) -> list[str]:
+    """The rows set aside, with their reasons."""
+    files = [record.quarantine for record in planned.accepted().records if record.quarantine]
+    tables = [
+        QUARANTINE.decode(planned.storage.read(f"{planned.run.staging}/{file.name}"))
+        for file in files
+    ]
+    lines = [line for table in tables for line in table.to_pylist()]
+    return sorted(repr({**line, "run_id": None}) for line in lines)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("job", [pictures, lines])
+def test_ray_makes_the_same_rows_and_records(
+    job: Any, ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = job(tmp_path)
+    here = outcome(run_on(INLINE, spec))
+    assert here["set aside"]
+    assert here["filtered"]
+    assert here["left"] == 0
+    # A Ray that somebody has named is joined, and none is started.
+    monkeypatch.setenv("RAY_ADDRESS", ray_address)
+    on_ray = run_on({"kind": "local"}, spec)
+    assert outcome(on_ray) == here
+    job_file = load_job(on_ray.storage.read(attempts_of(on_ray)[0]))
+    assert job_file.spec.cluster == LocalCluster(address=ray_address)
