@@ -1,5 +1,6 @@
 """Ray's guide for models from Ray Train: frames of pandas through an actor pool of two."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ def main(given: Arguments) -> None:
     """Read everything, drop the target, predict, write."""
     import ray
 
+    # The pool would hold both of two cores, and listing files wait for one for ever.
+    ray.init(num_cpus=(os.cpu_count() or 1) + 1)
     rides = ray.data.read_parquet(str(given.inputs)).drop_columns(["total_amount"])
     predictions = rides.map_batches(
         XGBoostPredictor,
