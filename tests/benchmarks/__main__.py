@@ -27,6 +27,7 @@ from tests.benchmarks import (
     searching,
     shared_weights,
     side_by_side,
+    startup,
     verdict,
 )
 from tests.benchmarks.contenders import workload_named
@@ -42,6 +43,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "judging": judging.measure,
     "search": searching.measure,
     "shared_weights": shared_weights.measure,
+    "startup": startup.measure,
     "verdict": verdict.measure,
     "runtimes": runtimes.measure,
     "numbers": numbers.measure,

@@ -13,19 +13,14 @@ from types import ModuleType
 from typing import Any
 
 MARKED = {
-    "flows.calls": ["spec_for_run"],
     "flows.batch_inference": ["carry_out"],
-    "tasks.plan": ["make_plan"],
     "tasks.run": ["next_attempt"],
-    "tasks.ray_job.__main__": ["main"],
-    "tasks.ray_job.cluster": ["run_on_ray", "await_room"],
+    "tasks.ray_job.connection": ["connection"],
     "tasks.ray_job.pipeline": ["run_pipeline"],
-    "tasks.ray_job.reading": ["read_reported"],
-    "tasks.ray_job.stage_functions": ["preprocess_stage", "infer_stage"],
-    "tasks.publish": ["publish"],
+    "tasks.ray_job.stage_functions": ["infer_stage"],
 }
 """Functions by module; a mark says that one was called, and one that it has returned."""
-OF_INTEREST = {"prefect", "ray", "ray.data", "torch", "transformers"}
+OF_INTEREST = {"prefect", "ray.data"}
 """Modules whose import is a mark as well."""
 
 
