@@ -109,10 +109,7 @@ def pictures(folder: Path) -> BatchInferenceSpec:
     return spec_of(
         source,
         source={"kind": "images", "path": str(source)},
-        steps=[
-            {"kind": "python", "function": "predictors:darken"},
-            {"kind": "tile_images", "width": 10, "edges": "drop"},
-        ],
+        steps=[{"kind": "tile_images", "width": 10, "edges": "drop"}],
         model={"kind": "python", "class": "predictors:Shapes"},
         resources={"num_gpus": 0, "num_cpus": 0.2, "max_replicas": 1, "batch_size": 4},
         stages={"read": {"rows_per_batch": 8, "num_cpus": 0.2}, "preprocess": {"num_cpus": 0.2}},
