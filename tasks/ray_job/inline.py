@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from tasks.errors import RunStopped
+from tasks.errors import ErrorBudgetExceeded, RunStopped
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
@@ -50,7 +50,10 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     try:
         start_stages(job, line, counts.add)
         while not line.is_over(within_seconds=WRITE_EVERY_SECONDS):
-            progress.step(lambda: standing)
+            try:
+                progress.step(lambda: standing)
+            except ErrorBudgetExceeded as error:
+                line.halt(error, number=0)  # what has been read is recorded, and not done again
             refuse_if_stopped(job)
         progress.step(lambda: standing)
         progress.finish()
