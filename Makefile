@@ -22,7 +22,7 @@ down:
 
 test: install
 	$(BIN)/python -m compileall -q flows tasks deployments
-	$(BIN)/pytest -n 4
+	$(BIN)/pytest -n 2
 
 check: install
 	$(BIN)/ruff check .
