@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.errors import UserCodeBroke
+from tasks.kinds.tensors import is_tensor, tensor_array, tensor_from
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.protocol.ids import Ids
 
-TENSOR_FIELDS = ("data", "shape", "dtype")
 MEDIA = b"media"
 """Field metadata: what a column of files holds. It stays when they are decoded, and keeps the
 column out of the output unless the sink's `keep_columns` names it."""
@@ -139,37 +139,6 @@ def array_of(values: list[Any]) -> np.ndarray:
         return out
 
 
-def is_tensor(kind: pa.DataType) -> bool:
-    """Whether a column holds arrays of differing shapes, as `tensor_array` makes them."""
-    if not pa.types.is_struct(kind):
-        return False
-    return tuple(kind.field(i).name for i in range(kind.num_fields)) == TENSOR_FIELDS
-
-
-def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
-    """One array of a tensor column."""
-    if value is None:
-        return None
-    return np.frombuffer(value["data"], dtype=value["dtype"]).reshape(value["shape"])
-
-
-def tensor_array(arrays: Sequence[np.ndarray | None]) -> pa.Array:
-    """Arrays of differing shapes as a column of (bytes, shape, dtype)."""
-    kinds = (pa.binary(), pa.list_(pa.int32()), pa.string())
-    values = [
-        None if each is None else (each.tobytes(), list(each.shape), each.dtype.str)
-        for each in arrays
-    ]
-    return pa.StructArray.from_arrays(
-        [
-            pa.array([value and value[at] for value in values], kind)
-            for at, kind in enumerate(kinds)
-        ],
-        names=list(TENSOR_FIELDS),
-        mask=pa.array([value is None for value in values], pa.bool_()),
-    )
-
-
 def stack(values: Sequence[np.ndarray | None]) -> np.ndarray:
     """Arrays of one shape as one array, others as an array of objects."""
     shapes = {None if value is None else value.shape for value in values}
@@ -200,6 +169,15 @@ def is_deep(kind: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(kind):
         return pa.types.is_fixed_size_list(kind.value_type)
     return is_tensor(kind)
+
+
+def tensors_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Arrays of one shape as arrays of differing shapes are held; a missing one stays so."""
+    if is_tensor(column.type):
+        return column
+    arrays = iter(column_to_numpy(column.drop_null()))
+    held = [next(arrays) if there else None for there in column.is_valid().to_pylist()]
+    return pa.chunked_array([tensor_array(held)])
 
 
 def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:

@@ -6,6 +6,7 @@ import pyarrow as pa
 from tasks.kinds import columns
 from tasks.kinds.audio import audio_rate, decode_audio_column
 from tasks.kinds.images import decode_column
+from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 
 
@@ -18,7 +19,7 @@ def decode_media_columns(rows: pa.Table) -> pa.Table:
     for at, each in enumerate(rows.schema if len(rows) else ()):
         if columns.is_encoded(each, columns.IMAGE):
             # Of one type whatever their sizes: rows around a broken one are decoded in parts.
-            decoded = columns.tensor_array(decode_column(rows[each.name]))
+            decoded = tensor_array(decode_column(rows[each.name]))
         elif columns.is_encoded(each, columns.AUDIO):
             decoded = decode_audio_column(rows[each.name], audio_rate(each))
         else:

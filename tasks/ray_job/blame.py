@@ -78,7 +78,7 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
     Raises:
         UserCodeBroke: a column came back with types that do not go together; names both.
     """
-    tables = [each for each in tables if len(each)] or tables[:1]
+    tables = with_one_kind_of_tensors([each for each in tables if len(each)] or tables[:1])
     if len(tables) == 1:
         return tables[0]
     try:
@@ -90,6 +90,23 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
             f"the column {name!r} came back as {before.schema.field(name).type} and then as "
             f"{tables[at].schema.field(name).type}: return one type for all rows ({error})"
         ) from error
+
+
+def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
+    for name in tables[0].column_names:
+        kinds = {each.schema.field(name).type for each in having(name, tables)}
+        if len(kinds) > 1 and all(map(columns.is_deep, kinds)):
+            tables = [with_tensors(each, name) for each in tables]
+    return tables
+
+
+def with_tensors(rows: pa.Table, name: str) -> pa.Table:
+    """Rows whose arrays of a column may differ in shape."""
+    if name not in rows.column_names:
+        return rows
+    tensors, at = columns.tensors_of(rows[name]), rows.column_names.index(name)
+    return rows.set_column(at, rows.schema.field(at).with_type(tensors.type), tensors)
 
 
 def odd_one(tables: list[pa.Table]) -> tuple[int, str]:

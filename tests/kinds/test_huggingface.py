@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import tensor_array
 from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 from tests.kinds import tiny_models
 from tests.kinds.tiny_models import images, png, predicted, rows_of, texts

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import tensor_array
 from tasks.kinds.models import KerasModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors import keras_backend
+from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tests.kinds.digits import (

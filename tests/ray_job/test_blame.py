@@ -8,6 +8,7 @@ from email.message import Message
 import aiohttp
 import botocore.exceptions  # type: ignore[import-untyped]
 import httpx
+import numpy as np
 import pyarrow as pa
 import pytest
 import requests
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import array_from_numpy, column_to_numpy, stack
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import (
     Function,
@@ -61,6 +63,25 @@ def test_a_part_without_rows_need_not_know_the_others_types() -> None:
     empty, full = pa.table({"x": pa.array([], pa.string())}), pa.table({"x": [1.5]})
     assert concatenated([empty, full]) == full
     assert concatenated([empty, empty]) == empty
+
+
+def test_arrays_of_one_shape_and_of_others_go_together() -> None:
+    shapes = {0: (2, 2), 1: (2, 2), 2: (4, 3), 3: (2, 2), 4: (1, 5)}
+
+    def cropped(rows: pa.Table) -> pa.Table:
+        ids = rows[ROW].to_pylist()
+        if 3 in ids:
+            raise BadRow("broken")
+        arrays = stack([np.full(shapes[each], each, np.uint8) for each in ids])
+        return rows.append_column("pixels", array_from_numpy(arrays))
+
+    outcome = call_with_blame(cropped, rows_of([*shapes]))
+    assert set(outcome.failed) == {3}
+    assert outcome.rows
+    assert outcome.rows[ROW].to_pylist() == [0, 1, 2, 4]
+    for row, pixels in zip([0, 1, 2, 4], column_to_numpy(outcome.rows["pixels"]), strict=True):
+        np.testing.assert_array_equal(pixels, np.full(shapes[row], row, np.uint8))
+        assert pixels.dtype == np.uint8
 
 
 def test_a_guilty_row_costs_few_calls() -> None:

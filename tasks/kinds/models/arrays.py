@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_list, is_tensor, visible
+from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_list, visible
+from tasks.kinds.tensors import is_tensor
 from tasks.protocol.batch import RESERVED, ROW
 
 Index = npt.NDArray[np.int64]

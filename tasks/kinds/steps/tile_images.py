@@ -14,10 +14,10 @@ from tasks.kinds.columns import (
     children,
     column_to_numpy,
     is_deep,
-    tensor_array,
 )
 from tasks.kinds.images import Pixels, decode_image
 from tasks.kinds.steps.step import Function, Step, column_to_cut
+from tasks.kinds.tensors import tensor_array
 
 X, Y = "tile_x", "tile_y"
 Edges = Literal["shift", "pad", "drop"]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import tensor_array
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf import heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
@@ -21,6 +20,7 @@ from tasks.kinds.models.vision.detection import (
     whole_numbers_of_pixels,
 )
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape
+from tasks.kinds.tensors import tensor_array
 
 SIZE = "__size"
 """Height and width of the image as it was read, which boxes are scaled to."""

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.columns import tensor_array
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
+from tasks.kinds.tensors import tensor_array
 
 
 def pixels_function(checkpoint: Checkpoint, column: str) -> Function:

@@ -7,11 +7,12 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, decode_audio
-from tasks.kinds.columns import column_to_numpy, tensor_array
+from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.tensors import tensor_array
 
 FEATURES = "__features"
 SOUNDS_PER_BATCH_ON_CPU = 8

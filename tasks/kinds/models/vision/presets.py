@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import tensor_array
 from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
 from tasks.kinds.models.hf.checkpoint import torch_dtype, torch_threads
 from tasks.kinds.models.hf.prediction import predict_with
@@ -29,6 +28,7 @@ from tasks.kinds.models.vision.pixels import (
     flat_column,
     normalised,
 )
+from tasks.kinds.tensors import tensor_array
 
 
 def crops_function(preset: Any, column: str) -> Function:
