@@ -18,8 +18,6 @@ CLUSTERS = (
 )
 """What stands in files that use the same: fixtures as arguments of tests, in the order of what
 these take."""
-HALVED = {"ray_address: ": "kill"}
-"""Where tests take longest: files with a word get a cluster, and those without it another."""
 FIRST = (*CLUSTERS, ("mark.cluster",), ("mark.ray",), ("prefect_server",))
 """What stands in the files to be begun first."""
 
@@ -32,14 +30,8 @@ class ByCluster(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return share_of(nodeid.partition("::")[0])
-
-
-def share_of(file: str) -> str:
-    """A name for the files that one process gets together."""
-    cluster = next((words[0] for words in CLUSTERS if has_any(file, words)), file)
-    word = HALVED.get(cluster)
-    return f"{cluster}{word}" if word and has_any(file, (word,)) else cluster
+        file = nodeid.partition("::")[0]
+        return next((words[0] for words in CLUSTERS if has_any(file, words)), file)
 
 
 def order_of(nodeid: str) -> int:

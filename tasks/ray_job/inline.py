@@ -59,9 +59,10 @@ def run_inline(job: Job, line: Line | None = None) -> None:
         progress.finish()
     except BaseException as error:
         line.halt(error)
-        raise
-    finally:
         line.join(LEAVE_SECONDS)
+        progress.leave(standing)
+        raise
+    line.join(LEAVE_SECONDS)
 
 
 def start_stages(job: Job, line: Line, report: Reporter) -> None:

@@ -75,6 +75,11 @@ class Progress:
         check_budget(self.job, counts)
         self.written = time.monotonic()
 
+    def leave(self, standing: Standing) -> None:
+        """Say what a job has done and held that does not go on."""
+        self.held.add(standing)
+        self.write("running", self.snapshot(), standing)
+
     def finish(self) -> None:
         """Say that every stage is done."""
         self.held.add(self.held.last)
