@@ -2,6 +2,7 @@
 
 import json
 
+from tasks.clusters.choose import joined
 from tasks.plan import PlannedRun
 from tasks.preflight import count_gpus
 from tasks.spec import LocalCluster
@@ -18,7 +19,7 @@ def advice_for_small(planned: PlannedRun) -> str | None:
 
     Never of a run that could use a GPU or a cluster: this process has neither.
     """
-    cluster, asked = planned.spec.cluster, planned.spec.resources.num_gpus
+    cluster, asked = joined(planned.spec.cluster), planned.spec.resources.num_gpus
     gpus = count_gpus() if asked == "auto" else asked
     on_own_ray = isinstance(cluster, LocalCluster) and cluster.address is None
     if not on_own_ray or gpus or planned.nothing_to_do or planned.is_cut:

@@ -48,3 +48,13 @@ def test_few_rows_need_no_ray(
 def test_the_speed_of_the_last_version_counts_where_it_is_known() -> None:
     assert seconds_of(10_000, 5_000.0) == "10,000 rows, 2.0 s at the last version's speed"
     assert seconds_of(100, 1.0) is None
+
+
+def test_a_ray_that_runs_already_need_not_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "", "code": ""})
+    planned = make_plan(spec_of(numbers(tmp_path, 100), cluster=LOCAL, resources=NO_GPU))
+    assert advice_for_small(planned)
+    monkeypatch.setattr("tasks.clusters.choose.ray_at_hand", lambda: "127.0.0.1:6379")
+    assert advice_for_small(planned) is None

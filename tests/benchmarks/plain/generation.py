@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.clock import Clock
-from tests.benchmarks.script import Arguments, arguments
+from tests.benchmarks.plain.rows import map_rows
+from tests.benchmarks.script import arguments
 from tests.benchmarks.workloads.generation import KEY, MODEL
 
 GRID = {
@@ -56,32 +57,5 @@ class Writer:
         return list(self.tokenizer.batch_decode(new, skip_special_tokens=True))
 
 
-def main(given: Arguments) -> None:
-    """Read, go on, write."""
-    import ray
-
-    knobs = given.knobs
-    ray.init(include_dashboard=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    prompts = ray.data.read_parquet(str(given.inputs))
-    texts = prompts.map_batches(
-        Writer,
-        compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),
-        batch_format="pyarrow",
-        batch_size=knobs["batch_size"],
-        zero_copy_batch=True,
-        # Threads are what the cores are shared by; actors that ask for all let nothing read.
-        num_cpus=0.5,
-        fn_constructor_args=(
-            str(given.weights),
-            knobs["prompts"],
-            knobs["threads"],
-            str(given.clocks),
-        ),
-    )
-    texts.write_parquet(str(given.output))
-    given.finish()
-
-
 if __name__ == "__main__":
-    main(arguments(batch_size=1_024, prompts=64, pool=2, threads=1))
+    map_rows(arguments(batch_size=1_024, prompts=64, pool=2, threads=1), Writer, "prompts")

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.clock import Clock
-from tests.benchmarks.script import Arguments, arguments
+from tests.benchmarks.plain.rows import map_rows
+from tests.benchmarks.script import arguments
 from tests.benchmarks.workloads.texts import KEY, LONGEST
 
 GRID = {
@@ -56,32 +57,5 @@ class Embedder:
         return np.asarray(torch.nn.functional.normalize(means).numpy())
 
 
-def main(given: Arguments) -> None:
-    """Read, embed, write."""
-    import ray
-
-    knobs = given.knobs
-    ray.init(include_dashboard=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    texts = ray.data.read_parquet(str(given.inputs))
-    embeddings = texts.map_batches(
-        Embedder,
-        compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),
-        batch_format="pyarrow",
-        batch_size=knobs["batch_size"],
-        zero_copy_batch=True,
-        # Threads are what the cores are shared by; actors that ask for all let nothing read.
-        num_cpus=0.5,
-        fn_constructor_args=(
-            str(given.weights),
-            knobs["tokens"],
-            knobs["threads"],
-            str(given.clocks),
-        ),
-    )
-    embeddings.write_parquet(str(given.output))
-    given.finish()
-
-
 if __name__ == "__main__":
-    main(arguments(batch_size=2_048, tokens=2_048, pool=2, threads=1))
+    map_rows(arguments(batch_size=2_048, tokens=2_048, pool=2, threads=1), Embedder, "tokens")
