@@ -1,0 +1,31 @@
+"""Opens Delta tables."""
+
+from typing import Any
+
+from tasks.protocol.delta_ledger import delta_options
+
+
+def open_delta(url: str, storage_options: dict[str, Any], version: int | None = None) -> Any:
+    """A Delta table, at its newest version or another.
+
+    Args:
+        url: local path or object store's URL.
+        storage_options: as fsspec takes them.
+        version: to be opened.
+
+    Raises:
+        FileNotFoundError: there is no table.
+        LookupError: it has no such version, or not any more.
+        ConnectionError: the storage does not answer.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return DeltaTable(url, version=version, storage_options=delta_options(storage_options))
+    except TableNotFoundError as error:
+        raise FileNotFoundError(url) from error
+    except DeltaError as error:
+        if version is None:
+            raise ConnectionError(str(error)) from error
+        raise LookupError(str(error)) from error

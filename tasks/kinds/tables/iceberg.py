@@ -1,0 +1,82 @@
+"""Opens Iceberg's catalogs, and tables by what their catalog says or by a metadata file."""
+
+import os
+import re
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.protocol.delta_ledger import delta_options
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+FILE_PROPERTIES = {
+    "AWS_ENDPOINT_URL": "s3.endpoint",
+    "AWS_REGION": "s3.region",
+    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
+    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
+    "AWS_SESSION_TOKEN": "s3.session-token",
+}
+
+
+def open_catalog(field: str, properties: dict[str, str], storage_options: dict[str, Any]) -> Any:
+    """A catalog of any type that pyiceberg knows: sql, rest, glue and others.
+
+    Args:
+        field: of the spec that has the properties, for messages.
+        properties: pyiceberg's, such as type, uri and warehouse; ${NAME} stands for an
+            environment variable. `name` is the catalog's own name in pyiceberg's configuration,
+            which completes what is not said here.
+        storage_options: of the tables' files, as fsspec takes them.
+
+    Raises:
+        InvalidSpec: the environment lacks a variable, or pyiceberg cannot make a catalog of it.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    given = {name: filled_in(field, value) for name, value in properties.items()}
+    name = given.pop("name", "default")
+    try:
+        return load_catalog(name, **file_properties(storage_options), **given)
+    except (ValueError, ImportError) as error:
+        problem = f"is no catalog: {without_values(str(error), properties)}"
+        # The former error would carry a secret into every traceback.
+        raise InvalidSpec.at(field, properties, problem) from None
+
+
+def open_metadata(path: str, storage_options: dict[str, Any]) -> Any:
+    """A table to be read, by one of its metadata files; without a catalog.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    from pyiceberg.table import StaticTable
+
+    return StaticTable.from_metadata(path, file_properties(storage_options))
+
+
+def file_properties(storage_options: dict[str, Any]) -> dict[str, str]:
+    """Fsspec's options as pyiceberg takes them; credentials come from the environment."""
+    known = delta_options(storage_options)
+    # Else Arrow would ask AWS which region a bucket is in, wherever it lies.
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    named = {"AWS_REGION": region, **known}
+    return {mine: found for name, mine in FILE_PROPERTIES.items() if (found := named.get(name))}
+
+
+def filled_in(field: str, value: str) -> str:
+    """A property with the values of its variables.
+
+    Raises:
+        InvalidSpec: the environment has no such variable.
+    """
+    missing = [name for name in VARIABLE.findall(value) if name not in os.environ]
+    if missing:
+        problem = f"asks for ${{{missing[0]}}}, which the environment does not have"
+        raise InvalidSpec.at(field, value, problem)
+    return VARIABLE.sub(lambda found: os.environ[found[1]], value)
+
+
+def without_values(message: str, properties: dict[str, str]) -> str:
+    """A message that does not show what the environment's variables hold."""
+    for name in VARIABLE.findall(" ".join(properties.values())):
+        message = message.replace(os.environ[name], "***")
+    return message

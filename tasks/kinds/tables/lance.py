@@ -1,0 +1,35 @@
+"""Opens Lance datasets."""
+
+from typing import Any
+
+from tasks.protocol.delta_ledger import delta_options
+
+
+def open_lance(url: str, storage_options: dict[str, Any], version: int | None = None) -> Any:
+    """A Lance dataset, at its newest version or another.
+
+    Args:
+        url: local path or object store's URL.
+        storage_options: as fsspec takes them.
+        version: to be opened.
+
+    Raises:
+        FileNotFoundError: there is no dataset.
+        LookupError: it has no such version, or not any more.
+        ConnectionError: the storage does not answer.
+    """
+    import lance
+
+    try:
+        return lance.dataset(url, version=version, storage_options=lance_options(storage_options))
+    except (ValueError, OSError) as error:  # which of them a failing storage is, differs
+        if "was not found" not in str(error):
+            raise ConnectionError(str(error)) from error
+        if version is None:
+            raise FileNotFoundError(url) from error
+        raise LookupError(str(error)) from error
+
+
+def lance_options(storage_options: dict[str, Any]) -> dict[str, str]:
+    """Fsspec's options as Lance takes them: the same Rust crate as Delta's, in lower case."""
+    return {name.lower(): value for name, value in delta_options(storage_options).items()}
