@@ -42,6 +42,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: order_of(item.nodeid))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Where processes share the tests, a cluster does not outlive those that use it."""
+    from tests.sharing import end_cluster
+
+    if hasattr(item.config, "workerinput") and isinstance(item, pytest.Function):
+        end_cluster(item, nextitem)
+
+
 @dataclass(frozen=True)
 class S3:
     """An S3 server on loopback with one bucket."""

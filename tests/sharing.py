@@ -1,10 +1,12 @@
 """How several processes share the tests, where pytest is told `-n`: file by file, long ones first.
 
-Files that use the same cluster go to the same process, so that each cluster is started once.
+Files that use the same cluster go to the same process, so that each cluster is started once; it
+ends when the last of them is done, since even an idle one takes a good part of a core.
 """
 
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -30,8 +32,23 @@ class ByCluster(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((words[0] for words in CLUSTERS if has_any(file, words)), file)
+        return share_of(nodeid)
+
+
+def share_of(nodeid: str) -> str:
+    """A name for the tests that one process gets together: their cluster's, or their file's."""
+    file = nodeid.partition("::")[0]
+    return next((words[0] for words in CLUSTERS if has_any(file, words)), file)
+
+
+def end_cluster(item: pytest.Function, nextitem: pytest.Item | None) -> None:
+    """End the cluster that a test's file uses, if the next one's does not."""
+    share = share_of(item.nodeid)
+    if nextitem is None or share == share_of(nextitem.nodeid):
+        return
+    fixture = share.removesuffix(": ")
+    for definition in item.session._fixturemanager.getfixturedefs(fixture, item) or ():
+        definition.finish(cast("Any", item._request))
 
 
 def order_of(nodeid: str) -> int:
