@@ -14,10 +14,19 @@ Pixels = npt.NDArray[np.uint8]
 
 MAX_PIXELS = 178_956_970
 """A third of a gigapixel's bytes in memory; more is as a rule a bomb. Pillow's own limit."""
+MAX_DECODED_BYTES = 2 << 30
+"""Of a column's images, where there are several: small files can become any size."""
 JPEG = b"\xff\xd8\xff"
 ORIENTATION = 0x0112
 # What Pillow's readers raise on damaged files.
-DECODER_ERRORS = (OSError, SyntaxError, EOFError, LookupError, TypeError, struct.error, zlib.error)
+DECODER_ERRORS = (
+    *(OSError, SyntaxError, EOFError, LookupError, TypeError, ValueError),
+    *(ArithmeticError, AttributeError, AssertionError, struct.error, zlib.error),
+)
+
+
+class BadImage(ValueError):
+    """An image cannot be decoded; says why."""
 
 
 def decode_image(data: bytes) -> Pixels:
@@ -31,15 +40,15 @@ def decode_image(data: bytes) -> Pixels:
         animation, transparency on white, 16-bit scaled to 8.
 
     Raises:
-        ValueError: it is empty, no image, cut off, or too large; says which.
+        BadImage: it is empty, no image, cut off, or too large; says which.
     """
     if not data:
-        raise ValueError("the file has zero bytes")
+        raise BadImage("the file has zero bytes")
     try:
         with Image.open(io.BytesIO(data)) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise ValueError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are decoded")
+                raise BadImage(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are decoded")
             if data.startswith(JPEG) and image.mode == "RGB" and upright(image):
                 with contextlib.suppress(
                     ValueError
@@ -47,11 +56,13 @@ def decode_image(data: bytes) -> Pixels:
                     return decode_jpeg(data)
             return to_rgb(image)
     except UnidentifiedImageError as error:
-        raise ValueError("the file is not an image that can be read") from error
+        raise BadImage("the file is not an image that can be read") from error
     except Image.DecompressionBombError as error:
-        raise ValueError(f"too many pixels: {error}") from error
+        raise BadImage(f"too many pixels: {error}") from error
+    except BadImage:
+        raise
     except DECODER_ERRORS as error:
-        raise ValueError(f"the image is cut off or corrupt: {error}") from error
+        raise BadImage(f"the image is cut off or corrupt: {error}") from error
 
 
 def upright(image: Image.Image) -> bool:
@@ -76,9 +87,9 @@ def to_rgb(image: Image.Image) -> Pixels:
     image.load()
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
-        grey = np.asarray(image).astype(np.float64)
-        scale = 257.0 if image.mode.startswith("I") else 1.0
-        image = Image.fromarray(np.clip(grey / scale, 0, 255).astype(np.uint8))
+        grey = np.asarray(image)
+        grey = np.nan_to_num(grey) if image.mode == "F" else grey // 257
+        image = Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -90,6 +101,15 @@ def decode_column(column: pa.ChunkedArray) -> list[Pixels | None]:
     """A column of encoded images as arrays.
 
     Raises:
-        ValueError: one of them cannot be decoded.
+        BadImage: one of them cannot be decoded.
+        MemoryError: several of them are too much; fewer at a time may fit.
     """
-    return [None if value is None else decode_image(value) for value in column.to_pylist()]
+    found, size = list[Pixels | None](), 0
+    for value in column:
+        pixels = None if not value.is_valid else decode_image(value.as_py())
+        size += 0 if pixels is None else pixels.nbytes
+        if found and size > MAX_DECODED_BYTES:
+            images = f"{len(found) + 1} of {len(column)} images"
+            raise MemoryError(f"{images} take {size:,} bytes; at most {MAX_DECODED_BYTES:,} do")
+        found.append(pixels)
+    return found

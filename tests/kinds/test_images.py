@@ -177,6 +177,15 @@ def test_one_bad_image_raises() -> None:
         decode_media_columns(table(PNG, b"", b"x"))
 
 
+def test_small_files_that_become_large_are_not_all_decoded_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(images, "MAX_DECODED_BYTES", QUARTERS.nbytes)
+    assert decode_media_columns(table(PNG)).num_rows == 1
+    with pytest.raises(MemoryError, match="2 of 3 images take 9,216 bytes; at most 4,608 do"):
+        decode_media_columns(table(PNG, PNG, PNG))
+
+
 @pytest.mark.parametrize("second", [PNG, WIDE])
 def test_user_code_sees_arrays_it_may_write_to(second: bytes) -> None:
     rows = table(PNG, second)

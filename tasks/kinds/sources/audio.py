@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.kinds.audio import DEFAULT_RATE, audio_field, seconds_of
 from tasks.kinds.extras import require
-from tasks.kinds.sources.source import BadRow, Read, Source, url_of
+from tasks.kinds.sources.source import BadRow, Read, Source, url_of, whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -37,7 +37,10 @@ class AudioSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the sound stays encoded. What is no sound is a bad row."""
-        data = storage.read(shard.path)
+        data = whole_file(storage, shard)
+        if isinstance(data, BadRow):
+            yield data
+            return
         try:
             seconds = seconds_of(data)
         except ValueError as error:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.kinds.columns import FILE, MEDIA
-from tasks.kinds.sources.source import Read, Source, url_of
+from tasks.kinds.sources.source import BadRow, Read, Source, url_of, whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -37,5 +37,8 @@ class BinarySource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row."""
-        path = url_of(storage, shard.path)
-        yield pa.table({"path": [path], "bytes": [storage.read(shard.path)]}, schema=SCHEMA)
+        data, path = whole_file(storage, shard), url_of(storage, shard.path)
+        if isinstance(data, BadRow):
+            yield data
+        else:
+            yield pa.table({"path": [path], "bytes": [data]}, schema=SCHEMA)

@@ -136,8 +136,9 @@ class CsvSource(Source):
 
     def compare(self, header: list[str], schema: pa.Schema) -> None:
         """Check that a file has the pinned columns, in any order."""
-        missing = [repr(name) for name in schema.names if name not in header]
-        new = [repr(name) for name in header if name not in schema.names and not self.columns]
+        here, known = set(header), set(schema.names)
+        missing = [repr(name) for name in schema.names if name not in here]
+        new = [repr(name) for name in header if name not in known and not self.columns]
         found = [f"lacks {', '.join(missing)}"] * bool(missing)
         found += [f"has the new {', '.join(new)}"] * bool(new)
         if found:

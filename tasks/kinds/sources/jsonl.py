@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
 from itertools import chain, islice
@@ -15,11 +16,13 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import Read, Source
 from tasks.kinds.sources.text import (
     CODECS,
+    MOST_COLUMNS,
     DamagedFile,
     blocks,
     halved,
     not_utf8,
     read_lines,
+    shortened,
     universal,
     whole_lines,
 )
@@ -28,6 +31,9 @@ from tasks.protocol.storage import FsspecStorage, Stat
 
 ROWS_TO_INFER = 1_000
 BLANK = b" \t\r\n"
+DEEPEST = 32
+"""Objects and lists within each other; Arrow and Parquet do not hold many more."""
+TOO_DEEP = f"it is nested more than {DEEPEST} deep"
 
 
 class JsonlSource(Source):
@@ -105,14 +111,19 @@ class Parser:
     def explain(self, line: bytes, error: Exception) -> str:
         """Why a line is no row, for a person."""
         try:
-            found = json.loads(line.decode())
+            found = json.loads(line.decode(), object_pairs_hook=distinct)
             if not isinstance(found, dict):
-                return f"the line is JSON, but not an object: {type(found).__name__}"
-            return self.misfit(found) or str(error)
+                return f"the line is JSON, but not an object: {shortened(line)[:40]}"
+            type_of(found)
+            return self.misfit(found) or f"the line cannot be read: {error}"
         except UnicodeDecodeError as not_text:
             return not_utf8(not_text)
-        except (ValueError, RecursionError) as not_json:
+        except json.JSONDecodeError as not_json:
             return f"the line is not JSON: {not_json}"
+        except RecursionError:
+            return f"the line cannot be read: {TOO_DEEP}"
+        except ValueError as no_row:
+            return f"the line cannot be read: {no_row}"
 
     def misfit(self, found: dict[str, Any]) -> str | None:
         """The first key that is new or whose value does not fit."""
@@ -141,20 +152,42 @@ def object_types(storage: FsspecStorage, stat: Stat) -> Iterator[pa.DataType]:
             return
 
 
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's keys and values.
+
+    Raises:
+        ValueError: a key comes twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"it has the key {twice!r} twice")
+    return found
+
+
 def line_type(line: bytes) -> pa.DataType:
-    """The type of a line's value; null where it is not JSON."""
+    """The type of a line's value; null where it is not JSON, or no row."""
     try:
         return type_of(json.loads(line.decode()))
     except (ValueError, RecursionError):
         return pa.null()
 
 
-def type_of(value: Any) -> pa.DataType:
-    """The Arrow type of a JSON value."""
+def type_of(value: Any, depth: int = 0) -> pa.DataType:
+    """The Arrow type of a JSON value.
+
+    Raises:
+        ValueError: it is nested too deep, or has too many keys.
+    """
+    if depth > DEEPEST:
+        raise ValueError(TOO_DEEP)
     if isinstance(value, dict):
-        return pa.struct([(key, type_of(each)) for key, each in value.items()])
+        if len(value) > MOST_COLUMNS:
+            raise ValueError(f"it has {len(value):,} keys; at most {MOST_COLUMNS:,} are read")
+        return pa.struct([(key, type_of(each, depth + 1)) for key, each in value.items()])
     if isinstance(value, list):
-        return pa.list_(reduce(merged, map(type_of, value), pa.null()))
+        types = (type_of(each, depth + 1) for each in value)
+        return pa.list_(reduce(merged, types, pa.null()))
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return pa.float64()
     plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}

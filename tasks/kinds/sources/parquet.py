@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
-from typing import Any, ClassVar, Literal
+from itertools import islice, repeat
+from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,9 +18,15 @@ MIB = 1 << 20
 FILES_TO_INFER = 10
 NUMBERS_PER_READ = 131_072
 """Rows at a time of columns that are numbers only."""
+MOST_ROWS = 1 << 32
+"""In a file, as row ids have it."""
 BYTES_OF_NUMBER = 8
 """At most, in memory."""
 DATA_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
+
+
+class DamagedParquet(ValueError):
+    """A Parquet file, or a part of it, cannot be read."""
 
 
 class ParquetSource(Source):
@@ -69,7 +75,7 @@ class ParquetSource(Source):
             return super().split(storage, stat)
         with storage.open(stat.path) as opened:
             try:
-                metadata = pq.ParquetFile(opened).metadata
+                metadata = parquet_file(opened).metadata
             except DATA_ERRORS as error:
                 data_error(error)
                 return super().split(storage, stat)  # reading it says what is wrong
@@ -89,7 +95,7 @@ class ParquetSource(Source):
         """Rows of a file, from its footer; one where there is none, since that is a bad row."""
         with storage.open(stat.path) as opened:
             try:
-                return int(pq.ParquetFile(opened).metadata.num_rows)
+                return int(parquet_file(opened).metadata.num_rows)
             except DATA_ERRORS as error:
                 data_error(error)
                 return 1
@@ -98,14 +104,28 @@ class ParquetSource(Source):
         """Yield the rows; a file that is not Parquet is one bad row, a damaged group its rows."""
         with storage.open(shard.path) as opened:
             try:
-                file = pq.ParquetFile(opened, pre_buffer=True)
+                file = parquet_file(opened)
             except DATA_ERRORS as error:
-                yield from [BadRow(data_error(error))] * (1 if shard.rows is None else shard.rows)
+                yield from repeat(BadRow(damaged(error)), 1 if shard.rows is None else shard.rows)
                 return
             schema = pinned_schema(pins) or settled(file.schema_arrow)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):
                 yield from read_group(file, group, schema, self.columns or [])
+
+
+def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
+    """A file of which the footer can be read.
+
+    Raises:
+        pyarrow.ArrowInvalid: it says that it has more rows than anybody counts, or fewer than none.
+        OSError: it cannot be read, or storage failed.
+    """
+    file = pq.ParquetFile(opened, pre_buffer=True)
+    counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+    if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
+        raise pa.ArrowInvalid(f"its footer says that it has {sum(counts):,} rows")
+    return file
 
 
 def schemas(storage: FsspecStorage, inputs: list[Stat]) -> Iterator[pa.Schema]:
@@ -124,6 +144,12 @@ def data_error(error: Exception) -> Exception:
     if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
         raise error
     return error
+
+
+def damaged(error: Exception) -> DamagedParquet:
+    """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
+    said = " ".join(str(data_error(error)).split())
+    return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -152,9 +178,10 @@ def read_group(
     have = set(file.schema_arrow.names)
     missing = [name for name in demanded if name not in have]
     left = file.metadata.row_group(group).num_rows
+    if missing:
+        yield from repeat(BadRow(ValueError(f"the file has no column {', '.join(missing)}")), left)
+        return
     try:
-        if missing:
-            raise pa.ArrowInvalid(f"the file has no column {', '.join(missing)}")
         fit = partial(fitted, schema)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
@@ -162,9 +189,7 @@ def read_group(
             yield from conformed(pa.Table.from_batches([batch]), fit)
             left -= len(batch)
     except DATA_ERRORS as error:
-        bad = BadRow(data_error(error))
-        for _ in range(left):
-            yield bad
+        yield from repeat(BadRow(damaged(error)), left)
 
 
 def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
@@ -189,9 +214,25 @@ def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:
     """Rows with the pinned names and types.
 
     Raises:
-        pyarrow.ArrowInvalid: a value does not fit.
+        pyarrow.ArrowInvalid: a value does not fit, or a text is none.
     """
-    return pa.table([cast(rows, each) for each in schema], schema=schema)
+    table = pa.table([cast(rows, each) for each in schema], schema=schema)
+    for each in schema:
+        if not pa.types.is_primitive(each.type):
+            see_that_texts_are_utf8(table[each.name], each.name)
+    return table
+
+
+def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
+    """Parquet keeps any bytes as text, and Arrow takes them as they are.
+
+    Raises:
+        pyarrow.ArrowInvalid: one of them is no UTF-8.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {name!r}: the text is not UTF-8") from error
 
 
 def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
@@ -205,10 +246,18 @@ def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[R
         if len(rows) > 1:
             yield from halves(rows, fit)
         else:
-            yield BadRow(error, str(rows.to_pylist()[0])[:500])
+            yield BadRow(error, readable(rows))
         return
     if len(table):
         yield table
+
+
+def readable(row: pa.Table) -> str:
+    """The beginning of a row's values, for a person."""
+    try:
+        return str(row.to_pylist()[0])[:500]
+    except ValueError:  # a text is none
+        return f"a row of {', '.join(row.column_names)}"[:500]
 
 
 def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
@@ -227,5 +276,5 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     try:
         return rows[wanted.name].cast(wanted.type)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error

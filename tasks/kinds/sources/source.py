@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROWS_PER_READ = 2_048
 BYTES_PER_READ = 32 << 20
+LARGEST_FILE = 1 << 30
+"""Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,14 @@ class Source(Kind):
         with the data comes as a BadRow, so that every other row is still read.
         """
         raise NotImplementedError
+
+
+def whole_file(storage: FsspecStorage, shard: Shard) -> bytes | BadRow:
+    """What a file holds that is one value of one row."""
+    if shard.size > LARGEST_FILE:
+        problem = f"the file has {shard.size:,} bytes; at most {LARGEST_FILE:,} are read as a row"
+        return BadRow(ValueError(problem))
+    return storage.read(shard.path)
 
 
 def url_of(storage: FsspecStorage, path: str) -> str:

@@ -17,6 +17,8 @@ BYTES_PER_BLOCK = 1 << 20
 # A read that meets the damaged part of a file loses what it has decompressed before.
 BYTES_PER_COMPRESSED_BLOCK = 64 << 10
 RAW_CHARACTERS = 500
+MOST_COLUMNS = 1 << 16
+"""Of a row; each takes kilobytes, and to say that there is one takes two bytes."""
 BOM = b"\xef\xbb\xbf"
 
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from tasks.kinds import columns
-from tasks.kinds.sources import BinarySource, ImagesSource
+from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
 from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import LARGEST_FILE, Source
 from tasks.protocol.storage import open_storage
 from tests.conftest import S3
 from tests.kinds.sources.reading import read_all
@@ -51,6 +52,15 @@ def test_each_file_is_a_shard_of_one_row(folder: Path) -> None:
     (read,) = source.read(storage, shards[0], {})
     assert isinstance(read, pa.Table)
     assert columns.is_encoded(read.schema.field("image"), columns.IMAGE)
+
+
+@pytest.mark.parametrize("kind", [AudioSource, BinarySource, ImagesSource])
+def test_a_file_too_large_for_a_value_is_a_bad_row(tmp_path: Path, kind: type[Source]) -> None:
+    name = f"a{(*kind.suffixes, '.bin')[0]}"
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    [bad] = read_all(kind(path=str(tmp_path)))
+    assert str(bad.error).startswith("the file has 1,073,741,825 bytes; at most 1,073,741,824")
 
 
 def test_a_file_that_is_gone_raises(folder: Path) -> None:

@@ -86,13 +86,14 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
     ("line", "reason"),
     [
         (b"nonsense", "not JSON: Expecting value"),
-        (b"[1]", "not an object: list"),
+        (b"[1]", "not an object: [1]"),
         (b'{"d":1}', "the key 'd' is in none of the first 1,000 rows; set source.columns"),
         (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
         (b'{"a":1}{"a":1}', "not JSON: Extra data"),
-        (b'{"a":1,"a":1}', "specified twice"),
+        (b'{"a":1,"a":1}', "the line cannot be read: it has the key 'a' twice"),
         (b'{"b":"\xff"}', "not UTF-8: byte 0xff at 6"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "nested more than 32 deep"),
+        (b'{"a":' * 33 + b"1" + b"}" * 33, "nested more than 32 deep"),
     ],
 )
 def test_a_bad_line_says_what_is_wrong(tmp_path: Path, line: bytes, reason: str) -> None:

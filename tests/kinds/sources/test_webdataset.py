@@ -14,6 +14,7 @@ from tasks.kinds.columns import AUDIO, IMAGE, is_encoded
 from tasks.kinds.sources import WebdatasetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.tar_reading import archive
 from tasks.kinds.sources.tar_reading.archive import DamagedTar
 from tasks.kinds.sources.tar_reading.samples import Sample, samples
 from tests.kinds.archives import Files, save, tar
@@ -97,9 +98,9 @@ def test_columns_that_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"b.cls": b"seven"}, "invalid literal"),
+        ({"b.cls": b"seven"}, "and not a whole number"),
         ({"b.cls": b"9" * 30}, "holds b'9999"),
-        ({"b.txt": b"\xff"}, "utf-8"),
+        ({"b.txt": b"\xff"}, "and not text in UTF-8"),
         ({"b.jpg": b"1", "b.png": b"2"}, "two files are for the column 'image'"),
         ({"b.key": b"k"}, r"\.key has no column"),
         ({"b.__x": b"k"}, r"\.__x has no column"),
@@ -123,12 +124,23 @@ def test_an_ending_that_comes_late_is_a_bad_row(tmp_path: Path) -> None:
     assert "set source.columns" in str(bad.error)
 
 
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+def test_a_file_too_large_for_a_value_costs_its_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(archive, "LARGEST_FILE", 1_000)
+    save(tmp_path, name, {"a.bin": bytes(1_000), "b.bin": bytes(1_001), "c.bin": bytes(1)})
+    first, bad, last = read_all(source(tmp_path))
+    assert (first["key"], last["key"]) == ("a", "c")
+    assert str(bad.error) == "the file .bin has 1,001 bytes; at most 1,000 are read"
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+    with tarfile.open(tmp_path / "a.tar", "w") as packed:
         (tmp_path / "a.jpg").write_bytes(b"jpeg")
         (tmp_path / "b.jpg").hardlink_to(tmp_path / "a.jpg")
         for name in ("a.jpg", "b.jpg"):
-            archive.add(tmp_path / name, name)
+            packed.add(tmp_path / name, name)
     good, bad = read_all(source(tmp_path))
     assert good == {"key": "a", "image": b"jpeg"}
     assert "is a link" in str(bad.error)

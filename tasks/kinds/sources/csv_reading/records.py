@@ -72,7 +72,7 @@ def line_ends(found: Iterator[bytes]) -> Iterator[bytes]:
     """
     first = next(found, b"")
     together = chain([first], found)
-    return universal(together) if b"\r" in first and b"\n" not in first else together
+    yield from universal(together) if b"\r" in first and b"\n" not in first else together
 
 
 def lines_of(found: Iterator[bytes]) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from tasks.kinds.sources.source import BadRow, Read
-from tasks.kinds.sources.text import halved, not_utf8
+from tasks.kinds.sources.text import MOST_COLUMNS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 
@@ -40,7 +41,9 @@ class Dialect:
             names = self.values(record) if record else []
         except UnicodeDecodeError as error:
             raise ValueError(f"the header cannot be read: {not_utf8(error)}") from error
-        twice = sorted({name for name in names if names.count(name) > 1})
+        if len(names) > MOST_COLUMNS:
+            raise ValueError(f"the header has {len(names):,} columns; at most {MOST_COLUMNS:,} do")
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise ValueError(f"the header has columns twice: {', '.join(map(repr, twice))}")
         return names

@@ -9,10 +9,16 @@ from typing import IO, Any, Self
 import pyarrow as pa
 
 from tasks.kinds.sources.parquet import data_error
+from tasks.kinds.sources.source import LARGEST_FILE
 from tasks.kinds.sources.text import CODECS
 
 COMPRESSED = {**CODECS, ".tgz": "gzip"}
 BYTES_PER_BLOCK = 1 << 20
+LARGEST_HEADER = 1 << 20
+MORE_OF_A_HEADER = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+)
 # In tarfile since Python 3.0, and in no type stub.
 EndOfArchive: type[Exception] = vars(tarfile)["EOFHeaderError"]
 
@@ -23,6 +29,18 @@ class DamagedTar(ValueError):
 
 class Header(tarfile.TarInfo):
     """A member's header; what is none is an error, where tarfile takes it for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """A header in its bytes.
+
+        Raises:
+            DamagedTar: it says that more of it follows than anybody writes.
+        """
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in MORE_OF_A_HEADER and found.size > LARGEST_HEADER:
+            raise DamagedTar(f"the archive has a header of {found.size:,} bytes")
+        return found
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
@@ -41,7 +59,7 @@ class Header(tarfile.TarInfo):
 
 def members(
     file: IO[bytes], path: str, is_wanted: Callable[[str], bool]
-) -> Iterator[tuple[str, bytes | None]]:
+) -> Iterator[tuple[str, bytes | str]]:
     """Names and contents of an archive's files, in order.
 
     Args:
@@ -50,7 +68,7 @@ def members(
         is_wanted: by name, whether a content is wanted; of others it is left empty.
 
     Yields:
-        A name and what the file holds; None for a link, whose content is elsewhere.
+        A name and what the file holds; a text says why that cannot be had.
 
     Raises:
         DamagedTar: the archive breaks off, or goes on behind its end.
@@ -60,10 +78,8 @@ def members(
         tar = opened(file, path)
     while (member := next_member(tar)) is not None:
         vars(tar)["members"].clear()  # else it remembers all of them
-        if member.isreg():
+        if not member.isdir():
             yield member.name, content_of(tar, member) if is_wanted(member.name) else b""
-        elif not member.isdir():
-            yield member.name, None
     see_that_nothing_follows(tar)
 
 
@@ -75,13 +91,28 @@ def opened(file: IO[bytes], path: str) -> tarfile.TarFile:
 
 
 def next_member(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
-    """The next file's header; None at the end."""
+    """The next file's header; None at the end.
+
+    Raises:
+        DamagedTar: the archive ends before; tarfile would look for it as long as a file's size is.
+    """
+    stream: Any = tar.fileobj
+    is_first = vars(tar)["firstmember"] is not None  # its header was read to open the archive
     with data_errors():
+        while not is_first and (left := tar.offset - 1 - stream.tell()) > 0:
+            if not stream.read(min(left, BYTES_PER_BLOCK)):
+                raise DamagedTar("the archive is cut off or damaged: unexpected end of data")
         return tar.next()
 
 
-def content_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    """What a file holds."""
+def content_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | str:
+    """What a file holds, or why that cannot be had."""
+    if member.issym() or member.islnk():
+        return "is a link: pack what it leads to (tar --dereference)"
+    if not member.isreg():
+        return "is no file, but a device or a pipe"
+    if member.size > LARGEST_FILE:
+        return f"has {member.size:,} bytes; at most {LARGEST_FILE:,} are read"
     with data_errors():
         content = tar.extractfile(member)
         return content.read() if content else b""

@@ -26,8 +26,8 @@ class Sample:
     """Files side by side that have one key."""
 
     key: str
-    files: tuple[tuple[str, bytes | None], ...]
-    """Endings in small letters, and what the files hold; None for a link."""
+    files: tuple[tuple[str, bytes | str], ...]
+    """Endings in small letters, and what the files hold; a text says why that cannot be had."""
 
 
 def samples(
@@ -40,7 +40,7 @@ def samples(
         path: whose ending says how it is compressed.
         is_wanted: of which endings the content is wanted.
     """
-    key, files = "", list[tuple[str, bytes | None]]()
+    key, files = "", list[tuple[str, bytes | str]]()
     try:
         for name, content in members(file, path, lambda name: is_wanted(ending_of(name))):
             found = NAME.fullmatch(name)
@@ -88,21 +88,22 @@ def field_of(name: str, sampling_rate: int) -> pa.Field:
     return pa.field(name, pa.string() if last in TEXTS else pa.binary())
 
 
-def value_of(ending: str, content: bytes | None, kind: pa.DataType) -> Any:
+def value_of(ending: str, content: bytes | str, kind: pa.DataType) -> Any:
     """What a file holds, as its column wants it.
 
     Raises:
-        ValueError: it is a link, no whole number, or no UTF-8.
+        ValueError: it cannot be had, is no whole number, or no UTF-8.
     """
-    if content is None:
-        raise ValueError(f"the file .{ending} is a link: pack what it leads to (tar --dereference)")
+    if isinstance(content, str):
+        raise ValueError(f"the file .{ending} {content}")
     if pa.types.is_binary(kind):
         return content
     try:
         text = content.decode()
         return pa.scalar(int(text), kind).as_py() if pa.types.is_integer(kind) else text
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"the file .{ending} holds {content[:40]!r}: {error}") from error
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        wanted = "a whole number of 64 bits" if pa.types.is_integer(kind) else "text in UTF-8"
+        raise ValueError(f"the file .{ending} holds {content[:40]!r}, and not {wanted}") from error
 
 
 def row_of(sample: Sample, schema: pa.Schema, *, ignores_others: bool) -> dict[str, Any]:
