@@ -20,6 +20,7 @@ BatchInferenceError
 ·   │   └── OutOfMemory        not even one row at a time fits
 ·   ├── InputChanged           an input was rewritten while it was read
 ·   ├── StaleLedger            somebody published since we looked
+·   ├── StaleTable             somebody wrote to the output's table since we looked
 ·   ├── Orphaned               no run follows the job any more
 ·   ├── Unreachable            a storage or a cluster does not answer
 ·   ├── JobLost                the job's process is gone without a result
@@ -150,6 +151,10 @@ class InputChanged(Retryable):
 
 class StaleLedger(Retryable):
     """Somebody published to this output since the ledger was looked at."""
+
+
+class StaleTable(Retryable):
+    """Somebody has committed to the output's table since it was looked at."""
 
 
 class Unreachable(Retryable):

@@ -9,8 +9,8 @@ from typing import IO
 
 import pyarrow as pa
 
+from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks import Sink
-from tasks.kinds.sinks.sink import folder_values
 from tasks.protocol.storage import FsspecStorage
 
 READERS = 8

@@ -23,6 +23,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan, save_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.table import refuse_moved
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import of_pinned_schema, pinned
@@ -177,6 +178,8 @@ def make_plan(
     run = output.run(run_id_of(run_key))
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
     plan = work.plan(load_plan(storage, run), pins)
+    if replaces or (not options.redrive and seen.holds(plan.shards["path"])):
+        refuse_moved(output.table, seen)
     if len(plan.shards):
         check_gates(spec, storage, run, published_schema(seen, replaces))
     if len(plan.shards) and save:
@@ -237,7 +240,7 @@ def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit:
         [
             [step.model_dump(mode="json") for step in spec.steps],
             spec.model.model_dump(mode="json", exclude={*spec.model.not_in_identity}),
-            spec.sink.model_dump(mode="json", exclude={"path", "storage_options", "rows_per_file"}),
+            spec.sink.model_dump(mode="json", exclude={*spec.sink.not_in_identity}),
             spec.resources.dtype,
             fingerprints,
             limit,

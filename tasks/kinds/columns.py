@@ -1,7 +1,7 @@
 """Between Arrow tables and what user code works on: NumPy arrays, pandas frames, and back."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -126,6 +126,15 @@ def is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """A type and all types within it."""
+    yield kind
+    if pa.types.is_dictionary(kind):
+        yield from inner(kind.value_type)
+    for at in range(kind.num_fields):
+        yield from inner(kind.field(at).type)
 
 
 def array_of(values: list[Any]) -> np.ndarray:

@@ -30,17 +30,19 @@ def check_source(source: Source) -> None:
 
 
 def check_sink(sink: Sink, kept: str | None = None) -> None:
-    """See that the storage answers; nothing needs to lie there yet.
+    """See that the storage answers and takes rows; nothing needs to lie there yet.
 
     Args:
         sink: where rows go.
         kept: where they are kept between two jobs, where that is a place of its own.
 
     Raises:
+        InvalidSpec: what lies there is not for this sink, or a package is missing.
         Unreachable: it does not.
     """
     opener = partial(open_storage, storage_options=sink.storage_options)
     is_there("sink", opener, sink.path)
+    sink.check()
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
 

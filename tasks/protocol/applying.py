@@ -1,4 +1,8 @@
-"""Makes the output look as the ledger says. Anyone may do it, again and again."""
+"""Makes the output look as the ledger says. Anyone may do it, again and again.
+
+Where the output is a table, its data files are moved in first: to its readers they do not exist
+before one transaction names them.
+"""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -6,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, LedgerFile, Snapshot
 from tasks.protocol.storage import Storage
+from tasks.protocol.table import commit_to_table
 
 MOVERS = 16
 
@@ -22,8 +27,14 @@ def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
     live = [*seen.files.values(), *seen.quarantine.values()]
     new = [file for file in live if file.version > applied]
     together(lambda file: move_in(storage, output, file), new)
-    together(storage.delete, sorted(no_longer_published(output, seen, applied)))
-    storage.write(output.success, b"")
+    if output.table is None:
+        together(storage.delete, sorted(no_longer_published(output, seen, applied)))
+        storage.write(output.success, b"")
+    else:
+        commit_to_table(output.table, seen)
+        # Files of rows stay for readers of the table's older versions, until it is vacuumed.
+        gone = no_longer_published(output, seen, applied)
+        together(storage.delete, sorted(path for path in gone if path.startswith(output.state)))
     # Last, since what is noted here is never looked at again.
     storage.write(output.applied, str(seen.version).encode())
 

@@ -36,7 +36,7 @@ class DeltaLedger:
         except TableNotFoundError:
             return Snapshot(0, LINE_SCHEMA.empty_table())
         lines = pa.table(table.to_pyarrow_table()).cast(LINE_SCHEMA)
-        return Snapshot(table.version(), lines)
+        return Snapshot(table.version(), lines, str(table.metadata().id))
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         """Commit on top of what was seen."""

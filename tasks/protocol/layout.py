@@ -1,6 +1,10 @@
 """Where everything lies: the output, and the state beside it (never inside it)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tasks.protocol.table import Table
 
 
 @dataclass(frozen=True)
@@ -8,6 +12,8 @@ class OutputFolder:
     """The published rows at `path`, everything else below `path.state`."""
 
     path: str
+    table: "Table | None" = None
+    """The table that the published files are the data files of, where there is one."""
 
     @property
     def state(self) -> str:

@@ -134,6 +134,13 @@ class Snapshot:
 
     version: int
     lines: pa.Table
+    id: str = ""
+    """The ledger's own: another one, that begins anew at the same path, has another id."""
+
+    def at(self, version: int) -> "Snapshot":
+        """The ledger as it stood at an earlier version."""
+        upto = pc.less_equal(self.lines["version"], version)
+        return Snapshot(version, self.lines.filter(upto), self.id)
 
     @cached_property
     def entries(self) -> dict[int, dict[str, Any]]:
@@ -153,6 +160,10 @@ class Snapshot:
         last = lines.group_by("path").aggregate([("version", "max")])
         latest = pa.table({"path": last["path"], "version": last["version_max"]})
         return lines.join(latest, keys=["path", "version"], join_type="inner")
+
+    def holds(self, paths: pa.ChunkedArray) -> bool:
+        """Whether some of these inputs are published, in whatever version of them."""
+        return bool(pc.any(pc.is_in(paths, self.inputs["path"].combine_chunks())).as_py())
 
     @cached_property
     def holders(self) -> pa.Table:

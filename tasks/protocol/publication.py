@@ -1,5 +1,6 @@
 """What a run is about to publish, and the names its files will bear."""
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -8,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.layout import RunFolder
+from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import LedgerFile
 from tasks.protocol.plan_file import Plan, path_of
 from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are
@@ -42,9 +43,14 @@ class Publication:
         return shards.rename_columns(["path", "identity", "shard"])
 
 
-def part_names(version: int) -> Iterator[str]:
-    """Names of a version's files, without folder and suffix."""
-    return (f"part-{version:05d}-{number:05d}" for number in count())
+def part_names(output: OutputFolder, version: int) -> Iterator[str]:
+    """Names of a version's files, without folder and suffix.
+
+    In a table no name may come twice, also where the ledger begins anew: who reads an older
+    version of the table still reads the file.
+    """
+    unique = f"-{uuid.uuid4().hex}" if output.table else ""
+    return (f"part-{version:05d}-{number:05d}{unique}" for number in count())
 
 
 def data_files(what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:

@@ -13,6 +13,7 @@ from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.rewriting import final_rejections, republished, without_inputs
 from tasks.protocol.storage import Storage
+from tasks.protocol.table import refuse_moved
 
 COMMIT_ATTEMPTS = 20
 
@@ -22,6 +23,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
 
     Raises:
         OutputHeld: another run has published some of the same inputs since this one was planned.
+        InvalidSpec: of a table, rows that are to be replaced have been moved to other files.
         StaleLedger: others kept committing, or the ledger did not answer.
     """
     if find_gap(what.plan, what.accepted, retry_rejected=False):
@@ -35,7 +37,10 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         if version is not None:
             return version
         try:
-            ledger.commit(make_entry(storage, output, seen, what), seen)
+            entry = make_entry(storage, output, seen, what)
+            if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
+                refuse_moved(output.table, seen)
+            ledger.commit(entry, seen)
         except StaleLedger:
             continue  # looking again tells a lost reply from a lost race
         except FileNotFoundError:
@@ -48,7 +53,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
 def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publication) -> Entry:
     """The entry that publishes a run on top of what is published now."""
     refuse_published(seen, what)
-    names = part_names(seen.version + 1)
+    names = part_names(output, seen.version + 1)
     files = [*data_files(what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
     if not what.replaces:

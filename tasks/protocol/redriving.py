@@ -31,7 +31,7 @@ def redrive_entry(
     """
     done = what.plan.rows_aside
     refuse_settled(seen, done)
-    names = part_names(seen.version + 1)
+    names = part_names(output, seen.version + 1)
     files = [*data_files(what, names), *still_rejected(storage, what, names)]
     removed = []
     for file in seen.quarantine.values():

@@ -1,7 +1,7 @@
 """What a job is told: one JSON file in the attempt's folder."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -111,7 +111,9 @@ def load_job(data: bytes) -> Job:
 
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
     """The output's storage and folders."""
-    return opened(spec.sink.path, json.dumps(spec.sink.storage_options, sort_keys=True))
+    options = json.dumps(spec.sink.storage_options, sort_keys=True)
+    storage, output = opened(spec.sink.path, options)
+    return storage, replace(output, table=spec.sink.as_table())
 
 
 def place_of_prepared(spec: BatchInferenceSpec) -> str:

@@ -116,10 +116,10 @@ def pinned_schema(job: Job, own: pa.Schema) -> pa.Schema:
     known = read_pinned(job)
     if known is not None:
         return known
-    fields = [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in own]
-    check_columns(job.spec.gates, pa.schema(fields))  # before hours are spent on rows
+    schema = job.spec.sink.schema_for(own)
+    check_columns(job.spec.gates, schema)  # before hours are spent on rows
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.arrow"
-    job.storage.write(f"{job.run.schemas}/{name}", pa.schema(fields).serialize().to_pybytes())
+    job.storage.write(f"{job.run.schemas}/{name}", schema.serialize().to_pybytes())
     first = read_pinned(job)
     assert first is not None
     return first

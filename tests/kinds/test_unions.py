@@ -17,7 +17,7 @@ UNIONS = [
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
     pytest.param(models, models.AnyModel, NO_MODELS, id="models"),
     pytest.param(gates, gates.AnyGate, NO_GATES, id="gates"),
-    pytest.param(sinks, sinks.AnySink, {"sink"}, id="sinks"),
+    pytest.param(sinks, sinks.AnySink, {"sink", "table_sink"}, id="sinks"),
 ]
 
 

@@ -6,14 +6,15 @@ from pydantic import Field
 
 from tasks.kinds.form import PickOne
 from tasks.kinds.sinks.csv import CsvSink
+from tasks.kinds.sinks.delta import DeltaSink
 from tasks.kinds.sinks.jsonl import JsonlSink
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 
 AnySink = Annotated[
-    JsonlSink | ParquetSink | CsvSink,
+    JsonlSink | ParquetSink | CsvSink | DeltaSink,
     Field(discriminator="kind"),
     PickOne(),
 ]
 
-__all__ = ["AnySink", "CsvSink", "JsonlSink", "ParquetSink", "Sink"]
+__all__ = ["AnySink", "CsvSink", "DeltaSink", "JsonlSink", "ParquetSink", "Sink"]

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.errors import SchemaMismatch
+from tasks.kinds.columns import inner
 from tasks.kinds.sinks.sink import Mask, Sink
 
 BYTES = (
@@ -73,15 +73,6 @@ def without_bytes(rows: pa.Table, form: str) -> pa.Table:
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether values of a type are bytes."""
     return any(check(kind) for check in BYTES)
-
-
-def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """A type and all types within it."""
-    yield kind
-    if pa.types.is_dictionary(kind):
-        yield from inner(kind.value_type)
-    for at in range(kind.num_fields):
-        yield from inner(kind.field(at).type)
 
 
 def short_floats(rows: pa.Table) -> pa.Table:

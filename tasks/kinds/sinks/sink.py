@@ -1,7 +1,7 @@
 """What every sink does: turn rows into files, and take rows out of a file it wrote."""
 
 from collections.abc import Callable, Iterator
-from typing import IO, Any, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -9,18 +9,24 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.hive import hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
+from tasks.protocol.table import Table
 
 Mask = npt.NDArray[np.bool_]
 MAX_PARTITIONS_PER_WRITE = 1_000
-NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Sink(Kind):
     """Where rows go."""
+
+    not_in_identity: ClassVar[frozenset[str]] = frozenset(
+        {"path", "storage_options", "rows_per_file"}
+    )
+    """Fields that do not change what is published."""
 
     path: str = Field(
         title="Output folder",
@@ -56,6 +62,27 @@ class Sink(Kind):
     def suffix(self) -> str:
         """End of a file's name, with the dot."""
         raise NotImplementedError
+
+    def check(self) -> None:
+        """See that rows can go there, without writing anything.
+
+        Raises:
+            InvalidSpec: names the field, what was given, and the way out.
+        """
+
+    def as_table(self) -> Table | None:
+        """The table that the published files are the data files of; None where they are none's."""
+        return None
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """The run's output schema, of the first rows it writes.
+
+        Raises:
+            InvalidSpec: what lies there does not take such rows.
+            SchemaMismatch: the sink has no form for a column.
+        """
+        types = [pa.string() if pa.types.is_null(each.type) else each.type for each in rows]
+        return pa.schema([pa.field(e.name, t) for e, t in zip(rows, types, strict=True)])
 
     @field_validator("path")
     @classmethod
@@ -134,27 +161,3 @@ def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]
     numbered = keys.rename_columns(names).append_column("row", pa.array(np.arange(len(keys))))
     groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")]).to_pylist()
     return [([each[n] for n in names], np.sort(each["row_list"])) for each in groups]
-
-
-def hive_folder(name: str, value: object) -> str:
-    """A column and its value as a folder."""
-    return f"{name.replace('/', '%2F')}={hive_value(value)}/"
-
-
-def hive_value(value: object) -> str:
-    """A value as a folder's name; what could leave the folder is percent-encoded."""
-    from urllib.parse import quote
-
-    text = NULL_FOLDER if value is None else str(value)
-    return quote(text, safe=" +@:,") if text not in (".", "..") else text.replace(".", "%2E")
-
-
-def folder_values(partition: str) -> dict[str, str | None]:
-    """Columns and values in a file's folders, as text: what `hive_folder` made."""
-    from urllib.parse import unquote
-
-    values: dict[str, str | None] = {}
-    for folder in filter(None, partition.split("/")):
-        name, _, value = folder.rpartition("=")
-        values[name.replace("%2F", "/")] = None if value == NULL_FOLDER else unquote(value)
-    return values

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.kinds.hive import folder_values, hive_folder
 from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
-from tasks.kinds.sinks.sink import folder_values, hive_folder
 from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.protocol.ids import as_ids
 from tasks.protocol.storage import FsspecStorage, open_storage

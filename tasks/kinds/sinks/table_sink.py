@@ -1,0 +1,85 @@
+"""What sinks have in common that make their files the data files of a table."""
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyarrow.types import is_null
+from pydantic import Field
+
+from tasks.errors import InvalidSpec, SchemaMismatch
+from tasks.kinds.hive import folder_values
+from tasks.kinds.sinks.parquet import ParquetSink
+from tasks.kinds.sinks.sink import Sink
+from tasks.kinds.tables.types import check_fit, check_partition_types, plain_schema
+from tasks.protocol.ids import Ids
+from tasks.protocol.records import Part
+from tasks.protocol.storage import FsspecStorage, open_storage
+
+
+class ParquetTableSink(ParquetSink):
+    """Publishes Parquet files that a table's log names: its readers see whole versions only."""
+
+    kind: Any  # of each table
+    not_in_identity: ClassVar[frozenset[str]] = Sink.not_in_identity | {"evolve_schema"}
+    evolve_schema: bool = Field(
+        default=False,
+        description="Whether columns that the table lacks are added to it; else they are refused.",
+    )
+
+    def columns(self) -> pa.Schema | None:
+        """The table's own; None where there is no table yet."""
+        raise NotImplementedError
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """The run's output schema, of the first rows it writes.
+
+        Raises:
+            InvalidSpec: the table has other columns, or cannot be parted by one.
+            SchemaMismatch: no table has a type for a column.
+        """
+        there = self.columns()
+        known = {each.name: each.type for each in there or ()}
+        empty = {each.name: known.get(each.name, each.type) for each in rows if is_null(each.type)}
+        schema = super().schema_for(
+            pa.schema([pa.field(each.name, empty.get(each.name, each.type)) for each in rows])
+        )
+        wanted = plain_schema(schema)
+        check_partition_types(wanted, self.partition_by)
+        if there is not None:
+            check_fit(self.path, wanted, there, evolve=self.evolve_schema)
+        return schema
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """Rows as one Parquet file, in types that the table has.
+
+        Raises:
+            SchemaMismatch: a value has no place in its column's type.
+        """
+        try:
+            return super().encode(rows.cast(plain_schema(rows.schema)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatch(f"a {self.kind} table cannot hold a value: {error}") from error
+
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of such a file, in the run's types."""
+        rows = super().select(data, names, schema)
+        return rows.cast(pa.schema([schema.field(name) for name in names]))
+
+    def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
+        """Rows as files to stage, one for each partition.
+
+        Raises:
+            InvalidSpec: a partition column is missing, has too many values, or an empty text.
+        """
+        parts = super().parts(rows, ids)
+        for name in self.partition_by:
+            if any(folder_values(part.partition)[name] == "" for part in parts):
+                problem = "has empty texts, which tables take for missing ones: write another word"
+                raise InvalidSpec.at("sink.partition_by", name, problem)
+        return parts
+
+    def opened(self) -> tuple[FsspecStorage, str, str]:
+        """The output's storage, its path there, and its whole URL."""
+        storage, path = open_storage(self.path, self.storage_options)
+        url = path if storage.is_local else storage.filesystem.unstrip_protocol(path)
+        return storage, path, url

@@ -1,0 +1,122 @@
+"""Arrow's types as tables have them, and schemas that must fit each other."""
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, SchemaMismatch
+from tasks.kinds.columns import inner
+
+WIDER = {
+    **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16(), pa.uint16()), pa.int32()),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+"""Numbers that not every format has, in the next larger type that all have."""
+UNKNOWN = (pa.types.is_time, pa.types.is_duration, pa.types.is_interval, pa.types.is_union)
+PARTITION = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """A type as tables of Parquet files have it: lists have no fixed size, numbers have signs."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(plain(each.type)) for each in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(plain(kind.key_type), plain(kind.item_type))
+    return plain_leaf(kind)
+
+
+def plain_leaf(kind: pa.DataType) -> pa.DataType:
+    """A type that is no list, struct or map."""
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    return WIDER.get(kind, kind)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema as tables of Parquet files have it.
+
+    Raises:
+        SchemaMismatch: names the columns that no table can hold.
+    """
+    bad = {each.name: str(each.type) for each in schema if any(map(is_unknown, inner(each.type)))}
+    if bad:
+        raise SchemaMismatch(
+            f"no table holds columns of these types: {bad}; make them text or numbers in a step, "
+            "or leave them out with sink.keep_columns"
+        )
+    return pa.schema([pa.field(each.name, plain(each.type)) for each in schema])
+
+
+def is_unknown(kind: pa.DataType) -> bool:
+    """Whether no table has such values."""
+    return any(check(kind) for check in UNKNOWN)
+
+
+def check_partition_types(schema: pa.Schema, by: list[str]) -> None:
+    """See that partition columns are of types whose values every reader spells alike.
+
+    Raises:
+        InvalidSpec: names the columns and their types.
+    """
+    kinds = {name: schema.field(name).type for name in by if name in schema.names}
+    bad = {name: str(kind) for name, kind in kinds.items() if not any(c(kind) for c in PARTITION)}
+    if bad:
+        problem = "cannot part a table: take columns of text, whole numbers, dates or true/false"
+        raise InvalidSpec.at("sink.partition_by", bad, problem)
+
+
+def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) -> None:
+    """See that rows fit a table.
+
+    Args:
+        place: of the table.
+        wanted: the rows' schema, in the table's types.
+        there: the table's.
+        evolve: whether columns may be added.
+
+    Raises:
+        InvalidSpec: names the columns, and the way out.
+    """
+    known = {each.name: each for each in there}
+    both = [(each, known[each.name]) for each in wanted if each.name in known]
+    other = [
+        f"{ours.name} is {theirs.type} there and {ours.type} here"
+        for ours, theirs in both
+        if not alike(ours.type, theirs.type)
+    ]
+    needed = [e.name for e in there if not e.nullable and e.name not in wanted.names]
+    if other or needed:
+        problem = f"is a table of other columns: {'; '.join(other)}"
+        problem += f"; {needed} must have values there" if needed else ""
+        raise InvalidSpec.at(
+            "sink.path", place, f"{problem}: cast or rename them in a step, or use another path"
+        )
+    new = [name for name in wanted.names if name not in known]
+    if new and not evolve:
+        problem = (
+            f"is a table without the columns {new}: say sink.evolve_schema: true to add "
+            "them, leave them out with sink.keep_columns, or use another path"
+        )
+        raise InvalidSpec.at("sink.path", place, problem)
+
+
+def alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types are the same, whatever the items of a list are called."""
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return alike(one.value_type, other.value_type)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        names = [each.name for each in one.fields] == [each.name for each in other.fields]
+        return names and all(map(alike, *([e.type for e in k.fields] for k in (one, other))))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return alike(one.key_type, other.key_type) and alike(one.item_type, other.item_type)
+    return bool(one == other)

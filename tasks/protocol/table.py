@@ -1,0 +1,142 @@
+"""A table that has an output's files for its data files: one transaction for each entry applied.
+
+The ledger says which files are published, the table's own log says it to the table's readers. As
+with the ledger, a table is looked at and then committed to if nobody has since: whether an entry
+is in it already, after a crash or a lost reply, is found out by looking.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, StaleTable
+from tasks.protocol.ledger import LedgerFile, Snapshot
+
+COMMIT_ATTEMPTS = 30
+LONGEST_WAIT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class TableState:
+    """The table as it stood when looked at."""
+
+    applied: int
+    """The last version of our ledger that is in it; 0 before the first."""
+    files: frozenset[str]
+    """Its data files below the output's folder, and the whole path of those elsewhere."""
+    version: int | None = None
+    """As the table counts; None where there is no table yet."""
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What one transaction does."""
+
+    ledger_id: str
+    version: int
+    """Of the ledger; the transaction bears both."""
+    run_id: str
+    schema: pa.Schema | None
+    """Of the files added; None where no run has written a row yet."""
+    added: tuple[LedgerFile, ...]
+    removed: tuple[LedgerFile, ...]
+
+
+class Table(Protocol):
+    """Commit if nobody has committed since I looked."""
+
+    @property
+    def place(self) -> str:
+        """Where it lies, as the spec names it."""
+
+    def look(self, ledger_id: str) -> TableState:
+        """Read the table's log."""
+
+    def commit(self, change: TableChange, seen: TableState) -> None:
+        """Add and remove data files in one transaction; makes the table where there is none.
+
+        Raises:
+            StaleTable: somebody has committed since, or the reply was lost; look again.
+        """
+
+
+def commit_to_table(table: Table, ledger: Snapshot) -> None:
+    """Commit to the table what the ledger says and it has not yet; again, nothing happens.
+
+    Foreign writers' commits in between stay: ours is made anew on top of them.
+
+    Raises:
+        InvalidSpec: files to be removed are no longer in the table, as after a compaction.
+        StaleTable: others kept committing, or the table's storage did not answer.
+    """
+    for seconds in waits():
+        found = table.look(ledger.id)
+        if found.applied >= ledger.version:
+            return
+        change = change_since(found, ledger)
+        if change.removed:
+            refuse_rewritten(table.place, found, ledger.at(found.applied))
+        try:
+            table.commit(change, found)
+        except StaleTable:
+            time.sleep(seconds)
+            continue
+        return
+    raise StaleTable(
+        f"the table {table.place} did not take version {ledger.version} of its ledger in "
+        f"{COMMIT_ATTEMPTS} attempts"
+    )
+
+
+def waits() -> Iterator[float]:
+    """Seconds to wait after each attempt: longer and longer, and not as long as the others."""
+    for attempt in range(COMMIT_ATTEMPTS):
+        yield random.uniform(0, min(LONGEST_WAIT_SECONDS, 0.01 * 2**attempt))
+
+
+def change_since(found: TableState, ledger: Snapshot) -> TableChange:
+    """What is published now and was not, and the other way round."""
+    before, after = ledger.at(found.applied).files, ledger.files
+    schemas = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
+    return TableChange(
+        ledger_id=ledger.id,
+        version=ledger.version,
+        run_id=ledger.entries[ledger.version]["run_id"],
+        schema=pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schemas[-1]))) if schemas else None,
+        added=tuple(file for path, file in after.items() if path not in before),
+        removed=tuple(file for path, file in before.items() if path not in after),
+    )
+
+
+def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
+    """Refuse to replace rows of a table that are no longer where the ledger says.
+
+    Raises:
+        InvalidSpec: says which files are gone, and the ways out.
+    """
+    if table:
+        refuse_rewritten(table.place, table.look(ledger.id), ledger)
+
+
+def refuse_rewritten(place: str, found: TableState, ledger: Snapshot) -> None:
+    """Refuse to replace rows that somebody may have put into files of other names.
+
+    A compaction, an update or a delete does that. What is gone together with every file that is
+    not ours has left nothing behind, so that an emptied table can be filled again.
+
+    Raises:
+        InvalidSpec: says which files are gone, and the ways out.
+    """
+    gone = sorted(ledger.files.keys() - found.files)
+    if gone and found.files - ledger.files.keys():
+        problem = (
+            f"is a table in which {len(gone)} files of this output, {gone[0]} the first of them, "
+            "are no more and others are: somebody has compacted, updated or deleted rows, and to "
+            "replace those of a changed input would now double them. Restore the table's version "
+            "from before that, or delete all of its rows and run again with --replace-output"
+        )
+        raise InvalidSpec.at("sink.path", place, problem)

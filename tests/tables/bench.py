@@ -1,0 +1,122 @@
+"""A table to publish into by hand: rows of three inputs, in a format's own files."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.kinds.sinks import Sink
+from tasks.protocol.acceptance import accept
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.ids import row_id
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import Ledger
+from tasks.protocol.plan_file import Shard, first_plan, shards_of
+from tasks.protocol.publication import Publication
+from tasks.protocol.publishing import publish
+from tasks.protocol.records import Encoded, load_records, store
+from tasks.protocol.storage import Storage, open_storage
+from tasks.protocol.table import Table
+
+Row = tuple[str, str, int]
+"""Input, its content's identity, row."""
+
+
+def rows_of(inputs: dict[str, str]) -> list[Row]:
+    """What is to be published of inputs: three rows of each."""
+    return sorted((path, identity, row) for path, identity in inputs.items() for row in range(3))
+
+
+@dataclass
+class TableBench:
+    """An output that is a table."""
+
+    sink: Sink
+
+    @cached_property
+    def place(self) -> tuple[Storage, str]:
+        """Storage and path."""
+        return open_storage(self.sink.path, self.sink.storage_options)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Where it lies; a test may put a faulty one in its place."""
+        return self.place[0]
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """A test may put a faulty one in its place."""
+        remote = "://" in self.sink.path
+        url = f"s3://{self.place[1]}" if remote else self.place[1]
+        return DeltaLedger(f"{url}.state/ledger", self.sink.storage_options)
+
+    @cached_property
+    def table(self) -> Table:
+        """A test may put a faulty one in its place."""
+        table = self.sink.as_table()
+        assert table is not None
+        return table
+
+    @property
+    def kind(self) -> str:
+        """The format."""
+        kind: str = self.sink.model_dump()["kind"]
+        return kind
+
+    @property
+    def output(self) -> OutputFolder:
+        """The output's folders."""
+        return OutputFolder(self.place[1], self.table)
+
+    def prepare(self, key: str, inputs: dict[str, str], **more: Any) -> Publication:
+        """A run on inputs, all in one file, not yet published."""
+        shards = [Shard(0, path, identity, 1, rows=3) for path, identity in inputs.items()]
+        plan = first_plan(shards, {"ledger_version": self.ledger.look().version})
+        run = self.output.run(f"run-{key}")
+        batch = batch_of(shards_of(plan.shards), more.pop("extra", {}))
+        schema = self.sink.schema_for(batch.rows.drop_columns(ROW).schema)
+        store(self.storage, run, plan.digest, batch, lambda batch: self.encode(batch, schema))
+        accepted = accept(load_records(self.storage, run), plan)
+        details = {"schema": schema.serialize().to_pybytes().hex()}
+        return Publication(
+            key, run, plan, accepted, self.sink.suffix, self.sink.drop_rows,
+            lambda data, keep: data, details=details, **more,
+        )  # fmt: skip
+
+    def encode(self, batch: RowBatch, schema: pa.Schema) -> Encoded:
+        """As a write task does."""
+        rows = batch.rows.drop_columns(ROW).cast(schema)
+        return Encoded(self.sink.parts(rows, batch.ids), None, "schema")
+
+    def put(self, what: Publication) -> int:
+        """Publish."""
+        return publish(self.storage, self.ledger, self.output, what)
+
+    def run(self, key: str, inputs: dict[str, str], **more: Any) -> Publication:
+        """Prepare and publish."""
+        what = self.prepare(key, inputs, **more)
+        self.put(what)
+        return what
+
+
+def batch_of(shards: list[Shard], extra: dict[str, Any]) -> RowBatch:
+    """Rows with a text, a number and a vector each."""
+    pairs = [(shard, row) for shard in shards for row in range(3)]
+    numbers = np.arange(len(pairs), dtype=np.float32)
+    vectors = pa.array(np.repeat(numbers, 4), pa.float32())
+    rows = pa.table(
+        {
+            ROW: pa.array([row_id(shard.number, row) for shard, row in pairs], pa.int64()),
+            "path": [shard.path for shard, _ in pairs],
+            "identity": [shard.identity for shard, _ in pairs],
+            "row": [row for _, row in pairs],
+            "score": numbers / 8,
+            "embedding": pa.FixedSizeListArray.from_arrays(vectors, 4),
+            "top": [[{"label": "a", "score": 0.5}]] * len(pairs),
+            **{name: pa.array([value] * len(pairs)) for name, value in extra.items()},
+        }
+    )
+    return RowBatch(rows)

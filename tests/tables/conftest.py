@@ -1,0 +1,36 @@
+"""An output of each format, on a local disk or on S3, and who reads it without having made it."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.kinds.sinks import DeltaSink, Sink
+from tests.conftest import S3
+from tests.tables.bench import TableBench
+
+SINKS: dict[str, type[Sink]] = {"delta": DeltaSink}
+OpenBench = Callable[..., TableBench]
+
+
+@pytest.fixture(params=[*SINKS])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def open_bench(kind: str, tmp_path: Path) -> OpenBench:
+    """Opens the same output as many times as one likes."""
+    return lambda **more: TableBench(SINKS[kind](path=str(tmp_path / "out"), **more))
+
+
+@pytest.fixture
+def bench(open_bench: OpenBench) -> TableBench:
+    return open_bench()
+
+
+@pytest.fixture
+def bench_on_s3(kind: str, s3: S3) -> TableBench:
+    url = s3.url(f"{uuid.uuid4().hex}/out")
+    return TableBench(SINKS[kind](path=url, storage_options=s3.storage_options))

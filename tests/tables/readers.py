@@ -1,0 +1,28 @@
+"""Tables as others read them, none of whom has made them."""
+
+from typing import Any
+
+import polars as pl
+
+from tests.tables.bench import Row, TableBench
+
+
+def read_delta(bench: TableBench, version: Any) -> pl.DataFrame:
+    sink = bench.sink
+    endpoint = sink.storage_options.get("endpoint_url")
+    options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true"} if endpoint else None
+    return pl.read_delta(sink.path, version=version, storage_options=options)
+
+
+READERS = {"delta": read_delta}
+
+
+def frame_of(bench: TableBench, version: Any = None) -> pl.DataFrame:
+    """All columns."""
+    return READERS[bench.kind](bench, version)
+
+
+def rows_in(bench: TableBench, version: Any = None) -> list[Row]:
+    """The rows that are in the table, sorted."""
+    frame = frame_of(bench, version).select("path", "identity", "row")
+    return sorted((path, identity, row) for path, identity, row in frame.iter_rows())

@@ -1,0 +1,175 @@
+"""Every table has exactly the rows of the runs that are published, through any crash."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from tasks.errors import InvalidSpec, StaleTable
+from tasks.protocol.table import Table, TableChange, TableState
+from tests.tables.bench import TableBench, rows_of
+from tests.tables.conftest import OpenBench
+from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
+from tests.tables.foreigners import APPEND, COMPACT, EMPTY, FOREIGN
+from tests.tables.readers import frame_of, rows_in
+
+
+def test_a_run_is_one_transaction_and_again_none(bench: TableBench) -> None:
+    what = bench.run("k1", {"a": "v1", "b": "v1"})
+    before = bench.table.look(bench.ledger.look().id)
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1"})
+    bench.put(what)
+    assert bench.table.look(bench.ledger.look().id) == before
+
+
+def test_a_changed_input_replaces_its_own_rows_only(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1", "b": "v1"})
+    bench.run("k2", {"b": "v2", "c": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v2", "c": "v1"})
+
+
+def test_a_new_version_replaces_all_rows_of_ours(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1", "b": "v1"})
+    bench.run("k2", {"a": "v1"}, replaces=True)
+    assert rows_in(bench) == rows_of({"a": "v1"})
+
+
+@pytest.mark.parametrize("how", [CRASH, LOST_REPLY])
+def test_every_crash_of_publishing_is_mended(open_bench: OpenBench, how: str) -> None:
+    bench, inputs = open_bench(), {"a": "v1", "b": "v1"}
+    bench.run("k1", inputs)
+    for call in range(100):
+        inputs = {**inputs, "b": f"v{call + 2}"}
+        what = bench.prepare(f"k{call + 2}", {"b": inputs["b"]})
+        before = rows_in(bench)
+        fault = Fault(call, how)
+        with suppress(Killed, ConnectionError):
+            break_at(bench, fault).put(what)
+        assert rows_in(bench) in (before, rows_of(inputs)), f"{how} {fault.names[-1]}"
+        bench.put(what)
+        assert rows_in(bench) == rows_of(inputs), f"{how} {fault.names[-1]}"
+        if not fault.struck:
+            break
+    assert {"table.look", "table.commit", "ledger.commit"} <= set(fault.names)
+
+
+def test_another_ledger_begins_anew(bench: TableBench, open_bench: OpenBench) -> None:
+    """As where the state folder is lost: versions that are counted anew are not the old ones."""
+    bench.run("k1", {"a": "v1"})
+    bench.storage.delete_folder(bench.output.state)  # type: ignore[attr-defined]
+    open_bench().run("k2", {"b": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1"})
+
+
+def test_two_publishers_of_one_run_make_one_transaction(
+    bench: TableBench, open_bench: OpenBench
+) -> None:
+    """The second has looked at the table before the first commits."""
+    bench.run("k1", {"a": "v1"})
+    what, late = bench.prepare("k2", {"b": "v1"}), open_bench()
+    late.table = Late(late.table, bench.ledger.look().id)
+    bench.put(what)
+    late.storage.delete(late.output.applied)
+    late.put(what)
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1"})
+    assert late.table.refused == 1
+
+
+@dataclass
+class Late:
+    """Has looked at a table before others changed it, and looks again when it is refused."""
+
+    table: Table
+    ledger_id: str
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.place = self.table.place
+        self.stale = self.table.look(self.ledger_id)
+
+    def look(self, ledger_id: str) -> TableState:
+        return self.table.look(ledger_id) if self.refused else self.stale
+
+    def commit(self, change: TableChange, seen: TableState) -> None:
+        try:
+            self.table.commit(change, seen)
+        except StaleTable:
+            self.refused += 1
+            raise
+
+
+def test_a_foreign_commit_in_between_is_kept(bench: TableBench, open_bench: OpenBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    what, late = bench.prepare("k2", {"a": "v2"}), open_bench()
+    late.table = Late(late.table, bench.ledger.look().id)
+    APPEND[bench.kind](bench)
+    late.put(what)
+    assert rows_in(bench) == rows_of({"a": "v2"}) + FOREIGN
+    assert late.table.refused == 1
+    bench.run("k3", {"b": "v1"}, replaces=True)
+    assert rows_in(bench) == rows_of({"b": "v1"}) + FOREIGN
+
+
+def test_rows_that_were_moved_are_never_doubled(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    bench.run("k2", {"b": "v1"})
+    COMPACT[bench.kind](bench)
+    bench.run("k3", {"c": "v1"})  # takes nothing away
+    before = bench.ledger.look().version
+    with pytest.raises(InvalidSpec, match=r"2 files of this output, .* are no more and others are"):
+        bench.run("k4", {"a": "v2"})
+    assert bench.ledger.look().version == before
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})
+    EMPTY[bench.kind](bench)
+    bench.run("k5", {"a": "v2"}, replaces=True)
+    assert rows_in(bench) == rows_of({"a": "v2"})
+
+
+def test_a_reader_of_an_old_version_keeps_its_rows(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1", "b": "v1"})
+    old = bench.table.look("").version
+    bench.run("k2", {"a": "v2"}, replaces=True)
+    assert rows_in(bench, old) == rows_of({"a": "v1", "b": "v1"})
+
+
+def test_vectors_and_numbers_come_as_they_were(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    frame = frame_of(bench).sort("row")
+    assert frame["score"].to_list() == [0.0, 0.125, 0.25]
+    assert frame["embedding"].to_list() == [[0.0] * 4, [1.0] * 4, [2.0] * 4]
+    assert frame["top"].to_list()[0] == [{"label": "a", "score": 0.5}]
+
+
+def test_partitions_are_columns(open_bench: OpenBench) -> None:
+    bench = open_bench(partition_by=["day", "is_odd"])
+    bench.run("k1", {"a": "v1"}, extra={"day": "a/b é", "is_odd": True})
+    bench.run("k2", {"b": "v1"}, extra={"day": None, "is_odd": False})
+    bench.run("k3", {"a": "v2"}, extra={"day": "x", "is_odd": None})  # of no type
+    found = frame_of(bench).select("path", "day", "is_odd").unique().sort("path").rows()
+    assert found == [("a", "x", None), ("b", None, False)]
+    with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['row'\] is not what parts"):
+        open_bench(partition_by=["row"]).sink.check()
+    with pytest.raises(InvalidSpec, match="has empty texts"):
+        bench.prepare("k4", {"c": "v1"}, extra={"day": "", "is_odd": None})
+    with pytest.raises(InvalidSpec, match="cannot part a table"):
+        open_bench(partition_by=["score"]).prepare("k4", {"c": "v1"})
+
+
+def test_columns_are_added_only_when_asked_for(bench: TableBench, open_bench: OpenBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    with pytest.raises(InvalidSpec, match=r"without the columns \['label'\]: say sink.evolve"):
+        bench.prepare("k2", {"b": "v1"}, extra={"label": "x"})
+    with pytest.raises(InvalidSpec, match="row is int64 there and string here"):
+        bench.prepare("k2", {"b": "v1"}, extra={"row": "x"})
+    open_bench(evolve_schema=True).run("k2", {"b": "v1"}, extra={"label": "x"})
+    found = frame_of(bench).select("path", "label").unique().sort("path").rows()
+    assert found == [("a", None), ("b", "x")]
+    bench.run("k3", {"c": "v1"})
+    assert len(rows_in(bench)) == 9
+
+
+@pytest.mark.s3
+def test_on_s3(bench_on_s3: TableBench) -> None:
+    bench_on_s3.run("k1", {"a": "v1", "b": "v1"})
+    bench_on_s3.run("k2", {"b": "v2"})
+    assert rows_in(bench_on_s3) == rows_of({"a": "v1", "b": "v2"})
