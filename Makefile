@@ -1,15 +1,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo up down test check chaos simulate bench
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
+.PHONY: install develop demo up down test check chaos simulate bench
+
+# What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
+
+develop: .venv/developed
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo]'
+	$(PIP) torch
+	$(PIP) -e '.[demo]'
 	touch .venv/installed
+
+.venv/developed: .venv/installed
+	$(PIP) -e '.[dev,demo]'
+	touch .venv/developed
 
 demo: install
 	$(BIN)/batch-inference demo
@@ -20,11 +29,11 @@ up: install
 down:
 	$(BIN)/python -m deployments.stack down
 
-test: install
+test: develop
 	$(BIN)/python -m compileall -q flows tasks deployments
 	$(BIN)/pytest -n 2
 
-check: install
+check: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -32,11 +41,11 @@ check: install
 	$(BIN)/deptry .
 	$(BIN)/codespell
 
-chaos: install
+chaos: develop
 	$(BIN)/python -m tests.chaos
 
-simulate: install
+simulate: develop
 	$(BIN)/python -m tests.simulation
 
-bench: install
+bench: develop
 	$(BIN)/python -m tests.benchmarks $(ROW)
