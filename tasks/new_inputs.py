@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import Source
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.storage import FsspecStorage, Stat
@@ -23,31 +24,41 @@ class NewInputs:
 
     @classmethod
     def find(
-        cls, spec: BatchInferenceSpec, seen: Snapshot, *, replaces: bool, limit: int | None
+        cls,
+        spec: BatchInferenceSpec,
+        seen: Snapshot,
+        *,
+        replaces: bool,
+        limit: int | None,
+        old: Plan | None = None,
     ) -> "NewInputs":
-        """List the source and subtract the ledger.
+        """List the source, as an earlier attempt has pinned it, and subtract the ledger.
 
         Raises:
             InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
         """
-        storage, inputs = list_inputs(spec.source)
-        left = inputs if replaces else unpublished(inputs, seen)
+        source = spec.source.as_planned(old.pins["reader"]) if old else spec.source
+        storage, inputs = list_inputs(source)
+        left = inputs if replaces else unpublished(source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
             left = []  # its first rows are published; those after them are not asked for
-        return cls(spec, storage, left, len(inputs) - len(left))
+        again = {stat.path for stat in left}
+        return cls(spec, storage, left, sum(stat.path not in again for stat in inputs))
 
-    @property
-    def key(self) -> Any:
+    @staticmethod
+    def key(spec: BatchInferenceSpec) -> Any:
         """What the run's key says of it."""
-        return self.spec.source.model_dump(mode="json")
+        return spec.source.model_dump(mode="json")
 
     def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
         """The run's plan: as it is, superseded where inputs have changed, or the first one."""
         return resume_plan(old, self.spec, pins, self.storage, self.left)
 
 
-def unpublished(inputs: list[Stat], seen: Snapshot) -> list[Stat]:
-    """Inputs that are new or have changed since they were published."""
+def unpublished(
+    source: Source, storage: FsspecStorage, inputs: list[Stat], seen: Snapshot
+) -> list[Stat]:
+    """Inputs whose rows are not published as the source has them now."""
     table = seen.inputs.select(["path", "identity"])
     known = set(zip(table["path"].to_pylist(), table["identity"].to_pylist(), strict=True))
-    return [stat for stat in inputs if (stat.path, stat.identity) not in known]
+    return source.left(storage, inputs, known)

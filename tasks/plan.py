@@ -171,13 +171,15 @@ def make_plan(
     config = config_digest(spec, fingerprints, options.limit)
     if not (replaces or options.redrive):
         refuse_other_config(seen, config)
-    work = work_of(spec, options, seen)
     given_up = abandoned_runs(storage, output, seen, restart=options.restart)
-    run_key = digest([config, work.key, seen.version, replaces, given_up])
-    refuse_other_run(storage, output, seen, run_key, options.call, spec)
+    kind_of_work = SetAside if options.redrive else NewInputs
+    run_key = digest([config, kind_of_work.key(spec), seen.version, replaces, given_up])
     run = output.run(run_id_of(run_key))
+    old = load_plan(storage, run)
+    work = work_of(spec, options, seen, old)
+    refuse_other_run(storage, output, seen, run_key, options.call, spec)
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
-    plan = work.plan(load_plan(storage, run), pins)
+    plan = work.plan(old, pins)
     if replaces or (not options.redrive and seen.holds(plan.shards["path"])):
         refuse_moved(output.table, seen)
     if len(plan.shards):
@@ -200,12 +202,21 @@ def make_plan(
     )
 
 
-def work_of(spec: BatchInferenceSpec, options: RunOptions, seen: Snapshot) -> NewInputs | SetAside:
-    """What the run is to do."""
+def work_of(
+    spec: BatchInferenceSpec, options: RunOptions, seen: Snapshot, old: Plan | None
+) -> NewInputs | SetAside:
+    """What the run is to do.
+
+    Args:
+        spec: what to run.
+        options: how it was called.
+        seen: what is published.
+        old: the plan of an earlier attempt at the same run.
+    """
     if options.redrive:
         return SetAside.find(spec, seen)
     replaces = options.makes_new_version(spec)
-    return NewInputs.find(spec, seen, replaces=replaces, limit=options.limit)
+    return NewInputs.find(spec, seen, replaces=replaces, limit=options.limit, old=old)
 
 
 def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:

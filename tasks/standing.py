@@ -71,7 +71,11 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     there = {stat.path for stat in inputs}
     dropped = sorted(set(seen.inputs["path"].to_pylist()) - there) if replaces else []
     refuse_loss(portion, inputs_storage, dropped if is_outdated else [])
-    is_done = not is_outdated and not dropped and not unpublished(inputs, seen)
+    is_done = (
+        not is_outdated
+        and not dropped
+        and not unpublished(spec.source, inputs_storage, inputs, seen)
+    )
     return Standing(seen.version, len(inputs), is_outdated, is_done, dropped)
 
 

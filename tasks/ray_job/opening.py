@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -79,9 +81,13 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
         InputChanged: an input is gone or was rewritten.
         StageFailed: storage failed; names the file and the row.
     """
-    source = job.spec.source
-    storage, _ = source.opened(source.paths[0])
-    todo = load_todo(job, start, stop)
+    for reader, todo in groupby(load_todo(job, start, stop), attrgetter("reader")):
+        source = job.spec.source.as_planned(reader) if reader else job.spec.source
+        yield from open_each(source, source.opened(source.paths[0])[0], list(todo))
+
+
+def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Iterator[OpenShard]:
+    """Shards that are read with the same settings, in order."""
     if not source.one_row_per_file:
         for item in todo:
             yield OpenShard(item, read_rows(source, storage, item), storage)

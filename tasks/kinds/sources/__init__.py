@@ -8,9 +8,12 @@ from tasks.kinds.form import PickOne
 from tasks.kinds.sources.audio import AudioSource
 from tasks.kinds.sources.binary import BinarySource
 from tasks.kinds.sources.csv import CsvSource
+from tasks.kinds.sources.delta import DeltaSource
 from tasks.kinds.sources.huggingface_dataset import HuggingFaceDatasetSource
+from tasks.kinds.sources.iceberg import IcebergSource
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.jsonl import JsonlSource
+from tasks.kinds.sources.lance import LanceSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.sql import SqlSource
@@ -29,7 +32,10 @@ AnySource = Annotated[
     | VideoSource
     | WebdatasetSource
     | HuggingFaceDatasetSource
-    | SqlSource,
+    | SqlSource
+    | DeltaSource
+    | IcebergSource
+    | LanceSource,
     Field(discriminator="kind"),
     PickOne(),
 ]
@@ -39,9 +45,12 @@ __all__ = [
     "AudioSource",
     "BinarySource",
     "CsvSource",
+    "DeltaSource",
     "HuggingFaceDatasetSource",
+    "IcebergSource",
     "ImagesSource",
     "JsonlSource",
+    "LanceSource",
     "ParquetSource",
     "Source",
     "SqlSource",

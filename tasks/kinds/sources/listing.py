@@ -31,7 +31,7 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
-        infos = list_path(storage, path, source.endings_wanted)
+        infos = source.found(storage, path)
         kept = {name: info for name, info in infos.items() if not is_excluded(name, source.exclude)}
         if not kept and source.on_empty == "fail":
             raise InputNotFound.at("source.path", url, nothing_there(source, len(infos)))

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
+from tasks.kinds.sources.listing import Infos, list_path
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage, Stat, open_storage
 
@@ -30,6 +31,8 @@ class BadRow:
 
 
 Read: TypeAlias = "pa.Table | BadRow"
+Content: TypeAlias = tuple[str, str]
+"""An input's path and identity."""
 
 
 class Source(Kind):
@@ -105,6 +108,14 @@ class Source(Kind):
         """
         return open_storage(url, self.storage_options)
 
+    def as_planned(self, pins: dict[str, Any]) -> Self:
+        """The source as a plan has pinned it, where it can change as a whole."""
+        return self
+
+    def found(self, storage: FsspecStorage, path: str) -> Infos:
+        """What lies at one of the paths, as fsspec shows it."""
+        return list_path(storage, path, self.endings_wanted)
+
     def check(self) -> None:
         """See that what reading needs is installed.
 
@@ -115,6 +126,12 @@ class Source(Kind):
     def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
         """Those of the files at the paths that are inputs."""
         return inputs
+
+    def left(
+        self, storage: FsspecStorage, inputs: list[Stat], published: set[Content]
+    ) -> list[Stat]:
+        """Those of the inputs that are new or have changed since they were published."""
+        return [stat for stat in inputs if (stat.path, stat.identity) not in published]
 
     def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
         """Reader settings that must not change between attempts, e.g. inferred column types.

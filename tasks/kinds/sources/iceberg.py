@@ -1,0 +1,111 @@
+"""Rows of an Iceberg table."""
+
+from datetime import UTC
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.sources.table import TableSource
+from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot
+from tasks.kinds.sources.table_reading.iceberg_filter import iceberg_filter
+from tasks.kinds.tables.iceberg import open_catalog, open_metadata
+
+
+class IcebergSource(TableSource):
+    """Rows of an Iceberg table; deletes by position are applied, deletes by value refused."""
+
+    model_config = ConfigDict(title="Iceberg table")
+    kind: Literal["iceberg"] = "iceberg"
+    path: str = Field(
+        title="Table",
+        min_length=1,
+        description="The table's name in its catalog, as in sales.orders; or, without a catalog, "
+        "one of its metadata files, as in s3://lake/orders/metadata/00003-….metadata.json.",
+    )
+    catalog: dict[str, str] = Field(
+        default={},
+        description="pyiceberg's properties of the catalog, as in type: rest, uri: https://…; "
+        "where empty, its own configuration counts. ${NAME} stands for an environment variable, "
+        "and secrets are given in no other way.",
+    )
+    snapshot: int | str | None = Field(
+        default=None,
+        description="Read this snapshot, by its number or by the name of a branch or tag; the "
+        "newest where empty.",
+    )
+
+    METADATA: ClassVar[str] = ".metadata.json"
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.snapshot is not None and self.as_of is not None:
+            raise ValueError("name either snapshot or as_of")
+        return self
+
+    def check(self) -> None:
+        """See that pyiceberg is installed and the filter can be given to it."""
+        require("source.kind", self.kind, "pyiceberg", "iceberg")
+        super().check()
+
+    @property
+    def condition(self) -> Any:
+        """The filter as pyiceberg takes it.
+
+        Raises:
+            InvalidSpec: it cannot be read.
+        """
+        if super().condition is None:
+            return None
+        try:
+            return iceberg_filter(self.filter or "")
+        except ValueError as error:
+            raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
+
+    def as_planned(self, pins: dict[str, Any]) -> Self:
+        """The source at the snapshot that a plan has pinned, by the metadata file it was in."""
+        pinned = {"path": pins["metadata"], "snapshot": pins["version"], "as_of": None}
+        return self.model_copy(update=pinned)
+
+    def open(self) -> IcebergSnapshot:
+        """The snapshot that is asked for; see TableSource."""
+        table = self.load()
+        return IcebergSnapshot(table, self.snapshot_of(table), self.condition)
+
+    def load(self) -> Any:
+        """The table, from its catalog or its metadata file.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        if self.path.endswith(self.METADATA):
+            return open_metadata(self.path, self.storage_options)
+        catalog = open_catalog("source.catalog", self.catalog, self.storage_options)
+        try:
+            return catalog.load_table(self.path)
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise FileNotFoundError(self.path) from error
+
+    def snapshot_of(self, table: Any) -> int | None:
+        """The number of the snapshot; None where the table has none yet.
+
+        Raises:
+            InvalidSpec: there is no such snapshot.
+        """
+        if self.as_of is not None:
+            then = self.as_of.replace(tzinfo=self.as_of.tzinfo or UTC)
+            found = table.snapshot_as_of_timestamp(int(then.timestamp() * 1000))
+            field = "as_of"
+        elif self.snapshot is None:
+            found = table.current_snapshot()
+            return found.snapshot_id if found else None
+        else:
+            by_name = isinstance(self.snapshot, str)
+            look_up = table.snapshot_by_name if by_name else table.snapshot_by_id
+            found, field = look_up(self.snapshot), "snapshot"
+        if found is None:
+            raise self.gone(field, LookupError("it is not in the table's metadata"))
+        return int(found.snapshot_id)

@@ -1,0 +1,56 @@
+"""Rows of a Lance dataset."""
+
+from datetime import UTC
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from tasks.kinds.extras import require
+from tasks.kinds.sources.table import TableSource
+from tasks.kinds.sources.table_reading.lance import LanceVersion
+from tasks.kinds.tables.lance import open_lance
+
+
+class LanceSource(TableSource):
+    """Rows of a Lance dataset, without those that were deleted."""
+
+    model_config = ConfigDict(title="Lance dataset")
+    kind: Literal["lance"] = "lance"
+    version: int | None = Field(
+        default=None, ge=1, description="Read this version; the newest where empty."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.version is not None and self.as_of is not None:
+            raise ValueError("name either version or as_of")
+        return self
+
+    def check(self) -> None:
+        """See that Lance is installed and the filter can be read."""
+        require("source.kind", self.kind, "lance", "lance")
+        super().check()
+
+    def open(self) -> LanceVersion:
+        """The version that is asked for; see TableSource."""
+        url = self.path.rstrip("/")
+        try:
+            dataset = open_lance(url, self.storage_options, self.version)
+        except LookupError as error:
+            raise self.gone("version", error) from error
+        found = LanceVersion(dataset, url, self.storage_options, self.condition)
+        return found.at(self.version_then(found)) if self.as_of else found
+
+    def version_then(self, found: LanceVersion) -> int:
+        """The last version before the time that is asked for.
+
+        Raises:
+            InvalidSpec: there is none.
+        """
+        assert self.as_of
+        then = self.as_of.replace(tzinfo=self.as_of.tzinfo or UTC)
+        # Lance tells local time, without a zone.
+        kept = [v for v in found.dataset.versions() if v["timestamp"].astimezone(UTC) <= then]
+        if not kept:
+            raise self.gone("as_of", LookupError("no version is so old"))
+        return max(int(version["version"]) for version in kept)

@@ -1,0 +1,190 @@
+"""What the sources of tables have in common: a version that is pinned, and its data files."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds import expression
+from tasks.kinds.sources.parquet import DATA_ERRORS, conformed, data_error, fitted
+from tasks.kinds.sources.source import BadRow, Content, Read, Source
+from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
+from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
+from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage, Stat
+
+
+class TableSource(Source):
+    """Rows of a table at one version.
+
+    A data file is what a file is elsewhere: new ones are new inputs, and one from which rows were
+    deleted is predicted again alone. The output follows the table: rows of files that have left it
+    leave the output with the next run. A compaction, which only moves rows, changes nothing, as
+    long as the table's history still tells of it; else its files are predicted again.
+    """
+
+    path: str = Field(
+        title="Table",
+        min_length=1,
+        description="The table's folder; local or an object store's URL, as in s3://lake/orders.",
+    )
+    columns: list[str] | None = Field(
+        default=None, description="Read only these columns; all where empty."
+    )
+    filter: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Read only rows for which this is true, as in: day >= 20260101 and "
+        "label is not None. Written as in the step filter; whole files and parts of files that "
+        "cannot hold such rows are not read at all.",
+    )
+    as_of: datetime | None = Field(
+        default=None,
+        description="Read the table as it was at this time, UTC where it names no zone.",
+    )
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    holds: ClassVar[str] = "table with rows"
+
+    @field_validator("exclude")
+    @classmethod
+    def _nothing_excluded(cls, exclude: list[str]) -> list[str]:
+        if exclude:
+            raise ValueError("is for files: of a table, rows are left out by filter")
+        return exclude
+
+    @property
+    def cut(self) -> Any:
+        """A filter decides which rows a file gives; the version does not, it is what changes."""
+        return self.filter
+
+    def open(self) -> TableVersion:
+        """The version that is asked for; the newest where none is.
+
+        Raises:
+            FileNotFoundError: there is no table.
+            InvalidSpec: it has no such version, or not any more.
+            ConnectionError: the storage does not answer.
+        """
+        raise NotImplementedError
+
+    def as_planned(self, pins: dict[str, Any]) -> Self:
+        """The source at the version that a plan has pinned."""
+        return self.model_copy(update={"version": pins["version"], "as_of": None})
+
+    def opened(self, url: str) -> tuple[FsspecStorage, str]:
+        """The version as a storage, and the table in it."""
+        return FsspecStorage(TableFiles(self)), self.path
+
+    def found(self, storage: FsspecStorage, path: str) -> dict[str, dict[str, Any]]:
+        """Infos of all data files, whatever their names."""
+        return storage.find(path)
+
+    def left(
+        self, storage: FsspecStorage, inputs: list[Stat], published: set[Content]
+    ) -> list[Stat]:
+        """What is not published as it is, and what is published and no longer there."""
+        return left_to_do(inputs, published, storage.filesystem.version)
+
+    def check(self) -> None:
+        """See that the filter can be read.
+
+        Raises:
+            InvalidSpec: it cannot.
+        """
+        _ = self.condition
+
+    @property
+    def condition(self) -> Any:
+        """The filter as Arrow takes it.
+
+        Raises:
+            InvalidSpec: it cannot be read.
+        """
+        if self.filter is None:
+            return None
+        try:
+            return expression.parse(self.filter)[0]
+        except ValueError as error:
+            raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
+
+    def gone(self, field: str, error: Exception) -> InvalidSpec:
+        """What to say of a version that cannot be opened."""
+        given = getattr(self, field)
+        return InvalidSpec.at(
+            f"source.{field}",
+            given,
+            f"is no version of {self.path}, or was cleaned up ({error}): name one that is there; "
+            "a run that was planned on it starts anew with --restart",
+        )
+
+    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        """The version, and the names and types of its columns."""
+        version: TableVersion = storage.filesystem.version
+        names = list(dict.fromkeys(self.columns or version.schema.names))
+        schema = pa.schema([(name, plain(version.schema.field(name).type)) for name in names])
+        return {"schema": schema.serialize().to_pybytes().hex(), **version.pins}
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """See that the table has the columns that the spec names.
+
+        Raises:
+            InvalidSpec: it has not, or they cannot be compared with what the filter says.
+        """
+        known = f"the columns of the table: {', '.join(schema.names)}"
+        if missing := [name for name in self.columns or [] if name not in schema.names]:
+            raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
+        if self.filter is None:
+            return
+        condition, names = expression.parse(self.filter)
+        if missing := sorted(names - set(schema.names)):
+            raise InvalidSpec.at(
+                "source.filter", self.filter, f"names {missing}, not among {known}"
+            )
+        try:
+            schema.empty_table().filter(condition)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise InvalidSpec.at("source.filter", self.filter, f"does not fit: {error}") from error
+
+    def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
+        """A data file is a shard; one that has left the table has no rows."""
+        rows = self.count_rows(storage, stat)
+        return [Shard(0, stat.path, stat.identity, stat.size, rows=rows)]
+
+    def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
+        """Rows of a data file, where the table tells and none is filtered out."""
+        if stat.identity == GONE:
+            return 0
+        rows: int | None = storage.filesystem.info(stat.path)["rows"]
+        return rows
+
+    def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
+        """Yield a data file's rows; what is damaged of them are bad rows.
+
+        Raises:
+            InvalidSpec: the file is gone, or does not hold the rows that the table says.
+        """
+        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        fit, size, count = partial(fitted, schema), rows_at_once(schema, schema.names), 0
+        try:
+            for batch in storage.filesystem.version.read(shard.path, schema.names):
+                for start in range(0, len(batch), size):
+                    rows = pa.Table.from_batches([batch.slice(start, size)])
+                    yield from conformed(rows, fit)
+                count += len(batch)
+        except FileNotFoundError as error:
+            problem = f"has lost {shard.path}, which is in the version that was planned: it was "
+            way_out = "cleaned up; --restart plans anew, on the newest version"
+            raise InvalidSpec.at("source.path", self.path, problem + way_out) from error
+        except DATA_ERRORS as error:
+            lost = 1 if shard.rows is None else shard.rows - count
+            yield from [BadRow(data_error(error))] * lost
+            return
+        if shard.rows is not None and count < shard.rows:
+            problem = f"says that {shard.path} has {shard.rows} rows, and it has {count}"
+            raise InvalidSpec.at("source.path", self.path, problem)

@@ -1,0 +1,181 @@
+"""A version of a Delta table: its log says which files, Arrow reads them."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.sources.table_reading.batches import rows_at_once
+from tasks.kinds.sources.table_reading.version import TableFile
+from tasks.kinds.tables.delta import open_delta
+from tasks.protocol.storage import open_storage
+
+LOG_READERS = 16
+DELETIONS = "deletionVectors"
+KNOWN_FEATURES = {
+    DELETIONS,
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+
+
+@dataclass(frozen=True)
+class DeltaVersion:
+    """A Delta table at a version."""
+
+    table: Any
+    url: str
+    storage_options: dict[str, Any]
+    condition: pc.Expression | None
+
+    def check(self) -> None:
+        """See that nothing in the table would be read wrongly.
+
+        Raises:
+            InvalidSpec: a feature of it is not known here.
+        """
+        features = set(self.table.protocol().reader_features or [])
+        mode = self.table.metadata().configuration.get("delta.columnMapping.mode", "none")
+        unknown = sorted(features - KNOWN_FEATURES - {"columnMapping"})
+        unknown += ["columnMapping"] if mode != "none" else []
+        if unknown:
+            problem = f"uses {', '.join(unknown)} of Delta, which is not read here: rewrite the "
+            raise InvalidSpec.at("source.path", self.url, problem + "table without it")
+
+    @property
+    def pins(self) -> dict[str, Any]:
+        """Its number."""
+        return {"version": self.table.version()}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types, those of partitions included."""
+        return pa.schema(self.table.schema().to_arrow())
+
+    def files(self) -> list[TableFile]:
+        """Files that are not ruled out by their partition or statistics."""
+        found = []
+        for path in sorted(self.actions.keys() & self.not_ruled_out):
+            action, kept = self.actions[path], self.kept_rows.get(path)
+            rows, identity = action["num_records"], str(action["size_bytes"])
+            if kept is not None:
+                identity += f"-{hashlib.sha256(bytes(kept)).hexdigest()[:16]}"
+                rows = rows and rows - kept.count(False)
+            rows = rows if self.condition is None else None
+            found.append(TableFile(path, identity, action["size_bytes"], rows))
+        return found
+
+    @cached_property
+    def actions(self) -> dict[str, dict[str, Any]]:
+        """What the log says of each file, by path."""
+        lines = pa.table(self.table.get_add_actions()).to_pylist()
+        return {self.path_of(unquote(line["path"])): line for line in lines}
+
+    @cached_property
+    def not_ruled_out(self) -> set[str]:
+        """Paths of the files that may hold rows that the condition is true for."""
+        if self.condition is None or self.has_deletions:
+            return set(self.actions)
+        fragments = self.table.to_pyarrow_dataset().get_fragments(filter=self.condition)
+        return {self.path_of(fragment.path) for fragment in fragments}
+
+    @property
+    def has_deletions(self) -> bool:
+        """Whether rows may be marked as deleted."""
+        return DELETIONS in (self.table.protocol().reader_features or [])
+
+    @cached_property
+    def kept_rows(self) -> dict[str, list[bool]]:
+        """Of files with deleted rows, which rows are left."""
+        if not self.has_deletions:
+            return {}
+        lines = pa.table(self.table.deletion_vectors()).to_pylist()
+        of = {open_storage(unquote(line["filepath"]))[1]: line for line in lines}
+        return {path: line["selection_vector"] for path, line in of.items()}
+
+    def read(self, path: str, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of a file."""
+        kept = self.kept_rows.get(path)
+        fragment = ds.ParquetFileFormat().make_fragment(
+            path, self.filesystem, partition_expression=self.partition(path)
+        )
+        options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, names)}
+        if kept is None:
+            yield from fragment.to_batches(columns=names, filter=self.condition, **options)
+            return
+        start = 0
+        for batch in fragment.to_batches(**options):
+            # A vector ends with the last row that is deleted.
+            here = kept[start : start + len(batch)]
+            start += len(batch)
+            left = pa.array(here + [True] * (len(batch) - len(here)))
+            rows = pa.Table.from_batches([batch]).filter(left)
+            chosen = rows if self.condition is None else rows.filter(self.condition)
+            yield from chosen.select(names).to_batches()
+
+    def partition(self, path: str) -> pc.Expression:
+        """What is true of all rows of a file, whose partition columns are not in it."""
+        values = self.actions[path].get("partition") or {}
+        conditions = [
+            pc.field(name).is_null()
+            if value is None
+            else pc.field(name) == pa.scalar(value, self.schema.field(name).type)
+            for name, value in values.items()
+        ]
+        return reduce(and_, conditions, pc.scalar(True))
+
+    def rewrites(self) -> "Iterator[tuple[DeltaVersion, DeltaVersion]]":
+        """The commits that changed no data, such as OPTIMIZE's, as far back as the log goes."""
+        versions = range(1, self.pins["version"] + 1)
+        with ThreadPoolExecutor(LOG_READERS) as pool:
+            for version, actions in zip(versions, pool.map(self.commit, versions), strict=True):
+                files = [
+                    each[name] for each in actions for name in ("add", "remove") if name in each
+                ]
+                if files and not any(file.get("dataChange", True) for file in files):
+                    with suppress(LookupError):  # a log that was cleaned up
+                        yield self.at(version - 1), self.at(version)
+
+    def commit(self, version: int) -> list[dict[str, Any]]:
+        """What a commit did, from the log; nothing where that is cleaned up.
+
+        Not by deltalake 1.6: its history() numbers commits wrongly where one came meanwhile.
+        """
+        storage, root = open_storage(self.url, self.storage_options)
+        try:
+            lines = storage.read(f"{root}/_delta_log/{version:020d}.json").splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines if line.strip()]
+
+    def at(self, version: int) -> "DeltaVersion":
+        """The table at another version."""
+        table = open_delta(self.url, self.storage_options, version)
+        return DeltaVersion(table, self.url, self.storage_options, self.condition)
+
+    @cached_property
+    def filesystem(self) -> PyFileSystem:
+        """Where the files lie, for Arrow."""
+        storage, _ = open_storage(self.url, self.storage_options)
+        return PyFileSystem(FSSpecHandler(storage.filesystem))
+
+    def path_of(self, path: str) -> str:
+        """The storage's path of a file by what the log says: below the table, or anywhere."""
+        if "://" in path or path.startswith("/"):
+            return open_storage(path, self.storage_options)[1]
+        return f"{open_storage(self.url, self.storage_options)[1]}/{path}"

@@ -1,0 +1,72 @@
+"""Conditions as pyiceberg takes them."""
+
+import ast
+from typing import Any
+
+NAMES = {
+    ast.Eq: "EqualTo",
+    ast.NotEq: "NotEqualTo",
+    ast.Lt: "LessThan",
+    ast.LtE: "LessThanOrEqual",
+    ast.Gt: "GreaterThan",
+    ast.GtE: "GreaterThanOrEqual",
+    ast.In: "In",
+    ast.NotIn: "NotIn",
+}
+
+
+def iceberg_filter(text: str) -> Any:
+    """A condition, of those that `tasks.kinds.expression` reads, as pyiceberg's expression.
+
+    Raises:
+        ValueError: it computes something, or does not compare a column with values.
+    """
+    return converted(ast.parse(text.strip(), mode="eval").body)
+
+
+def converted(node: ast.expr) -> Any:
+    """One node."""
+    from pyiceberg import expressions
+
+    match node:
+        case ast.BoolOp():
+            parts = [converted(each) for each in node.values]
+            joined = expressions.And if isinstance(node.op, ast.And) else expressions.Or
+            return joined(*parts)
+        case ast.UnaryOp(op=ast.Not()):
+            return expressions.Not(converted(node.operand))
+        case ast.Compare(ops=[op], left=ast.Name(id=name), comparators=[right]):
+            if isinstance(op, ast.Is):
+                return expressions.IsNull(name)
+            if isinstance(op, ast.IsNot):
+                return expressions.NotNull(name)
+            return getattr(expressions, NAMES[type(op)])(name, value_of(right))
+        case ast.Compare() if len(node.ops) > 1:
+            ends = [node.left, *node.comparators]
+            links = [
+                ast.Compare(left, [op], [right])
+                for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
+            ]
+            return expressions.And(*map(converted, links))
+        case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
+            return converted(ast.Compare(right, [mirrored(op)], [left]))
+    problem = "Iceberg compares columns with values, and computes nothing"
+    raise ValueError(f"{ast.unparse(node)!r}: {problem}")
+
+
+def mirrored(op: ast.cmpop) -> ast.cmpop:
+    """The comparison with its sides exchanged."""
+    pairs = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+    return pairs.get(type(op), type(op))()
+
+
+def value_of(node: ast.expr) -> Any:
+    """A value, or several.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise ValueError(f"{ast.unparse(node)!r} is no plain value") from error

@@ -1,0 +1,106 @@
+"""An output follows its table: what comes, changes, moves and goes, without Ray or Prefect."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.plan import PlannedRun, make_plan
+from tasks.publish import publish_planned
+from tasks.run import left_to_do
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+from tests.flows.test_s3 import predict
+from tests.kinds.sources.tables import Lake
+from tests.kinds.sources.test_tables import lake  # noqa: F401
+
+
+@pytest.fixture
+def spec(tmp_path: Path, lake: Lake) -> BatchInferenceSpec:  # noqa: F811
+    """Doubles x."""
+    source = lake.source(columns=["id", "x"]).model_dump(mode="json")
+    return spec_of(tmp_path / "in", source=source)
+
+
+def run(spec: BatchInferenceSpec) -> int:
+    """Plan, predict, publish; return how many rows were predicted."""
+    planned = make_plan(spec)
+    if planned.nothing_to_do:
+        return 0
+    rows = predict(planned) if left_to_do(planned, tried=False) else 0
+    publish_planned(planned)
+    return rows
+
+
+def ids(spec: BatchInferenceSpec) -> list[int]:
+    """Of all published rows, doubled each."""
+    rows = published(spec)
+    assert [row["doubled"] for row in rows] == [2.0 * row["id"] for row in rows]
+    return [row["id"] for row in rows]
+
+
+def test_an_output_follows_its_table(spec: BatchInferenceSpec, lake: Lake) -> None:  # noqa: F811
+    assert (run(spec), ids(spec)) == (10, list(range(10)))
+    lake.append(10, 11)
+    assert (run(spec), ids(spec)) == (2, list(range(12)))
+    assert make_plan(spec).nothing_to_do
+    lake.compact()
+    again = make_plan(spec)
+    assert again.nothing_to_do, again.plan.shards.to_pylist()
+    lake.append(12)
+    assert (run(spec), ids(spec)) == (1, list(range(13)))
+    # Rows of files that were compacted, and of one that was not.
+    lake.delete(0, 1, 12)
+    run(spec)
+    assert ids(spec) == list(range(2, 12))
+    assert make_plan(spec).nothing_to_do
+
+
+def test_rows_that_are_deleted_with_their_file_leave_the_output(
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+) -> None:
+    run(spec)
+    lake.append(10, 12)
+    run(spec)
+    lake.delete(10, 12)
+    assert (run(spec), ids(spec)) == (0, list(range(10)))
+    assert make_plan(spec).nothing_to_do
+
+
+def test_a_compaction_together_with_new_rows_doubles_none(
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+) -> None:
+    run(spec)
+    lake.append(10, 11)
+    lake.compact()
+    run(spec)
+    assert ids(spec) == list(range(12))
+    assert make_plan(spec).nothing_to_do
+
+
+def test_a_compaction_that_the_history_does_not_tell_of_doubles_none(
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(spec)
+    lake.compact()
+    version = type(lake.source().open())
+    monkeypatch.setattr(version, "rewrites", lambda self: iter(()))
+    assert (run(spec), ids(spec)) == (10, list(range(10)))
+
+
+def test_a_run_that_is_resumed_reads_what_it_planned(
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+) -> None:
+    started = make_plan(spec)
+    lake.delete(*range(10))
+    lake.append(50)
+    resumed: PlannedRun = make_plan(spec)
+    assert resumed.plan.digest == started.plan.digest
+    assert predict(resumed) == 10
+    publish_planned(resumed)
+    assert ids(spec) == list(range(10))
+    assert (run(spec), ids(spec)) == (1, [50])

@@ -1,0 +1,295 @@
+"""Tables of all formats: what another library wrote, at the version that was planned."""
+
+import json
+import struct
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.places import check_source
+from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.table import TableSource
+from tests.conftest import S3
+from tests.kinds.sources.reading import read_all
+from tests.kinds.sources.tables import DeltaLake, IcebergLake, Lake, LanceLake, rows_of
+
+FORMATS: list[Callable[[Path], Lake]] = [
+    lambda folder: DeltaLake(str(folder / "a lake #1")),
+    lambda folder: LanceLake(str(folder / "a lake #1")),
+    lambda folder: IcebergLake(f"file://{folder}/lake", str(folder / "catalog.db")),
+]
+
+
+@pytest.fixture(params=FORMATS, ids=["delta", "lance", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """Ten rows in two files or four, those of two days each."""
+    made: Lake = request.param(tmp_path)
+    made.append(*range(6))
+    made.append(*range(6, 10))
+    return made
+
+
+def ids(source: TableSource, pins: dict[str, Any] | None = None) -> list[int]:
+    return sorted(row["id"] for row in read_all(source, pins))
+
+
+def pins_of(source: TableSource) -> dict[str, Any]:
+    """As a plan keeps them."""
+    pins: dict[str, Any] = json.loads(json.dumps(source.pin(*list_inputs(source))))
+    return pins
+
+
+def identities(source: TableSource) -> dict[str, str]:
+    return {stat.path: stat.identity for stat in list_inputs(source)[1]}
+
+
+def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_rows_are_those_that_the_library_reads(lake: Lake) -> None:
+    lake.delete(3, 8)
+    source = lake.source()
+    source.check()
+    check_source(source)
+    assert by_id(read_all(source)) == by_id(lake.rows().to_pylist())
+    storage, inputs = list_inputs(source)
+    assert [storage.stat(each.path) for each in inputs] == inputs
+    assert sum(source.count_rows(storage, each) or 0 for each in inputs) == 8
+
+
+def test_columns_and_rows_are_chosen_at_the_source(lake: Lake) -> None:
+    chosen = lake.source(columns=["x", "id"], filter="day == 'odd' and 5 < id and x not in (9, 11)")
+    storage, inputs = list_inputs(chosen)
+    assert by_id(read_all(chosen)) == [{"x": 7.0, "id": 7}]
+    assert {
+        source_rows for each in inputs if (source_rows := chosen.count_rows(storage, each))
+    } == set()
+    # A Lance fragment has no statistics of its own.
+    assert len(inputs) == (2 if isinstance(chosen, LanceSource) else 1)
+    assert chosen.cut != lake.source().cut
+
+
+def test_a_plan_reads_its_version_whatever_comes_after(lake: Lake) -> None:
+    source = lake.source()
+    pins, before = pins_of(source), identities(source)
+    lake.append(10, 11)
+    lake.delete(0, 1, 2)
+    lake.compact()
+    assert ids(source) == list(range(3, 12))
+    planned = source.as_planned(pins)
+    assert identities(planned) == before
+    assert ids(planned, pins) == list(range(10))
+    field = "snapshot" if isinstance(source, IcebergSource) else "version"
+    assert ids(lake.source(**{field: pins["version"]})) == list(range(10))
+
+
+def test_a_table_as_it_was_at_a_time(lake: Lake) -> None:
+    then = datetime.now(UTC)
+    lake.append(10)
+    assert ids(lake.source(as_of=then)) == list(range(10))
+    assert ids(lake.source(as_of=then.replace(tzinfo=None).isoformat())) == list(range(10))
+    with pytest.raises(InvalidSpec, match=r"source\.as_of: .*cleaned up"):
+        ids(lake.source(as_of="2001-01-01"))
+
+
+def test_new_files_leave_others_as_they_are_and_a_deletion_shows_in_its_own(lake: Lake) -> None:
+    before = identities(lake.source())
+    lake.append(10, 12)
+    after = identities(lake.source())
+    assert before.items() < after.items()
+    lake.delete(0)
+    assert len(before.items() - identities(lake.source()).items()) == 1
+
+
+def test_a_version_that_was_cleaned_up_is_said_to_be(lake: Lake) -> None:
+    source = lake.source()
+    pins = pins_of(source)
+    lake.delete(*range(0, 10, 2))
+    lake.compact()
+    lake.forget()
+    assert ids(source) == [1, 3, 5, 7, 9]
+    with pytest.raises(InvalidSpec, match=r"source\.\w+: .*cleaned up.*--restart"):
+        ids(source.as_planned(pins), pins)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"columns": ["id", "nope"]}, r"source\.columns: \['nope'\] is not among .*id, x, day"),
+        ({"filter": "nope > 1"}, r"source\.filter: .*names \['nope'\], not among"),
+        ({"filter": "day > 1"}, r"source\.filter: 'day > 1' does not fit"),
+        ({"filter": "day >"}, r"source\.filter: 'day >' does not parse"),
+        ({"version": 77}, r"source\.(version|snapshot): 77 is no version of .* or was cleaned up"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_a_run(
+    lake: Lake, fields: dict[str, Any], problem: str
+) -> None:
+    if "version" in fields and isinstance(lake, IcebergLake):
+        fields = {"snapshot": fields["version"]}
+    with pytest.raises(InvalidSpec, match=problem):
+        pins_of(lake.source(**fields))
+
+
+def test_a_version_and_a_time_are_one_too_many(lake: Lake) -> None:
+    field = "snapshot" if isinstance(lake, IcebergLake) else "version"
+    with pytest.raises(ValidationError, match="or as_of"):
+        lake.source(**{field: 1, "as_of": "2026-01-01"})
+    with pytest.raises(ValidationError, match="by filter"):
+        lake.source(exclude=["*"])
+
+
+@pytest.mark.parametrize("kind", [DeltaSource, LanceSource])
+def test_no_table_there(kind: type[TableSource], tmp_path: Path) -> None:
+    with pytest.raises(InputNotFound, match="holds no table with rows"):
+        check_source(kind(path=str(tmp_path)))
+
+
+def test_no_iceberg_table_there(tmp_path: Path) -> None:
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    assert list_inputs(lake.source(on_empty="succeed"))[1] == []
+    with pytest.raises(InputNotFound, match="holds no table with rows"):
+        list_inputs(lake.source())
+    for name in ("lake.others", "sea.numbers"):
+        with pytest.raises(InputNotFound, match="holds no table with rows"):
+            check_source(IcebergSource(path=name, catalog=lake.catalog))
+    with pytest.raises(InvalidSpec, match=r"source\.catalog: .*NO_SUCH_VARIABLE"):
+        check_source(IcebergSource(path="a.b", catalog={"uri": "${NO_SUCH_VARIABLE}"}))
+    with pytest.raises(InvalidSpec, match="computes nothing"):
+        lake.source(filter="id + 1 > 2").check()
+
+
+def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    lake.append(1, 2)
+    lake.table.manage_snapshots().create_tag(
+        lake.table.current_snapshot().snapshot_id, "v1"
+    ).commit()
+    lake.append(3)
+    assert ids(lake.source(snapshot="v1")) == [1, 2]
+    assert ids(lake.source(filter="id is not None and not id == 2 and id >= 1")) == [1, 3]
+    assert ids(IcebergSource(path=lake.table.metadata_location)) == [1, 2, 3]
+
+
+def test_a_damaged_file_gives_bad_rows_and_no_other(tmp_path: Path) -> None:
+    lake = DeltaLake(str(tmp_path / "lake"))
+    lake.append(0, 2, 4)
+    lake.append(1, 3)
+    broken = next(Path(lake.url, "day=odd").glob("*.parquet"))
+    broken.write_bytes(broken.read_bytes()[:-8] + b"12345678")
+    rows = read_all(lake.source())
+    assert len([row for row in rows if isinstance(row, BadRow)]) == 2
+    assert sorted(row["id"] for row in rows if isinstance(row, dict)) == [0, 2, 4]
+
+
+def test_columns_that_came_later(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    url = str(tmp_path / "lake")
+    write_deltalake(url, pa.table({"id": pa.array([1], pa.int32())}))
+    later = pa.table({"id": pa.array([2], pa.int32()), "note": ["new"]})
+    write_deltalake(url, later, mode="append", schema_mode="merge")
+    rows = by_id(read_all(DeltaSource(path=url)))
+    assert rows == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
+
+
+Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def z85(data: bytes) -> str:
+    """Bytes as Delta's log has them."""
+    words = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
+
+
+def delete_by_vector(url: str, *rows: int) -> None:
+    """Mark rows of the table's only file as deleted, as Spark does and delta-rs cannot."""
+    from pyroaring import BitMap
+
+    log = Path(url, "_delta_log")
+    lines = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    (add,) = [line["add"] for line in lines if "add" in line]
+    vector = struct.pack("<IQI", 1681511377, 1, 0) + BitMap(rows).serialize()
+    vector += bytes(-len(vector) % 4)
+    inline = {"storageType": "i", "pathOrInlineDv": z85(vector)}
+    told = {**inline, "sizeInBytes": len(vector), "cardinality": len(rows)}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    change = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": add["path"], "dataChange": True, "deletionTimestamp": 1}},
+        {"add": {**add, "deletionVector": told}},
+    ]
+    number = len(list(log.glob("*.json")))
+    (log / f"{number:020d}.json").write_text("\n".join(map(json.dumps, change)))
+
+
+def test_rows_that_a_vector_marks_as_deleted_are_not_read(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    url = str(tmp_path / "lake")
+    write_deltalake(url, rows_of(range(5_000)))
+    source = DeltaSource(path=url, columns=["id", "day"])
+    before = identities(source)
+    delete_by_vector(url, 2, 2_500)
+    left = [each for each in range(5_000) if each not in (2, 2_500)]
+    assert ids(source) == left
+    assert ids(DeltaSource(path=url, filter="x > 2498", columns=["id"])) == left[2_498:]
+    assert ids(DeltaSource(path=url, version=0)) == list(range(5_000))
+    assert identities(source).keys() == before.keys()
+    assert identities(source) != before
+    storage, (stat,) = list_inputs(source)
+    assert source.count_rows(storage, stat) == 4_998
+
+
+def test_a_table_whose_columns_have_other_names_in_its_files_is_refused(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable.create(str(tmp_path), pa.schema([("id", pa.int64())]))
+    log = Path(tmp_path, "_delta_log", f"{0:020d}.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in line:
+            schema = json.loads(line["metaData"]["schemaString"])
+            mapping = {"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1}
+            schema["fields"][0]["metadata"] = mapping
+            line["metaData"]["schemaString"] = json.dumps(schema)
+            line["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    log.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(InvalidSpec, match="uses columnMapping"):
+        check_source(DeltaSource(path=str(tmp_path)))
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("kind", [DeltaLake, LanceLake])
+def test_on_s3(s3: S3, kind: type[DeltaLake] | type[LanceLake]) -> None:
+    see_what_s3_holds(kind(s3.url(f"{uuid.uuid4().hex}/a lake"), dict(s3.storage_options)))
+
+
+@pytest.mark.s3
+def test_iceberg_on_s3(s3: S3, tmp_path: Path) -> None:
+    url, file = s3.url(uuid.uuid4().hex), str(tmp_path / "catalog.db")
+    see_what_s3_holds(IcebergLake(url, file, dict(s3.storage_options)))
+
+
+def see_what_s3_holds(lake: Lake) -> None:
+    """All that was written, less what was deleted, at the version that was planned."""
+    lake.append(*range(5))
+    lake.delete(3)
+    source = lake.source()
+    check_source(source)
+    pins = pins_of(source)
+    lake.append(5)
+    assert ids(source) == [0, 1, 2, 4, 5]
+    assert ids(source.as_planned(pins), pins) == [0, 1, 2, 4]
