@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import GLOB, nothing_there
 from tasks.kinds.sources.source import Source
@@ -42,7 +42,12 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
     """
     opener = partial(open_storage, storage_options=sink.storage_options)
     is_there("sink", opener, sink.path)
-    sink.check()
+    try:
+        sink.check()
+    except BatchInferenceError:
+        raise
+    except Exception as error:
+        raise Unreachable(f"sink: {sink.path!r} cannot be reached: {error}") from error
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
 

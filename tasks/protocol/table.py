@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec, StaleTable
+from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.protocol.ledger import LedgerFile, Snapshot
 
 COMMIT_ATTEMPTS = 30
@@ -28,8 +28,8 @@ class TableState:
     """The last version of our ledger that is in it; 0 before the first."""
     files: frozenset[str]
     """Its data files below the output's folder, and the whole path of those elsewhere."""
-    version: int | None = None
-    """As the table counts; None where there is no table yet."""
+    version: int | str | None = None
+    """As the table counts or names it; None where there is no table yet."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +73,34 @@ def commit_to_table(table: Table, ledger: Snapshot) -> None:
         InvalidSpec: files to be removed are no longer in the table, as after a compaction.
         StaleTable: others kept committing, or the table's storage did not answer.
     """
+    last: Exception | None = None
     for seconds in waits():
-        found = table.look(ledger.id)
-        if found.applied >= ledger.version:
-            return
-        change = change_since(found, ledger)
-        if change.removed:
-            refuse_rewritten(table.place, found, ledger.at(found.applied))
         try:
-            table.commit(change, found)
-        except StaleTable:
+            return commit_once(table, ledger)
+        except (StaleTable, Unreachable) as error:
+            last = error  # looking again tells a lost reply from a lost race
             time.sleep(seconds)
-            continue
-        return
     raise StaleTable(
         f"the table {table.place} did not take version {ledger.version} of its ledger in "
-        f"{COMMIT_ATTEMPTS} attempts"
+        f"{COMMIT_ATTEMPTS} attempts, the last time since {last}"
     )
+
+
+def commit_once(table: Table, ledger: Snapshot) -> None:
+    """Commit what the ledger says and the table has not yet, on top of how it is now.
+
+    Raises:
+        InvalidSpec: files to be removed are no longer in the table.
+        StaleTable: it did not take the transaction, or the reply was lost.
+        Unreachable: it does not answer.
+    """
+    found = table.look(ledger.id)
+    if found.applied >= ledger.version:
+        return
+    change = change_since(found, ledger)
+    if change.removed:
+        refuse_rewritten(table.place, found, ledger.at(found.applied))
+    table.commit(change, found)
 
 
 def waits() -> Iterator[float]:

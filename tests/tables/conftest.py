@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.kinds.sinks import DeltaSink, Sink
+from tasks.kinds.sinks import DeltaSink, IcebergSink, Sink
 from tests.conftest import S3
 from tests.tables.bench import TableBench
 
-SINKS: dict[str, type[Sink]] = {"delta": DeltaSink}
+SINKS: dict[str, type[Sink]] = {"delta": DeltaSink, "iceberg": IcebergSink}
 OpenBench = Callable[..., TableBench]
 
 
@@ -31,6 +31,8 @@ def bench(open_bench: OpenBench) -> TableBench:
 
 
 @pytest.fixture
-def bench_on_s3(kind: str, s3: S3) -> TableBench:
+def bench_on_s3(kind: str, s3: S3, tmp_path: Path) -> TableBench:
     url = s3.url(f"{uuid.uuid4().hex}/out")
-    return TableBench(SINKS[kind](path=url, storage_options=s3.storage_options))
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    more = {"catalog": catalog} if kind == "iceberg" else {}
+    return TableBench(SINKS[kind](path=url, storage_options=s3.storage_options, **more))

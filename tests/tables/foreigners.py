@@ -1,8 +1,13 @@
 """What others do to a table of ours."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tests.tables.bench import Row, TableBench
 
 FOREIGN: list[Row] = [("elsewhere", "v0", 0)]
@@ -21,6 +26,29 @@ def empty_delta(bench: TableBench) -> None:
     DeltaTable(bench.sink.path).delete()
 
 
-APPEND = {"delta": append_delta}
-COMPACT = {"delta": compact_delta}
-EMPTY = {"delta": empty_delta}
+@contextmanager
+def iceberg(bench: TableBench) -> Iterator[Any]:
+    table = bench.sink.as_table()
+    assert isinstance(table, IcebergOutput)
+    with table.loaded() as found:
+        yield found
+
+
+def append_iceberg(bench: TableBench) -> None:
+    with iceberg(bench) as table:
+        table.append(ROW)
+
+
+def compact_iceberg(bench: TableBench) -> None:
+    with iceberg(bench) as table:
+        table.overwrite(table.scan().to_arrow())
+
+
+def empty_iceberg(bench: TableBench) -> None:
+    with iceberg(bench) as table:
+        table.delete()
+
+
+APPEND = {"delta": append_delta, "iceberg": append_iceberg}
+COMPACT = {"delta": compact_delta, "iceberg": compact_iceberg}
+EMPTY = {"delta": empty_delta, "iceberg": empty_iceberg}

@@ -1,5 +1,6 @@
 """Tables as others read them, none of whom has made them."""
 
+import os
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,16 @@ def read_delta(bench: TableBench, version: Any) -> pl.DataFrame:
     return pl.read_delta(sink.path, version=version, storage_options=options)
 
 
-READERS = {"delta": read_delta}
+def read_iceberg(bench: TableBench, version: Any) -> pl.DataFrame:
+    """By the table's metadata file, without the catalog."""
+    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else it warns
+    endpoint = bench.sink.storage_options.get("endpoint_url")
+    region = {"s3.endpoint": endpoint, "s3.region": "us-east-1"} if endpoint else None
+    path = str(version or bench.table.look("").version)
+    return pl.scan_iceberg(path, storage_options=region).collect()
+
+
+READERS = {"delta": read_delta, "iceberg": read_iceberg}
 
 
 def frame_of(bench: TableBench, version: Any = None) -> pl.DataFrame:

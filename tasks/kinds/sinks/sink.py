@@ -27,6 +27,8 @@ class Sink(Kind):
         {"path", "storage_options", "rows_per_file"}
     )
     """Fields that do not change what is published."""
+    keeps_partition_columns: ClassVar[bool] = False
+    """Whether the columns that became folders stay in the files too."""
 
     path: str = Field(
         title="Output folder",
@@ -119,13 +121,27 @@ class Sink(Kind):
         """
         if not self.partition_by:
             return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
-        return list(partitioned(rows, ids, self.partition_by, self.encode, self.suffix))
+        rest = rows if self.keeps_partition_columns else None
+        return partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest)
 
 
 def partitioned(
-    rows: pa.Table, ids: Ids, by: list[str], encode: Callable[[pa.Table], bytes], suffix: str
+    rows: pa.Table,
+    ids: Ids,
+    by: list[str],
+    encode: Callable[[pa.Table], bytes],
+    suffix: str,
+    inside: pa.Table | None = None,
 ) -> list[Part]:
     """One part for each combination of the partition columns' values.
+
+    Args:
+        rows: of all partitions.
+        ids: of the rows.
+        by: the partition columns.
+        encode: makes a file of rows.
+        suffix: of the files' names.
+        inside: what the files hold of the rows; all columns but the partitions' where None.
 
     Raises:
         InvalidSpec: a column is not there, or has too many values.
@@ -139,7 +155,7 @@ def partitioned(
     if len(groups) > MAX_PARTITIONS_PER_WRITE:
         problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
         raise InvalidSpec.at(field, by, problem)
-    rest = rows.drop_columns(by)
+    rest = rows.drop_columns(by) if inside is None else inside
     return [
         Part(
             encode(rest.take(pa.array(at))),

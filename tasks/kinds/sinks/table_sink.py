@@ -30,6 +30,23 @@ class ParquetTableSink(ParquetSink):
         """The table's own; None where there is no table yet."""
         raise NotImplementedError
 
+    def partition_columns(self) -> list[str] | None:
+        """What parts the table; None where there is no table yet."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """See that the table, where there is one, is parted as the rows will be.
+
+        Raises:
+            InvalidSpec: it is not.
+        """
+        there = self.partition_columns()
+        if there is not None and there != self.partition_by:
+            problem = (
+                f"is not what parts the table at {self.path}, {there}: say that, or another path"
+            )
+            raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
+
     def schema_for(self, rows: pa.Schema) -> pa.Schema:
         """The run's output schema, of the first rows it writes.
 

@@ -89,7 +89,7 @@ class DeltaOutput:
                 storage_options=delta_options(self.storage_options),
                 commit_properties=once,
             )
-        table = self.open(seen.version or 0)
+        table = self.open(int(seen.version or 0))
         assert table is not None
         names = {each.name for each in table.schema().fields}
         wanted = delta_schema(change.schema).fields if change.added and change.schema else []

@@ -1,0 +1,65 @@
+"""Rows as an Iceberg table."""
+
+import re
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.sinks.table_sink import ParquetTableSink
+from tasks.kinds.tables.iceberg_output import IcebergOutput
+
+
+class IcebergSink(ParquetTableSink):
+    """Publishes into an Iceberg table, a transaction a run; it is made where there is none."""
+
+    model_config = ConfigDict(title="Iceberg table")
+    not_in_identity: ClassVar[frozenset[str]] = ParquetTableSink.not_in_identity | {"catalog"}
+    keeps_partition_columns: ClassVar[bool] = True
+    kind: Literal["iceberg"] = "iceberg"
+    catalog: dict[str, str] = Field(
+        default={},
+        description="Properties of the catalog as pyiceberg takes them, such as type (sql, rest, "
+        "glue), uri and warehouse; ${NAME} stands for an environment variable. Where empty, an "
+        "SQLite file beside the output, <path>.catalog.db.",
+    )
+    table: str | None = Field(
+        default=None,
+        pattern=r"^[^.]+(\.[^.]+)+$",
+        description="Name in the catalog, as in analytics.predictions; where empty, default and "
+        "the last part of the path. The table's location is the path.",
+    )
+
+    def as_table(self) -> IcebergOutput:
+        """The table at the output's path."""
+        _, path, url = self.opened()
+        name = tuple(self.table.split(".")) if self.table else ("default", path.rpartition("/")[2])
+        by = tuple(self.partition_by)
+        return IcebergOutput(self.path, url, name, self.catalog, self.storage_options, by)
+
+    def columns(self) -> pa.Schema | None:
+        """The table's own; None where there is no table yet."""
+        return self.as_table().schema()
+
+    def partition_columns(self) -> list[str] | None:
+        """What parts the table; None where there is no table yet."""
+        return self.as_table().partition_columns()
+
+    def check(self) -> None:
+        """See that catalog and path can be used.
+
+        Raises:
+            InvalidSpec: the package is missing, there is no catalog, or the table is another one.
+        """
+        require("sink.kind", self.kind, "pyiceberg", "iceberg")
+        if "://" in self.path and not self.catalog:
+            problem = (
+                "is needed for a table that is not on this machine, as in {type: rest, uri: ...}"
+            )
+            raise InvalidSpec.at("sink.catalog", self.catalog, problem)
+        if re.search("[#?]", self.path):
+            problem = "has # or ? in it, which Iceberg's readers cut off: rename the folder"
+            raise InvalidSpec.at("sink.path", self.path, problem)
+        super().check()

@@ -1,0 +1,182 @@
+"""An Iceberg table as the place where an output's files are published."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec, StaleTable
+from tasks.kinds.tables.iceberg import open_catalog
+from tasks.kinds.tables.types import plain, plain_schema
+from tasks.protocol.table import TableChange, TableState
+
+APPLIED = "prefect-ray-data.applied."
+"""A property of the table for each ledger: properties outlive the snapshots that are expired."""
+
+
+@dataclass(frozen=True)
+class IcebergOutput:
+    """A catalog's table whose location is the output's folder."""
+
+    place: str
+    location: str
+    identifier: tuple[str, ...]
+    catalog: dict[str, str]
+    storage_options: dict[str, Any]
+    partition_by: tuple[str, ...]
+
+    @property
+    def embedded(self) -> str | None:
+        """File of the catalog that lies beside the output; None where another one is named."""
+        return None if self.catalog else f"{self.location}.catalog.db"
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """The catalog."""
+        properties = self.catalog
+        if self.embedded:
+            os.makedirs(os.path.dirname(self.embedded), exist_ok=True)
+            properties = {"type": "sql", "uri": f"sqlite:///{self.embedded}"}
+        with closing(open_catalog("sink.catalog", properties, self.storage_options)) as catalog:
+            yield catalog
+
+    @contextmanager
+    def loaded(self) -> Iterator[Any]:
+        """The table, while its catalog is open; None where there is none.
+
+        Raises:
+            InvalidSpec: the catalog's table of that name lies elsewhere.
+            StaleTable: the catalog or the storage did not answer as wanted.
+        """
+        if self.embedded and not os.path.exists(self.embedded):
+            yield None
+            return
+        with errors_of(self.place), self.opened() as catalog:
+            table = load(catalog, self.identifier)
+            if table is not None and bare(table.location()) != self.location:
+                problem = (
+                    f"lies at {table.location()}, not at sink.path: name another table or path"
+                )
+                raise InvalidSpec.at("sink.table", ".".join(self.identifier), problem)
+            yield table
+
+    def schema(self) -> pa.Schema | None:
+        """The table's columns; None where there is no table."""
+        with self.loaded() as table:
+            if table is None:
+                return None
+            fields = table.schema().as_arrow()
+            return pa.schema([pa.field(e.name, plain(e.type), e.nullable) for e in fields])
+
+    def partition_columns(self) -> list[str] | None:
+        """Columns that part it, with what is done to them; None where there is no table."""
+        with self.loaded() as table:
+            if table is None:
+                return None
+            schema = table.schema()
+            pairs = [
+                (schema.find_column_name(e.source_id), e.transform) for e in table.spec().fields
+            ]
+            return [name if str(how) == "identity" else f"{how}({name})" for name, how in pairs]
+
+    def look(self, ledger_id: str) -> TableState:
+        """Read the table's metadata and manifests."""
+        with self.loaded() as table:
+            if table is None:
+                return TableState(0, frozenset())
+            applied = int(table.properties.get(APPLIED + ledger_id, 0))
+            files = frozenset(self.files(table))
+            return TableState(applied, files, table.metadata_location)
+
+    def files(self, table: Any) -> dict[str, Any]:
+        """The table's data files by their paths below the output."""
+        found = [task.file for task in table.scan().plan_files()]
+        folder = f"{self.location}/"
+        return {bare(each.file_path).removeprefix(folder): each for each in found}
+
+    def commit(self, change: TableChange, seen: TableState) -> None:
+        """Add and remove files in one transaction on top of what was seen."""
+        if seen.version is None and change.schema is None:
+            return  # neither a table nor a row to make one for
+        if seen.version is None:
+            self.create(change)
+        with self.loaded() as table:
+            if table is None or seen.version not in (None, table.metadata_location):
+                raise StaleTable(f"{self.place} has changed since it was looked at")
+            self.commit_on(table, change)
+
+    def create(self, change: TableChange) -> None:
+        """Make the table, without rows."""
+        from pyiceberg.transforms import IdentityTransform
+
+        assert change.schema is not None
+        with errors_of(self.place), self.opened() as catalog:
+            catalog.create_namespace_if_not_exists(self.identifier[:-1])
+            transaction = catalog.create_table_transaction(
+                self.identifier, plain_schema(change.schema), self.location
+            )
+            with transaction.update_spec() as spec:
+                for name in self.partition_by:
+                    spec.add_field(name, IdentityTransform(), name)
+            transaction.commit_transaction()
+
+    def commit_on(self, table: Any, change: TableChange) -> None:
+        """Commit to the table as it was loaded; files' statistics come from their footers."""
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+        from pyiceberg.table import TableProperties
+
+        # In this process only: a retry of pyiceberg's would not look whether another publisher of
+        # the same entry was faster.
+        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+        live = self.files(table) if change.removed else {}
+        transaction = table.transaction()
+        if change.added:
+            assert change.schema is not None
+            with transaction.update_schema() as update:
+                update.union_by_name(plain_schema(change.schema))
+            if transaction.table_metadata.name_mapping() is None:
+                mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+                transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+        transaction.set_properties({APPLIED + change.ledger_id: str(change.version)})
+        if change.added or live:
+            about = {"run-id": change.run_id, "ledger-version": str(change.version)}
+            with transaction.update_snapshot(snapshot_properties=about).overwrite() as files:
+                for file in change.added:
+                    path = f"{self.location}/{file.path}"
+                    data = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                    files.append_data_file(data)
+                for file in change.removed:
+                    if file.path in live:
+                        files.delete_data_file(live[file.path])
+        transaction.commit_transaction()
+
+
+@contextmanager
+def errors_of(place: str) -> Iterator[None]:
+    """What pyiceberg, its catalogs and their clients raise, as the StaleTable that it is."""
+    from pyiceberg import exceptions as ice
+    from sqlalchemy.exc import SQLAlchemyError
+
+    refused = (ice.CommitFailedException, ice.ValidationException, ice.TableAlreadyExistsError)
+    try:
+        yield
+    except (*refused, ice.RESTError, SQLAlchemyError, OSError) as error:
+        raise StaleTable(f"{place} did not take the transaction, or answer: {error}") from error
+
+
+def load(catalog: Any, identifier: tuple[str, ...]) -> Any:
+    """A catalog's table; None where it has none of that name."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+
+
+def bare(path: str) -> str:
+    """A path as local ones are written here, whoever wrote it."""
+    return path.removeprefix("file://")
