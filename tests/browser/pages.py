@@ -108,6 +108,10 @@ class Visit:
             return "no answer"
         return TAKEN if answer.ok else f"HTTP {answer.status}: {answer.text()}"
 
+    def leave(self) -> None:
+        """Close the page: one that shows a run at work draws all the time, without a GPU."""
+        self.page.goto("about:blank")
+
     def open_run(self, run: object) -> None:
         """A run's page, with its timeline."""
         self.go(f"runs/flow-run/{run}")

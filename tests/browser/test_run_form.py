@@ -45,6 +45,7 @@ def test_a_run_started_by_a_click(stack: Stack, page: Page, tmp_path: Path, ui: 
         print(f"a form was stuck: {error}")
         visit.open_form(deployment_id(stack, "classify-images"))
         start_run(visit, name, output)
+    visit.leave()
 
     run = run_named(stack, name)
     assert run.state
