@@ -16,7 +16,7 @@ from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 
 ROWS = 200
-FOLLOW_SECONDS = 90.0
+FOLLOW_SECONDS = 300.0
 
 
 def small_spec(folder: Path, cluster: dict[str, Any], **model: Any) -> BatchInferenceSpec:

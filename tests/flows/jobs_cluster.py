@@ -23,6 +23,8 @@ from tests.ray_cluster import RayCluster, ray_cluster
 
 CODE = Path(__file__).parent / "jobs_code"
 BLOCK = "the-tests-cluster"
+LOOK_EVERY_SECONDS = 0.2
+"""Each look may be a request, which takes the time of what is looked at."""
 PATIENCE_SECONDS = 120.0
 """For what a busy machine may take long for; what the product promises is asserted apart."""
 
@@ -207,7 +209,7 @@ def await_that(
     while not holds():
         if time.monotonic() - begun > seconds:
             raise TimeoutError(otherwise)
-        time.sleep(0.05)
+        time.sleep(LOOK_EVERY_SECONDS)
     return time.monotonic() - begun
 
 

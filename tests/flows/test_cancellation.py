@@ -140,15 +140,10 @@ def test_the_hook_needs_nothing_but_the_flow_runs_parameters(
 ) -> None:
     """The run's own process is gone: the hook runs in another."""
     spec = endless_spec(numbers, ray_address)
-    code = f"""
-from flows.batch_inference import batch_inference
-from tasks.spec import BatchInferenceSpec
-batch_inference(BatchInferenceSpec.model_validate({parameters_of(spec)["spec"]!r}))
-"""
-    from prefect.settings import PREFECT_API_URL
-
-    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
-    orchestrator = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    file = numbers.parent / "spec.json"
+    file.write_text(spec.model_dump_json(by_alias=True))
+    command = [sys.executable, "-m", "tests.clusters.small_job", str(file)]
+    orchestrator = subprocess.Popen(command)
     wait_for(lambda: len(records(spec)) >= 2)
     orchestrator.kill()
     orchestrator.wait()

@@ -27,6 +27,7 @@ from tests.flows.jobs_cluster import (
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
 PENDING_SECONDS = 120.0
+LOOK_EVERY_SECONDS = 0.5
 LONGER_THAN_A_LOOK_SECONDS = 3.0
 
 
@@ -50,7 +51,7 @@ def gpus_in_use(cluster: JobsCluster) -> Iterator[list[float]]:
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(0.2):
+        while not ended.wait(LOOK_EVERY_SECONDS):
             seen.append(cluster.gpus_in_use())
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,14 @@ def stage_runs(since: float, stages: tuple[str, ...] = STAGES) -> dict[str, Any]
     It learns of their states by events, which may come later than the flow's end.
     """
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterStartTime
 
+    later = TaskRunFilterStartTime(after_=datetime.fromtimestamp(since, UTC))
     until = time.monotonic() + STATES_SECONDS
     with get_client(sync_client=True) as client:
         while True:
-            runs: list[Any] = [run for run in client.read_task_runs() if run.name in STAGES]
-            mine = [run for run in runs if run.start_time and run.start_time.timestamp() >= since]
+            runs: list[Any] = client.read_task_runs(task_run_filter=TaskRunFilter(start_time=later))
+            mine = [run for run in runs if run.name in STAGES]
             found = {run.name: run for run in mine}
             are_final = all(run.state.is_final() for run in mine)
             if (are_final and set(found) >= set(stages)) or time.monotonic() > until:
@@ -41,13 +44,16 @@ def stage_runs(since: float, stages: tuple[str, ...] = STAGES) -> dict[str, Any]
             time.sleep(0.2)
 
 
-def watch(until: threading.Event, seen: dict[str, set[str]]) -> None:
-    """Collect what the stages' progress artifacts say while a run goes on."""
+def watch(since: float, until: threading.Event, seen: dict[str, set[str]]) -> None:
+    """Collect what the progress artifacts of a run's stages say while it goes on."""
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.sorting import ArtifactSort
 
     with get_client(sync_client=True) as client:
         while not until.wait(0.2):
-            for artifact in client.read_artifacts():
+            for artifact in client.read_artifacts(sort=ArtifactSort.CREATED_DESC, limit=8):
+                if not artifact.created or artifact.created.timestamp() < since:
+                    continue
                 key = (artifact.key or "").removeprefix("doubling-")
                 if key in STAGES and artifact.description:
                     seen.setdefault(key, set()).add(artifact.description)
@@ -82,9 +88,9 @@ def test_stages_overlap_and_move(
     )
     seen: dict[str, set[str]] = {}
     over = threading.Event()
-    watcher = threading.Thread(target=watch, args=(over, seen))
-    watcher.start()
     since = time.time()
+    watcher = threading.Thread(target=watch, args=(since, over, seen))
+    watcher.start()
     try:
         report = batch_inference(spec)
     finally:
