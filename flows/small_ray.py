@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psutil
 
+from tasks.clusters.local import QUIET_RAY
 from tasks.errors import Unreachable
 
 HEAD = """
@@ -54,7 +55,7 @@ def start() -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **NO_SPARE_WORKERS, "RAY_AUTH_MODE": "disabled"},
+        env={**os.environ, **QUIET_RAY, **NO_SPARE_WORKERS, "RAY_AUTH_MODE": "disabled"},
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 
 from flows.small_ray import NO_SPARE_WORKERS, TRIES
+from tasks.clusters.local import QUIET_RAY
 from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20
@@ -82,8 +83,7 @@ def ray_cluster(
     scaling = autoscaling(folder, gcs["gcs_server_port"], scales_to) if scales_to else {}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
-    quiet = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    quiet |= NO_SPARE_WORKERS
+    quiet = {**QUIET_RAY, **NO_SPARE_WORKERS}
     own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
     own |= ENVIRONMENT if scales_to else {}
     command = [python, "-m", "tests.ray_cluster"]

@@ -123,4 +123,6 @@ QUIET_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TOKENIZERS_PARALLELISM": "false",
+    # Ray would look for new logs ten times a second, and not twice.
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
 }
