@@ -2,17 +2,22 @@
 
 import os
 import re
+import reprlib
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
 """How pydantic ends the path to a field that may be of several types: no field's name."""
+
+SHORT = reprlib.Repr()
+SHORT.maxlevel, SHORT.maxdict, SHORT.maxlist = 3, 20, 20
+SHORT.maxstring, SHORT.maxlong, SHORT.maxother = 500, 100, 500
 
 
 def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInferenceSpec:
@@ -28,11 +33,13 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
     """
     file = Path(path)
     try:
-        raw = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
+        text = file.read_text()
+    except (OSError, ValueError) as error:
         raise InvalidSpec.at("SPEC", str(path), f"cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise InvalidSpec.at("SPEC", str(path), f"is not YAML: {error}") from error
+    try:
+        raw = parse_yaml(text)
+    except ValueError as error:
+        raise InvalidSpec.at("SPEC", str(path), str(error)) from error
     if not isinstance(raw, dict):
         raise InvalidSpec.at("SPEC", str(path), "must hold fields: source, model, sink, ...")
     return complete_spec(raw, overrides or [], file.resolve().parent)
@@ -80,17 +87,25 @@ def explain(error: Any) -> str:
         case "missing":
             return f"{field}: is missing; add it"
         case "extra_forbidden":
-            return f"{field}: {error['input']!r} is given, but there is no such field"
+            return f"{field}: {shown(error['input'])} is given, but there is no such field"
         case "union_tag_invalid":
             context = error["ctx"]
-            return f"{field}.kind: {context['tag']!r} is none of {context['expected_tags']}"
+            return f"{field}.kind: {shown(context['tag'])} is none of {context['expected_tags']}"
         case "union_tag_not_found":
             return f"{field}.kind: is missing; say which kind"
         case "secret":
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
         case "value_error":
             return explain_rule(field, error)
-    return f"{field}: {error['input']!r} is not allowed: {error['msg']}"
+    return f"{field}: {shown(error['input'])} is not allowed: {error['msg']}"
+
+
+def shown(value: Any) -> str:
+    """What was given, in a few words of it."""
+    try:
+        return SHORT.repr(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        return "a number of thousands of digits"
 
 
 def explain_rule(field: str, error: Any) -> str:
@@ -100,7 +115,7 @@ def explain_rule(field: str, error: Any) -> str:
         return problem
     if isinstance(error["input"], dict):  # all of a part's fields: too much to repeat
         return f"{field}: {problem}"
-    return f"{field}: {error['input']!r} is not allowed: {problem}"
+    return f"{field}: {shown(error['input'])} is not allowed: {problem}"
 
 
 def set_field(raw: dict[str, Any], override: str) -> None:
@@ -113,8 +128,8 @@ def set_field(raw: dict[str, Any], override: str) -> None:
     try:
         for part in parents:
             at = at[int(part)] if isinstance(at, list) else at.setdefault(name_of(part), {})
-        at[int(last) if isinstance(at, list) else name_of(last)] = yaml.safe_load(value)
-    except (ValueError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
+        at[int(last) if isinstance(at, list) else name_of(last)] = parse_yaml(value)
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise InvalidSpec.at("--set", override, f"does not fit the spec: {error}") from error
 
 

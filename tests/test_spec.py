@@ -1,6 +1,7 @@
 """The spec is the same after a trip through JSON, whatever is in it."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,36 @@ def test_a_wrong_gate_is_named(gate: dict[str, Any], message: str) -> None:
 def test_a_rule_of_ours_is_said_in_our_words() -> None:
     with pytest.raises(InvalidSpec, match=r"^source\.path: \[\] is not allowed: must name"):
         parse_spec({**RAW, "source": {"kind": "parquet", "path": []}})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("source: " + "[" * 400, "is nested too deep"),
+        ("source: &a [*a]", "is nested too deep, or within itself"),
+        (
+            "a: &a [0]\n"
+            + "".join(f"{n}: &{n} [{f'*{o},' * 9}]\n" for o, n in pairwise("abcdefg")),
+            "says",
+        ),
+        ("source: 2026-13-45", "is not YAML: month must be in"),
+        ("source: !!bool x", "is not YAML"),
+        ("a\0b", "is not YAML"),
+    ],
+)
+def test_yaml_that_is_none_is_said_so(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "spec.yaml").write_text(text)
+    with pytest.raises(InvalidSpec, match=f"^SPEC: .*{message}"):
+        load_spec(tmp_path / "spec.yaml")
+
+
+@pytest.mark.parametrize(
+    "given", ["x" * 100_000, 1 << 100_000, [[0] * 1_000] * 1_000], ids=["text", "number", "lists"]
+)
+def test_a_message_is_short_whatever_was_given(given: Any) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec({**RAW, "modle": given})
+    assert len(str(caught.value)) < 2_000
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,15 @@ def open_sound(data: bytes) -> Any:
     if len(data) < wav_length(data):
         raise ValueError(f"the sound is cut off: {len(data):,} of {wav_length(data):,} bytes")
     try:
-        container = av.open(io.BytesIO(data))
+        container = av.open(io.BytesIO(data), metadata_errors="replace")
     except av.error.FFmpegError as error:
         raise ValueError("the file is not sound that can be read") from error
     if not container.streams.audio:
         container.close()
         raise ValueError("the file holds no sound")
+    if container.streams.audio[0].codec_context is None:
+        container.close()
+        raise ValueError("the sound is in a format that FFmpeg does not know")
     return container
 
 

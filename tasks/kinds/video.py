@@ -37,15 +37,17 @@ def sampled_frames(file: IO[bytes], every_seconds: float | None) -> Iterator[Fra
     import av
 
     try:
-        container = av.open(file)
+        container = av.open(file, metadata_errors="replace")
     except av.error.FFmpegError as error:
         yield DamagedVideo(f"the file is not a video that can be read: {error.strerror}")
         return
     with container:
-        if container.streams.video:
-            yield from frames_of(container, every_seconds)
-        else:
+        if not container.streams.video:
             yield DamagedVideo("the file holds no video")
+        elif container.streams.video[0].codec_context is None:
+            yield DamagedVideo("the video is in a format that FFmpeg does not know")
+        else:
+            yield from frames_of(container, every_seconds)
 
 
 def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | DamagedVideo]:

@@ -28,7 +28,7 @@ SUBJECT = re.compile(
 )
 BARE = re.compile(
     r"index out of range|has no attribute|object is not|NoneType|unpack requires|codec can't"
-    r"|invalid literal|not subscriptable|takes \d+ positional|<class |0x[0-9a-f]{8}"
+    r"|invalid literal for|not subscriptable|takes \d+ positional|<class |0x[0-9a-f]{8}"
 )
 """What libraries say to programmers."""
 

@@ -148,3 +148,19 @@ def test_without_the_decoder_the_extra_is_named(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InvalidSpec, match=r"source.kind: 'video' .*prefect-ray-data\[video\]"):
         check_source(source(tmp_path))
+
+
+def test_a_format_that_nobody_knows_is_one_bad_row(tmp_path: Path) -> None:
+    file = save(tmp_path / "a.mp4", frames=10)
+    file.write_bytes(file.read_bytes().replace(b"avc1", b"zzzz"))
+    [bad] = read_all(VideoSource(path=str(tmp_path)))
+    assert str(bad.error) == "the video is in a format that FFmpeg does not know"
+
+
+def test_a_title_that_is_not_utf8_costs_nothing(tmp_path: Path) -> None:
+    file = save(tmp_path / "a.mp4", frames=10)
+    content = file.read_bytes()
+    at = content.index(b"Lavf")  # who wrote it
+    file.write_bytes(content[:at] + b"\xff\xfe" + content[at + 2 :])
+    [row] = read_all(VideoSource(path=str(tmp_path)))
+    assert row["frame"] == 0
