@@ -140,7 +140,7 @@ def test_a_rule_of_ours_is_said_in_our_words() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("source: " + "[" * 400, "is nested too deep"),
+        ("source: " + "[" * 1_000, "is nested too deep"),
         ("source: &a [*a]", "is nested too deep, or within itself"),
         (
             "a: &a [0]\n"
