@@ -27,7 +27,20 @@ BatchInferenceError
 ·   └── NoProgress             the job stalled
 """
 
+import reprlib
 from typing import ClassVar, Self
+
+SHORT = reprlib.Repr()
+SHORT.maxlevel, SHORT.maxdict, SHORT.maxlist = 3, 20, 20
+SHORT.maxstring, SHORT.maxlong, SHORT.maxother = 500, 100, 500
+
+
+def shown(value: object) -> str:
+    """What was given, in a few words of it."""
+    try:
+        return SHORT.repr(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        return "a number of thousands of digits"
 
 
 class BatchInferenceError(Exception):
@@ -90,7 +103,7 @@ class InvalidSpec(Final):
     @classmethod
     def at(cls, field: str, given: object, problem: str) -> "InvalidSpec":
         """Say what is wrong with one field, e.g. `at("source.path", "/x", "does not exist")`."""
-        return cls(f"{field}: {given!r} {problem}")
+        return cls(f"{field}: {shown(given)} {problem}")
 
 
 class InputNotFound(InvalidSpec):

@@ -14,6 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.models import Model
 from tasks.new_inputs import NewInputs
+from tasks.output_trial import try_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -167,6 +168,8 @@ def make_plan(
     fingerprints = check_spec(spec)
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
+    if seen.version == 0 and save:
+        try_output(storage, output)
     replaces = options.makes_new_version(spec)
     config = config_digest(spec, fingerprints, options.limit)
     if not (replaces or options.redrive):

@@ -2,22 +2,17 @@
 
 import os
 import re
-import reprlib
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, shown
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
 """How pydantic ends the path to a field that may be of several types: no field's name."""
-
-SHORT = reprlib.Repr()
-SHORT.maxlevel, SHORT.maxdict, SHORT.maxlist = 3, 20, 20
-SHORT.maxstring, SHORT.maxlong, SHORT.maxother = 500, 100, 500
 
 
 def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInferenceSpec:
@@ -98,14 +93,6 @@ def explain(error: Any) -> str:
         case "value_error":
             return explain_rule(field, error)
     return f"{field}: {shown(error['input'])} is not allowed: {error['msg']}"
-
-
-def shown(value: Any) -> str:
-    """What was given, in a few words of it."""
-    try:
-        return SHORT.repr(value)
-    except ValueError:  # Python writes out no number of thousands of digits
-        return "a number of thousands of digits"
 
 
 def explain_rule(field: str, error: Any) -> str:

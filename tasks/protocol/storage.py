@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from stat import S_ISREG
 from typing import IO, Any, Protocol
@@ -235,7 +236,8 @@ def open_storage(
 
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
     """The options as fsspec's filesystems take them: s3fs reads `endpoint_url` as is."""
+    storage_options = deepcopy(storage_options)  # botocore writes into its own
     if url.startswith(("s3://", "s3a://")):
         # A cached listing would hide what another process has just written.
         return {"use_listings_cache": False, **storage_options}
-    return dict(storage_options)
+    return storage_options

@@ -24,7 +24,7 @@ from tests.reporting import run_attempt
 CODE = Path(__file__).parent / "user_code"
 SOURCE: TypeAdapter[Source] = TypeAdapter(AnySource)
 SUBJECT = re.compile(
-    r"\b(file|line|row|record|header|column|key|value|quote|type|sample|archive|image|pixels|sound|video)\b"
+    r"\b(file|line|row|record|header|column|key|value|quote|type|sample|archive|image|pixels|sound|video|frame)\b"
 )
 BARE = re.compile(
     r"index out of range|has no attribute|object is not|NoneType|unpack requires|codec can't"

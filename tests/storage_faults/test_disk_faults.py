@@ -1,0 +1,68 @@
+"""Outputs on disks that are full or may not be written to."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import StageFailed, Unreachable
+from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.published import published_rows
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import spec_of
+from tests.reporting import run_attempt
+
+ROWS = 5_000
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> BatchInferenceSpec:
+    """Doubles x; its parts are larger than the limit below."""
+    (tmp_path / "in").mkdir()
+    values = np.random.default_rng(0).random(ROWS)  # that nothing compresses
+    pq.write_table(pa.table({"id": pa.array(range(ROWS)), "x": values}), tmp_path / "in/a.parquet")
+    stages = {"read": {"rows_per_batch": ROWS}}
+    return spec_of(tmp_path / "in", stages=stages)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Stands for a full disk: a write beyond the limit is an OSError, EFBIG instead of ENOSPC."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_said_and_the_next_attempt_goes_on(spec: BatchInferenceSpec) -> None:
+    planned = make_plan(spec)
+    with (
+        files_of_at_most(20_000),
+        pytest.raises(StageFailed, match=r"stage write .*File too large"),
+    ):
+        run_attempt(planned)
+    assert not [*Path(planned.run.staging).glob("*")], "what was half written is gone"
+    again = make_plan(spec)
+    run_attempt(again)
+    publish_planned(again)
+    rows = published_rows(spec)
+    assert np.array_equal(rows["doubled"], 2 * np.asarray(rows["x"]))
+    assert rows["id"].to_pylist() == list(range(ROWS))
+
+
+def test_an_output_that_cannot_be_written_to_is_told_before_anything_starts(
+    spec: BatchInferenceSpec,
+) -> None:
+    sink = spec.sink.model_copy(update={"path": "/sys/out"})  # nobody may write there, root neither
+    with pytest.raises(
+        Unreachable, match=r"sink\.path: '/sys/out' cannot be written to: make room"
+    ):
+        make_plan(spec.model_copy(update={"sink": sink}))

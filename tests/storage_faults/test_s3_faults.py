@@ -1,0 +1,178 @@
+"""Whole runs over a store that fails: no row is lost or doubled, and the message says why."""
+
+import io
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
+from tasks.plan import make_plan
+from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.publish import publish_planned
+from tasks.published import published_rows, rows_set_aside
+from tasks.spec import BatchInferenceSpec
+from tests.conftest import S3
+from tests.flows.conftest import spec_of
+from tests.reporting import run_attempt
+from tests.storage_faults.faulty_s3 import Behave, Fault, FaultyS3, Request, faulty_s3
+
+pytestmark = pytest.mark.s3
+FILES, ROWS = 2, 400
+ALL = [float(value) for value in range(FILES * ROWS)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Inputs and outputs of a test, behind a proxy."""
+
+    proxy: FaultyS3
+    bucket: str
+    folder: str
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Those of the proxy; few tries, so that a fault that lasts shows soon."""
+        retries = {"retries": {"max_attempts": 2, "mode": "standard"}}
+        return {"endpoint_url": self.proxy.endpoint_url, "config_kwargs": retries}
+
+    @property
+    def storage(self) -> FsspecStorage:
+        """A client that goes past the proxy."""
+        return open_storage(f"s3://{self.bucket}", {"endpoint_url": self.proxy.target})[0]
+
+    def put(self, name: str, first: int, rows: int = ROWS) -> None:
+        """Store an input."""
+        values = list(range(first, first + rows))
+        stream = io.BytesIO()
+        pq.write_table(pa.table({"id": values, "x": [float(v) for v in values]}), stream)
+        self.storage.write(f"{self.bucket}/{self.folder}/in/{name}", stream.getvalue())
+
+    @property
+    def spec(self) -> BatchInferenceSpec:
+        """Doubles x."""
+        url = f"s3://{self.bucket}/{self.folder}"
+        source = {"kind": "parquet", "path": f"{url}/in", "storage_options": self.options}
+        sink = {"kind": "parquet", "path": f"{url}/out", "storage_options": self.options}
+        return spec_of(Path(), source=source, sink=sink)
+
+    def run(self) -> None:
+        """Plan, predict, publish."""
+        planned = make_plan(self.spec)
+        if not planned.nothing_to_do:
+            run_attempt(planned)
+            publish_planned(planned)
+
+    def published(self) -> list[float]:
+        """The rows that readers see, without faults."""
+        self.proxy.behave = lambda request: None
+        assert rows_set_aside(self.spec) == [], "no row is to blame for a store that fails"
+        rows = published_rows(self.spec)
+        return sorted(rows["x"].to_pylist()) if len(rows) else []
+
+
+@pytest.fixture
+def place(s3: S3) -> Iterator[Place]:
+    """Two inputs."""
+    with faulty_s3(s3.endpoint_url) as proxy:
+        place = Place(proxy, s3.bucket, uuid.uuid4().hex)
+        for number in range(FILES):
+            place.put(f"{number}.parquet", number * ROWS)
+        yield place
+
+
+def always(fault: Fault, method: str, path: str) -> Behave:
+    """Requests of a kind fail."""
+
+    def behave(asked: Request) -> Fault | None:
+        return fault if asked.method == method and re.search(path, asked.path) else None
+
+    return behave
+
+
+PASSING = [
+    Fault(500, "InternalError"),
+    Fault(503, "SlowDown"),
+    Fault(cut=True),
+    Fault(pause_seconds=0.02),
+]
+
+
+def test_what_passes_is_not_noticed(place: Place) -> None:
+    faults = iter(PASSING)
+
+    def behave(asked: Request) -> Fault | None:
+        is_data = asked.method == "GET" and re.search(r"in/\d", asked.path)
+        return next(faults, None) if is_data else None
+
+    place.proxy.behave = behave
+    place.run()
+    assert place.proxy.faults == len(PASSING)
+    assert place.published() == ALL
+
+
+LASTING = {
+    "input 429": (always(Fault(429, "TooMany"), "GET", r"in/1"), r"in/1\.parquet"),
+    "input cut off": (always(Fault(cut=True), "GET", r"in/1"), r"in/1\.parquet"),
+    "output 500": (always(Fault(500, "InternalError"), "PUT", "staging"), "staging|out"),
+    "credentials": (always(Fault(400, "ExpiredToken"), "GET", r"in/1"), "ExpiredToken|expired"),
+}
+
+
+@pytest.mark.parametrize(("behave", "message"), LASTING.values(), ids=LASTING.keys())
+def test_what_lasts_is_said_and_the_next_run_goes_on(
+    place: Place, behave: Behave, message: str
+) -> None:
+    place.proxy.behave = behave
+    with pytest.raises(BatchInferenceError, match=message) as caught:
+        place.run()
+    assert caught.value.can_retry
+    assert place.published() == []
+    place.run()
+    assert place.published() == ALL
+
+
+def test_expired_credentials_are_told_before_anything_starts(place: Place) -> None:
+    place.proxy.behave = lambda asked: Fault(400, "ExpiredToken")
+    with pytest.raises(Unreachable, match=r"cannot be reached.*the credentials in"):
+        place.run()
+
+
+def test_a_listing_that_omits_a_record_costs_work_and_no_row(place: Place) -> None:
+    planned = make_plan(place.spec)
+    run_attempt(planned)
+    records = place.storage.list(planned.run.records)
+    hidden = re.escape(records[0].path.rsplit("/", 1)[-1])
+    place.proxy.behave = always(Fault(omit=hidden), "GET", "list-type")
+    place.run()
+    assert place.published() == ALL
+
+
+def test_an_input_that_is_rewritten_after_the_plan_is_not_mixed(place: Place) -> None:
+    planned = make_plan(place.spec)
+    place.put("1.parquet", ROWS, rows=10)
+    with pytest.raises(BatchInferenceError, match=r"in/1\.parquet.*rewritten after it was planned"):
+        run_attempt(planned)
+    place.run()
+    assert place.published() == ALL[: ROWS + 10]
+
+
+def test_an_input_that_vanishes_after_the_plan_is_named(place: Place) -> None:
+    planned = make_plan(place.spec)
+    place.storage.delete(f"{place.bucket}/{place.folder}/in/1.parquet")
+    with pytest.raises(BatchInferenceError, match=r"in/1\.parquet.*(is gone|rewritten)"):
+        run_attempt(planned)
+    place.run()
+    assert place.published() == ALL[:ROWS]
+
+
+def test_a_store_where_two_commits_both_win_is_refused(place: Place) -> None:
+    place.proxy.behave = lambda asked: Fault(drop_header="If-None-Match")
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .*two commits from one version both win"):
+        make_plan(place.spec)
+    assert place.storage.list(f"{place.bucket}/{place.folder}/out.state") == []
