@@ -9,9 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISLNK
 
 import psutil
 
+from tasks.errors import InvalidSpec
 from tasks.lease import Holder, load_holder, save_holder
 from tasks.ray_job.job import Job
 
@@ -88,7 +90,22 @@ def driver_file(job: Job) -> str:
 
 def log_file(job: Job) -> Path:
     """Where the driver's output goes."""
-    return Path(tempfile.gettempdir()) / "prefect-ray-data" / f"{job.run_id}-{job.attempt}.log"
+    return own_folder() / f"{job.run_id}-{job.attempt}.log"
+
+
+def own_folder() -> Path:
+    """Where drivers find code and leave logs: a folder to which nobody else writes.
+
+    Raises:
+        InvalidSpec: somebody else made it, who could put code of his own there.
+    """
+    folder = Path(tempfile.gettempdir()) / f"prefect-ray-data-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or S_ISLNK(found.st_mode) or found.st_mode & 0o022:
+        problem = "is not a folder of yours alone; remove it, or set TMPDIR to another place"
+        raise InvalidSpec.at("TMPDIR", str(folder), problem)
+    return folder
 
 
 def driver_environment(job: Job) -> dict[str, str]:
@@ -98,6 +115,7 @@ def driver_environment(job: Job) -> dict[str, str]:
         **os.environ,
         **QUIET_RAY,
         **job.spec.environment.env_vars,
+        **job.environment,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
 
@@ -110,7 +128,7 @@ def own_path() -> str:
     """
     package = Path(__file__).resolve().parents[1]
     name = hashlib.sha256(str(package).encode()).hexdigest()[:16]
-    link = Path(tempfile.gettempdir()) / "prefect-ray-data" / name / package.name
+    link = own_folder() / name / package.name
     link.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         link.symlink_to(package)

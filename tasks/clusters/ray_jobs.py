@@ -161,7 +161,7 @@ def runtime_env(job: Job, code: str) -> dict[str, Any]:
         **({"working_dir": str(folder)} if needs_code else {}),
         "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
         **({"pip": environment.pip} if environment.pip else {}),
-        "env_vars": {**QUIET_RAY, **environment.env_vars},
+        "env_vars": {**QUIET_RAY, **environment.env_vars, **job.environment},
         "worker_process_setup_hook": END_WITH_RAYLET,
     }
 

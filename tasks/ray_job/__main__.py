@@ -1,6 +1,7 @@
 """The driver: a job file in, a result out, exit code 0 where it succeeded."""
 
 import json
+import os
 import re
 import sys
 import traceback
@@ -8,7 +9,7 @@ from typing import Any
 
 from tasks.errors import BatchInferenceError
 from tasks.protocol.storage import open_storage
-from tasks.ray_job.job import Job, load_job
+from tasks.ray_job.job import STORAGE_OPTIONS, Job, load_job
 from tasks.ray_job.line import Line
 from tasks.ray_job.stage_error import stage_error
 from tasks.spec import InlineCluster
@@ -21,9 +22,9 @@ def main(arguments: list[str]) -> int:
     """Run the job that the file at `arguments[0]` describes.
 
     Args:
-        arguments: the job file's URL, and its filesystem's options as JSON.
+        arguments: the job file's URL; its filesystem's options are in the environment.
     """
-    storage, path = open_storage(arguments[0], json.loads(arguments[1]))
+    storage, path = open_storage(arguments[0], json.loads(os.environ.pop(STORAGE_OPTIONS, "{}")))
     job = load_job(storage.read(path))
     sys.path.insert(0, job.working_dir)
     error = run(job)

@@ -10,6 +10,9 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.counts import STAGES
 from tasks.spec import BatchInferenceSpec, RemoteCluster
 
+STORAGE_OPTIONS = "BATCH_INFERENCE_STORAGE_OPTIONS"
+"""Environment variable that holds the options of the output's filesystem, as JSON."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -90,9 +93,13 @@ class Job:
 
     @property
     def arguments(self) -> list[str]:
-        """What the driver is called with: the job file's URL, its filesystem's options as JSON."""
-        url = self.storage.filesystem.unstrip_protocol(f"{self.folder}/job.json")
-        return [url, json.dumps(self.spec.sink.storage_options)]
+        """What the driver is called with: the job file's URL."""
+        return [self.storage.filesystem.unstrip_protocol(f"{self.folder}/job.json")]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """How to reach the job file; no argument, since everybody sees those of a process."""
+        return {STORAGE_OPTIONS: json.dumps(self.spec.sink.storage_options)}
 
     def save(self) -> None:
         """Store in the attempt's folder."""

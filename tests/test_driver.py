@@ -1,0 +1,62 @@
+"""How the driver of a job is started: what others on the machine see of it, and may do to it."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.clusters.local import Local, driver_environment, own_folder
+from tasks.errors import InvalidSpec
+from tasks.plan import make_plan
+from tasks.ray_job import __main__ as driver
+from tasks.run import left_to_do, new_job
+from tests.flows.conftest import spec_of
+from tests.reporting import make_inputs
+
+SECRET = "hunter2hunter2"
+
+
+class NotStarted(Exception):
+    """Raised in place of starting a process."""
+
+
+def test_no_secret_is_in_the_list_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(make_inputs(tmp_path / "in"))
+    sink = spec.sink.model_copy(update={"storage_options": {"auto_mkdir": True, "key": SECRET}})
+    planned = make_plan(spec.model_copy(update={"sink": sink}))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+
+    def started(command: list[str], **given: Any) -> None:
+        assert SECRET not in " ".join(command)
+        assert SECRET in " ".join(given["env"].values())
+        raise NotStarted
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    with pytest.raises(NotStarted):
+        Local().start(job)
+    for name, value in driver_environment(job).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(driver, "run", lambda job: None)
+    assert driver.main(job.arguments) == 0
+    assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
+
+
+@pytest.mark.parametrize("made", ["a link", "open to all"])
+def test_a_folder_that_others_can_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = own_folder()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    if made == "a link":
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.chmod(0o777)
+    with pytest.raises(InvalidSpec, match=r"^TMPDIR: .*is not a folder of yours alone"):
+        own_folder()
