@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install develop demo up down test check chaos simulate bench
+.PHONY: install develop demo up down test check chaos simulate bench audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
@@ -40,6 +40,9 @@ check: develop
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/codespell
+
+audit: develop
+	$(BIN)/python -m tests.audit
 
 chaos: develop
 	$(BIN)/python -m tests.chaos
