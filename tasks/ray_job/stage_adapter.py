@@ -153,7 +153,7 @@ class StageAdapter:
             except BatchInferenceError as error:
                 error.locate(self.stage, *batch.where(int(rows[ROW][0].as_py())))
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 where = batch.where(int(rows[ROW][0].as_py()))
                 raise stage_error(error).locate(self.stage, *where) from error
             rejected += [

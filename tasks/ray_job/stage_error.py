@@ -20,6 +20,8 @@ def stage_error(error: BaseException) -> BatchInferenceError:
             f"environment.pip: {describe(error)}, where the job runs: name the package that has "
             f"{error.name!r} here, or install it there"
         )
+    if isinstance(error, SystemExit):
+        return StageFailed(f"the code ended its process (sys.exit({error.code!r})): raise an error")
     if is_out_of_memory(error):
         return OutOfMemory(
             f"{describe(error)}; smaller batches do not help any more: ask for a node with more "

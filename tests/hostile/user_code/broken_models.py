@@ -1,0 +1,36 @@
+"""Models that break, each in a way of its own, at the row whose x is `at`."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Batch = dict[str, np.ndarray]
+
+
+def exits(values: np.ndarray) -> Any:
+    """As a script would."""
+    sys.exit(3)
+
+
+BREAKS: dict[str, Callable[[np.ndarray], Any]] = {
+    "raises": lambda values: 1 // 0,
+    "returns fewer": lambda values: values[1:],
+    "returns another type": lambda values: np.full(len(values), "many"),
+    "returns nothing": lambda values: None,
+    "exits": exits,
+    "has no memory": lambda values: np.empty(1 << 50),
+}
+
+
+class Breaks:
+    """Doubles x, but for where it breaks."""
+
+    def __init__(self, how: str, at: float) -> None:
+        self.break_down, self.at = BREAKS[how], at
+
+    def __call__(self, batch: Batch) -> dict[str, Any]:
+        """One number a row, as a rule."""
+        broken = self.at in batch["x"]
+        return {"doubled": self.break_down(batch["x"]) if broken else 2 * batch["x"]}
