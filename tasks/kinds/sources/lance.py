@@ -1,7 +1,7 @@
 """Rows of a Lance dataset."""
 
 from datetime import UTC
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -20,11 +20,19 @@ class LanceSource(TableSource):
         default=None, ge=1, description="Read this version; the newest where empty."
     )
 
+    tag: str | None = Field(
+        default=None, min_length=1, description="Read the version that this tag names."
+    )
+
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if self.version is not None and self.as_of is not None:
-            raise ValueError("name either version or as_of")
+    def _one_of_three(self) -> Self:
+        if sum(each is not None for each in (self.version, self.tag, self.as_of)) > 1:
+            raise ValueError("name either version, tag or as_of")
         return self
+
+    def as_planned(self, pins: dict[str, Any]) -> Self:
+        """The source at the version that a plan has pinned."""
+        return super().as_planned(pins).model_copy(update={"tag": None})
 
     def check(self) -> None:
         """See that Lance is installed and the filter can be read."""
@@ -35,9 +43,9 @@ class LanceSource(TableSource):
         """The version that is asked for; see TableSource."""
         url = self.path.rstrip("/")
         try:
-            dataset = open_lance(url, self.storage_options, self.version)
+            dataset = open_lance(url, self.storage_options, self.version or self.tag)
         except LookupError as error:
-            raise self.gone("version", error) from error
+            raise self.gone("version" if self.version else "tag", error) from error
         found = LanceVersion(dataset, url, self.storage_options, self.condition)
         return found.at(self.version_then(found)) if self.as_of else found
 

@@ -5,13 +5,13 @@ from typing import Any
 from tasks.protocol.delta_ledger import delta_options
 
 
-def open_lance(url: str, storage_options: dict[str, Any], version: int | None = None) -> Any:
+def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None = None) -> Any:
     """A Lance dataset, at its newest version or another.
 
     Args:
         url: local path or object store's URL.
         storage_options: as fsspec takes them.
-        version: to be opened.
+        version: to be opened, or its tag.
 
     Raises:
         FileNotFoundError: there is no dataset.
@@ -23,7 +23,7 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | None = 
     try:
         return lance.dataset(url, version=version, storage_options=lance_options(storage_options))
     except (ValueError, OSError) as error:  # which of them a failing storage is, differs
-        if "was not found" not in str(error):
+        if not any(words in str(error) for words in ("was not found", "does not exist")):
             raise ConnectionError(str(error)) from error
         if version is None:
             raise FileNotFoundError(url) from error

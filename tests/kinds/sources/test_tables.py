@@ -181,6 +181,18 @@ def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:
     assert ids(IcebergSource(path=lake.table.metadata_location)) == [1, 2, 3]
 
 
+def test_a_tag_of_lance(tmp_path: Path) -> None:
+    lake = LanceLake(str(tmp_path / "lake"))
+    lake.append(1, 2)
+    lake.table.tags.create("v1", 1)
+    lake.append(3)
+    source = lake.source(tag="v1")
+    assert ids(source) == [1, 2]
+    assert ids(source.as_planned(pins_of(source))) == [1, 2]
+    with pytest.raises(InvalidSpec, match=r"source\.tag: 'v2' is no version of"):
+        ids(lake.source(tag="v2"))
+
+
 def test_a_damaged_file_gives_bad_rows_and_no_other(tmp_path: Path) -> None:
     lake = DeltaLake(str(tmp_path / "lake"))
     lake.append(0, 2, 4)
