@@ -155,6 +155,13 @@ def search(
     any_model: Annotated[
         bool, typer.Option(help="Search also where another model made the embeddings.")
     ] = False,
+    index: Annotated[
+        Literal["auto", "update", "off"],
+        typer.Option(help="update: make an index, or bring it up to date; off: use none."),
+    ] = "auto",
+    recall: Annotated[
+        float, typer.Option(help="Share of the nearest rows that an updated index is to find.")
+    ] = 0.95,
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -162,7 +169,8 @@ def search(
     from flows.calls import call_search
 
     options = {"k": k, "query_as": query_as, "column": column, "any_model": any_model}
-    call_search(output, spec_file, set_, query, as_json, **options)
+    use = {"index": index, "recall": recall}
+    call_search(output, spec_file, set_, query, as_json, **options, **use)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 import time
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from prefect import flow, task
 from prefect.runtime import flow_run
@@ -13,10 +13,12 @@ from tasks.errors import InvalidSpec
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
-from tasks.searching.published import published_vectors
+from tasks.searching.index import bring_up_to_date, with_index
+from tasks.searching.published import PublishedVectors, published_vectors
 from tasks.searching.query import QueryForm, read_query
 from tasks.spec import BatchInferenceSpec
 
+IndexUse = Literal["auto", "update", "off"]
 embed_query = task(name="embed query", persist_result=False)(vector_of)
 
 
@@ -28,12 +30,15 @@ def search(
     query_as: QueryForm = "auto",
     column: str | None = None,
     any_model: bool = False,
+    index: IndexUse = "auto",
+    recall: float = 0.95,
     scheduled_time: datetime | None = None,
 ) -> dict[str, Any]:
     """Find the published rows whose embeddings are nearest to a query's, by their cosine.
 
-    Every published vector is compared, none is guessed at. A Markdown artifact shows query and
-    matches, images as pictures.
+    Every published vector is compared, none is guessed at, unless an index was made: then most are
+    left out, and the page says how much of the exact answer is found that way. A Markdown artifact
+    shows query and matches, images as pictures.
 
     Args:
         spec: What made the embeddings; its sink says where they are, its model embeds the query.
@@ -42,6 +47,9 @@ def search(
         query_as: What the query is, where its look is misleading.
         column: The column of embeddings; empty: `embedding`, or the only one that holds vectors.
         any_model: Search also where another model made the embeddings.
+        index: auto: use an index where there is one; update: make it or bring it up to date first;
+            off: compare with every vector.
+        recall: Share of the ten nearest rows that an index made or brought up to date is to find.
         scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
 
     Returns:
@@ -52,9 +60,11 @@ def search(
     """
     if k < 1:
         raise InvalidSpec.at("k", k, "must be at least 1")
+    if not 0 < recall <= 1:
+        raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
     spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
     asked = read_query(spec, query, query_as)
-    vectors = published_vectors(spec, column)
+    vectors = searchable(published_vectors(spec, column), index, recall)
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
@@ -63,3 +73,10 @@ def search(
     found = Search(vectors, asked, nearest, seconds)
     show_page(artifact_key(spec.name, "search"), search_page(found))
     return found.as_json()
+
+
+def searchable(vectors: PublishedVectors, index: IndexUse, recall: float) -> PublishedVectors:
+    """The published vectors, with their index where it is to be used."""
+    if index == "off":
+        return vectors
+    return bring_up_to_date(vectors, recall) if index == "update" else with_index(vectors)

@@ -11,6 +11,7 @@ from tasks.kinds.sinks.jsonl import json_text
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, scrub, table
 from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail
+from tasks.searching.index import IndexedVectors, IndexState
 from tasks.searching.published import Nearest, PublishedVectors, Row
 from tasks.searching.query import MediaQuery, Query, shortened
 
@@ -33,6 +34,11 @@ class Search:
         pairs = zip(self.nearest.scores, self.nearest.rows, strict=True)
         return [(str(n), f"{score:.4f}", row) for n, (score, row) in enumerate(pairs, 1)]
 
+    @property
+    def index(self) -> IndexState | None:
+        """The index that was used, if one was."""
+        return self.vectors.state if isinstance(self.vectors, IndexedVectors) else None
+
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
         return {
@@ -46,6 +52,7 @@ class Search:
                 "searched": self.nearest.num_searched,
                 "without_vector": self.nearest.num_without,
             },
+            "index": self.index and {"recall": self.index.recall, "files": len(self.index.files)},
             "seconds": self.seconds,
             "matches": [
                 {"rank": rank, "score": score, "row": plain(row)}
@@ -88,10 +95,20 @@ def figures(search: Search) -> dict[str, str]:
     """Where and how long it was searched."""
     return {
         "output": f"{search.vectors.spec.sink.path}, version {search.vectors.seen.version}",
-        "rows": f"{search.nearest.num_searched:,}, each compared by its cosine",
+        "rows": f"{search.nearest.num_searched:,}, {how(search.index)}",
         "without a vector": f"{search.nearest.num_without:,}",
         "seconds": ", ".join(f"{name} {each:.2f}" for name, each in search.seconds.items()),
     }
+
+
+def how(index: IndexState | None) -> str:
+    """How they were searched."""
+    if index is None:
+        return "each compared by its cosine"
+    return (
+        f"by an index that finds {index.recall:.0%} of the ten nearest in a trial; its matches and "
+        "all that came since compared by their cosine"
+    )
 
 
 def matches_table(search: Search) -> str:

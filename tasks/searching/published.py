@@ -1,7 +1,7 @@
 """The vectors that an output has published, to search in."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,12 +83,16 @@ class PublishedVectors:
 
     def look_at_all(self, query: Vector, count: int) -> tuple[Best, int]:
         """The best rows by number, and how many could not be compared."""
+        return self.look_at(range(len(self.files)), query, count)
+
+    def look_at(self, files: Iterable[int], query: Vector, count: int) -> tuple[Best, int]:
+        """The same of some files, by their numbers."""
         best, num_without = Best(count), 0
         storage, _ = output_of(self.spec)
         # An object store answers late; with a disk, more threads than cores only take memory.
         num_threads = (os.cpu_count() or 1) if storage.is_local else READERS
         with ThreadPoolExecutor(num_threads) as pool:
-            for found, without in pool.map(self.scanner(query, count), range(len(self.files))):
+            for found, without in pool.map(self.scanner(query, count), files):
                 best.add(found.scores, found.rows)
                 num_without += without
         return best, num_without

@@ -125,6 +125,19 @@ def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: 
         np.testing.assert_allclose([each["score"] for each in found], np.sort(scores)[::-1])
 
 
+def test_an_index_is_made_used_and_told_of(gallery: BatchInferenceSpec) -> None:
+    path = f"{gallery.source.paths[0]}/3.png"
+    exact = search(gallery, path, k=4)
+    made = search(gallery, path, k=4, index="update", recall=1.0)
+    assert made["index"]["recall"] == 1.0
+    assert made["matches"] == exact["matches"]
+    assert search(gallery, path, index="auto")["index"] == made["index"]
+    assert "by an index that finds 100% of the ten nearest in a trial" in page_of("gallery")
+    assert search(gallery, path, index="off")["index"] is None
+    with pytest.raises(InvalidSpec, match="recall: 0 must be above 0"):
+        search(gallery, path, recall=0)
+
+
 @pytest.mark.parametrize(
     ("query", "form", "problem"),
     [
