@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -115,13 +116,19 @@ def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
                 "`tasks` of your own"
             )
         spec = importable(job)
-        check_source(spec.source)
+        check_source(spec.source.as_planned(reader_of(job)))
         for part in (*spec.steps, spec.model):
             part.check()
         check_writing(job, address)
     except BatchInferenceError as error:
         return type(error)(f"node {address}: {error.message}")
     return None
+
+
+def reader_of(job: Job) -> dict[str, Any]:
+    """Settings that the source is read with; in a redrive, those of one of the runs it redoes."""
+    readers: dict[str, Any] = job.pins.get("readers", {})
+    return job.pins["reader"] or next(iter(readers.values()), {})
 
 
 def check_writing(job: Job, address: str) -> None:

@@ -82,7 +82,7 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
         StageFailed: storage failed; names the file and the row.
     """
     for reader, todo in groupby(load_todo(job, start, stop), attrgetter("reader")):
-        source = job.spec.source.as_planned(reader) if reader else job.spec.source
+        source = job.spec.source.as_planned(reader)
         yield from open_each(source, source.opened(source.paths[0])[0], list(todo))
 
 

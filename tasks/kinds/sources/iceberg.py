@@ -63,10 +63,9 @@ class IcebergSource(TableSource):
         except ValueError as error:
             raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
 
-    def as_planned(self, pins: dict[str, Any]) -> Self:
-        """The source at the snapshot that a plan has pinned, by the metadata file it was in."""
-        pinned = {"path": pins["metadata"], "snapshot": pins["version"], "as_of": None}
-        return self.model_copy(update=pinned)
+    def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """The snapshot, and the metadata file that it is in: no catalog is asked for it."""
+        return {"path": pins["metadata"], "snapshot": pins["version"]}
 
     def open(self) -> IcebergSnapshot:
         """The snapshot that is asked for; see TableSource."""

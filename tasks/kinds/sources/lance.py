@@ -30,9 +30,9 @@ class LanceSource(TableSource):
             raise ValueError("name either version, tag or as_of")
         return self
 
-    def as_planned(self, pins: dict[str, Any]) -> Self:
-        """The source at the version that a plan has pinned."""
-        return super().as_planned(pins).model_copy(update={"tag": None})
+    def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """The version, whatever the tag names by now."""
+        return {"version": pins["version"], "tag": None}
 
     def check(self) -> None:
         """See that Lance is installed and the filter can be read."""

@@ -109,7 +109,11 @@ class Source(Kind):
         return open_storage(url, self.storage_options)
 
     def as_planned(self, pins: dict[str, Any]) -> Self:
-        """The source as a plan has pinned it, where it can change as a whole."""
+        """The source as a plan has pinned it, where it can change as a whole.
+
+        Args:
+            pins: as `pin` gave them; empty where nothing is planned yet.
+        """
         return self
 
     def found(self, storage: FsspecStorage, path: str) -> Infos:

@@ -75,7 +75,13 @@ class TableSource(Source):
 
     def as_planned(self, pins: dict[str, Any]) -> Self:
         """The source at the version that a plan has pinned."""
-        return self.model_copy(update={"version": pins["version"], "as_of": None})
+        if not pins:
+            return self
+        return self.model_copy(update={**self.pinned_fields(pins), "as_of": None})
+
+    def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """What names the version in fields of the spec."""
+        return {"version": pins["version"]}
 
     def opened(self, url: str) -> tuple[FsspecStorage, str]:
         """The version as a storage, and the table in it."""

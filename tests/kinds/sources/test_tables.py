@@ -179,6 +179,10 @@ def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:
     assert ids(lake.source(snapshot="v1")) == [1, 2]
     assert ids(lake.source(filter="id is not None and not id == 2 and id >= 1")) == [1, 3]
     assert ids(IcebergSource(path=lake.table.metadata_location)) == [1, 2, 3]
+    planned = lake.source().as_planned(pins_of(lake.source()))
+    Path(lake.catalog_file).unlink()  # a worker has none
+    check_source(planned)
+    assert ids(planned) == [1, 2, 3]
 
 
 def test_a_tag_of_lance(tmp_path: Path) -> None:
