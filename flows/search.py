@@ -13,7 +13,8 @@ from tasks.errors import InvalidSpec
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
-from tasks.searching.index import bring_up_to_date, with_index
+from tasks.searching.index import with_index
+from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors, published_vectors
 from tasks.searching.query import QueryForm, read_query
 from tasks.spec import BatchInferenceSpec

@@ -3,6 +3,7 @@
 import ast
 import operator
 from collections.abc import Callable
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow.compute as pc
@@ -21,6 +22,11 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+TIMES: dict[str, Callable[[str], date]] = {
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+}
+"""What is written as in date('2026-01-31'); a timestamp with an offset is one in UTC."""
 
 
 def parse(text: str) -> tuple[pc.Expression, set[str]]:
@@ -30,8 +36,8 @@ def parse(text: str) -> tuple[pc.Expression, set[str]]:
         The expression over a table's rows, and the columns it names.
 
     Raises:
-        ValueError: it uses something else than columns, literals, comparisons, arithmetic, and,
-            or, not, in, is None.
+        ValueError: it uses something else than columns, literals, dates and timestamps,
+            comparisons, arithmetic, and, or, not, in, is None.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -57,6 +63,8 @@ def build(node: ast.expr, names: set[str]) -> Any:
             return pc.field(node.id)
         case ast.Constant():
             return pc.scalar(node.value)
+        case ast.Call(func=ast.Name(id=name)) if name in TIMES:
+            return pc.scalar(time_of(node))
         case ast.BoolOp():
             return build_bool(node, names)
         case ast.UnaryOp(op=ast.Not()):
@@ -102,6 +110,18 @@ def build_comparison(node: ast.Compare, names: set[str]) -> Any:
         joined = one if joined is None else joined & one
         left = right
     return joined
+
+
+def time_of(node: ast.Call) -> date:
+    """A date or timestamp.
+
+    Raises:
+        ValueError: it is written in another way than ISO's.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(text))], keywords=[]):
+            return TIMES[name](text)
+    raise ValueError(f"{ast.unparse(node)!r} is not written as in date('2026-01-31')")
 
 
 def is_none(node: ast.expr) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.ledger import LedgerFile
-from tasks.searching.index import bring_up_to_date
+from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors
 from tasks.searching.scoring import unit
 from tests.searching.outputs import seen_with, spec_at

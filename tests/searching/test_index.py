@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, StaleLedger
-from tasks.searching import index as searched
-from tasks.searching.index import IndexedVectors, IndexPlace, bring_up_to_date, with_index
+from tasks.searching import indexing
+from tasks.searching.index import IndexedVectors, IndexPlace, with_index
+from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors
 from tasks.searching.scoring import Vector, unit
 from tests.conftest import S3
@@ -117,13 +118,13 @@ def test_two_at_once_do_not_double_rows(tmp_path: Path, monkeypatch: pytest.Monk
     spec = spec_at(tmp_path)
     bring_up_to_date(published(spec, tables(2)), 1.0)
     more = published(spec, tables(3))
-    renew = searched.renewed
+    renew = indexing.renewed
 
     def twice(*given: Any) -> Any:
         renew(*given)
         return renew(*given)
 
-    monkeypatch.setattr(searched, "renewed", twice)
+    monkeypatch.setattr(indexing, "renewed", twice)
     with pytest.raises(StaleLedger, match="somebody else"):
         bring_up_to_date(more, 1.0)
 

@@ -39,8 +39,8 @@ class TableSource(Source):
     filter: str | None = Field(
         default=None,
         min_length=1,
-        description="Read only rows for which this is true, as in: day >= 20260101 and "
-        "label is not None. Written as in the step filter; whole files and parts of files that "
+        description="Read only rows for which this is true, as in: day >= date('2026-01-31') "
+        "and label is not None. Written as in the step filter; whole files and parts of files that "
         "cannot hold such rows are not read at all.",
     )
     as_of: datetime | None = Field(

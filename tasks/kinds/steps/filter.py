@@ -18,7 +18,8 @@ class FilterStep(Step):
     expression: str = Field(
         min_length=1,
         description="As in: width >= 32 and label not in ('cat', 'dog') and text is not None. "
-        "Column names, numbers, strings, + - * /, comparisons, and, or, not, in.",
+        "Column names, numbers, strings, date('2026-01-31'), timestamp('2026-01-31T12:00'), "
+        "+ - * /, comparisons, and, or, not, in.",
     )
 
     def check(self) -> None:

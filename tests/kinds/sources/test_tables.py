@@ -4,7 +4,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,29 @@ def test_a_damaged_file_gives_bad_rows_and_no_other(tmp_path: Path) -> None:
     rows = read_all(lake.source())
     assert len([row for row in rows if isinstance(row, BadRow)]) == 2
     assert sorted(row["id"] for row in rows if isinstance(row, dict)) == [0, 2, 4]
+
+
+def test_days_and_times_are_compared(tmp_path: Path) -> None:
+    import lance
+    from deltalake import write_deltalake
+
+    days = [date(2026, 1, day) for day in range(1, 6)]
+    times = [datetime(2026, 1, day, 12, tzinfo=UTC) for day in range(1, 6)]
+    rows = pa.table({"id": range(5), "day": days, "at": pa.array(times, pa.timestamp("us", "UTC"))})
+    write_deltalake(str(tmp_path / "delta"), rows, partition_by=["day"])
+    lance.write_dataset(rows, str(tmp_path / "lance"))
+    iceberg = IcebergLake(f"file://{tmp_path}/iceberg", str(tmp_path / "catalog.db"))
+    iceberg.table.catalog.create_table("lake.days", rows.schema).append(rows)
+    chosen = "day > date('2026-01-02') and at < timestamp('2026-01-04T14:00:00+02:00')"
+    sources: list[TableSource] = [
+        DeltaSource(path=str(tmp_path / "delta"), filter=chosen),
+        LanceSource(path=str(tmp_path / "lance"), filter=chosen),
+        IcebergSource(path="lake.days", catalog=iceberg.catalog, filter=chosen),
+    ]
+    assert [ids(source) for source in sources] == [[2]] * 3
+    assert len(list_inputs(sources[0])[1]) == 1
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .*date\('2026-01-31'\)"):
+        DeltaSource(path="x", filter="day > date(2026)").check()
 
 
 def test_columns_that_came_later(tmp_path: Path) -> None:

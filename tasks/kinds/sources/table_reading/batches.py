@@ -2,11 +2,8 @@
 
 import pyarrow as pa
 
+from tasks.kinds.sources.parquet import BYTES_OF_NUMBER, NUMBERS_PER_READ
 from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ
-
-NUMBERS_PER_READ = 131_072
-"""Rows at a time of columns that are numbers only."""
-BYTES_OF_NUMBER = 8
 
 
 def rows_at_once(schema: pa.Schema, names: list[str]) -> int:

@@ -3,6 +3,8 @@
 import ast
 from typing import Any
 
+from tasks.kinds.expression import time_of
+
 NAMES = {
     ast.Eq: "EqualTo",
     ast.NotEq: "NotEqualTo",
@@ -61,11 +63,13 @@ def mirrored(op: ast.cmpop) -> ast.cmpop:
 
 
 def value_of(node: ast.expr) -> Any:
-    """A value, or several.
+    """A value, or several; a date or timestamp.
 
     Raises:
         ValueError: it is neither.
     """
+    if isinstance(node, ast.Call):
+        return time_of(node)
     try:
         return ast.literal_eval(node)
     except ValueError as error:
