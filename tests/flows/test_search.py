@@ -134,7 +134,7 @@ def test_an_index_is_made_used_and_told_of(gallery: BatchInferenceSpec) -> None:
     assert search(gallery, path, index="auto")["index"] == made["index"]
     assert "by an index that finds 100% of the ten nearest in a trial" in page_of("gallery")
     assert search(gallery, path, index="off")["index"] is None
-    with pytest.raises(InvalidSpec, match="recall: 0 must be above 0"):
+    with pytest.raises(InvalidSpec, match=r"recall: 0\.0 must be above 0"):
         search(gallery, path, recall=0)
 
 
