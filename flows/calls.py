@@ -1,6 +1,7 @@
 """What the command line's verbs do."""
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tasks.at_work import live_jobs, stop_jobs
+from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.periods import portions
 from tasks.plan import ledger_of, make_plan
@@ -325,6 +327,29 @@ def print_status(
         return
     for name, value in body.items():
         console.print(f"{name:15} {value}")
+
+
+def clean_output(
+    spec_file: Path,
+    delete: bool,
+    overrides: list[str] | None,
+    scheduled_time: str | None,
+    as_json: bool,
+) -> None:
+    """List what nobody needs any more at the spec's output, and delete it on request."""
+    spec = load_at(spec_file, overrides, scheduled_time)
+    orphans = find_orphans(spec)
+    if delete:
+        remove(spec, orphans)
+    if as_json:
+        print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
+        return
+    for each in orphans:
+        line = f"{each.size:>14,} bytes  {each.seconds / 86400:6.1f} days  {escape(each.path)}"
+        console.print(f"{line}  {escape(each.why)}", soft_wrap=True, highlight=False)
+    size = sum(each.size for each in orphans)
+    done = "deleted" if delete or not orphans else "to delete with --delete"
+    console.print(f"{len(orphans)} orphans, {size:,} bytes, {done}")
 
 
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:

@@ -130,6 +130,20 @@ def status(
 
 
 @app.command()
+def clean(
+    spec_file: SpecFile,
+    delete: Annotated[bool, typer.Option(help="Delete them; else they are only listed.")] = False,
+    set_: Set = None,
+    scheduled_time: ScheduledTime = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what lies at the output for a day or longer and nobody needs; delete it on request."""
+    from flows.calls import clean_output
+
+    clean_output(spec_file, delete, set_, scheduled_time, as_json)
+
+
+@app.command()
 def cancel(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Stop the job at work on the spec's output; the run can be resumed."""
     from flows.calls import cancel_jobs

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, as_ids, row_of, shard_of
-from tasks.protocol.plan_file import Plan
+from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.records import Record, all_ids, unique_in_order
-
-UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,8 @@ class Gap:
         """The shards to read, with what to leave out in the column `covered`."""
         covered = [[list(run) for run in runs.runs] for runs in self.covered]
         kind = pa.list_(pa.list_(pa.int64()))
-        table = plan.shards.take(pa.array(self.shards))
+        is_all = len(self.shards) == len(plan.shards)
+        table = plan.shards if is_all else plan.shards.take(pa.array(self.shards))
         return table.append_column("covered", pa.array(covered, kind))
 
 
@@ -91,7 +90,7 @@ def first_ends(records: list[Record], plan: Plan) -> dict[int, int]:
 
 def shard_limits(plan: Plan, ends: dict[int, int]) -> Ids:
     """Rows of each shard of the plan's table, or UNKNOWN."""
-    limits = plan.shards["rows"].fill_null(UNKNOWN).to_numpy().astype(np.int64)
+    limits = plan.lengths.copy()
     if ends:
         at = positions(plan, as_ids(ends))
         known = at >= 0

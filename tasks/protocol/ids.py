@@ -54,7 +54,9 @@ class IdRuns:
     @classmethod
     def of(cls, ids: Ids) -> "IdRuns":
         """Encode a sequence, keeping order and repeats."""
-        steps = np.diff(ids)
+        steps = ids[1:] - ids[:-1]
+        if len(steps) and (steps == steps[0]).all():
+            return cls(((int(ids[0]), len(ids), int(steps[0])),))
         turns = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))
         runs: list[tuple[int, int, int]] = []
         at = 0

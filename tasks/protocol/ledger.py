@@ -8,8 +8,10 @@ are ten million rows of Parquet and not of JSON.
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +34,8 @@ LINE_SCHEMA = pa.schema(
         ("details", pa.string()),  # entry: JSON
     ]
 )
+
+INPUT_LINES = pa.array(["input", "redriven"])
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,22 @@ class Entry:
 
     def lines(self, version: int) -> pa.Table:
         """The entry as the ledger stores it."""
+        few = pa.Table.from_pylist(self.changes(version), LINE_SCHEMA)
+        inputs = input_lines(self.input_line, self.inputs, self.run_id, version)
+        return pa.concat_tables([few, inputs])
+
+    @property
+    def input_line(self) -> str:
+        """The type of the lines that name its inputs."""
+        return "redriven" if self.redrives else "input"
+
+    def changes(self, version: int) -> list[dict[str, Any]]:
+        """All lines but those of inputs."""
         details = {**self.details, "run_key": self.run_key, "replaces": self.replaces}
         own = [{"line": "entry", "details": json.dumps(details)}]
         own += [{"line": "removed", "path": path} for path in self.removed]
         own += [file_line(file) for file in self.files]
-        rows = [{"run_id": self.run_id, **line, "version": version} for line in own]
-        few = pa.Table.from_pylist(rows, LINE_SCHEMA)
-        line = "redriven" if self.redrives else "input"
-        return pa.concat_tables([few, input_lines(line, self.inputs, self.run_id, version)])
+        return [{"run_id": self.run_id, **line, "version": version} for line in own]
 
 
 def file_line(file: LedgerFile) -> dict[str, Any]:
@@ -143,9 +155,18 @@ class Snapshot:
         return Snapshot(version, self.lines.filter(upto), self.id)
 
     @cached_property
+    def changes(self) -> dict[str, list[dict[str, Any]]]:
+        """Lines by type, ascending by version; all but those of inputs, which may be millions."""
+        lines = self.lines.filter(pc.invert(pc.is_in(self.lines["line"], INPUT_LINES)))
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in sorted(lines.to_pylist(), key=itemgetter("version")):
+            found.setdefault(row["line"], []).append(row)
+        return found
+
+    @cached_property
     def entries(self) -> dict[int, dict[str, Any]]:
         """Details of each entry by version, ascending."""
-        rows = self.of("entry").sort_by("version").to_pylist()
+        rows = self.changes.get("entry", [])
         return {row["version"]: {**json.loads(row["details"]), **run_of(row)} for row in rows}
 
     @cached_property
@@ -157,9 +178,14 @@ class Snapshot:
     def inputs(self) -> pa.Table:
         """Shards whose rows are published: path, identity, run_id, shard, version."""
         lines = self.input_lines("input")
-        last = lines.group_by("path").aggregate([("version", "max")])
-        latest = pa.table({"path": last["path"], "version": last["version_max"]})
-        return lines.join(latest, keys=["path", "version"], join_type="inner")
+        versions = lines["version"].to_numpy()
+        if not len(lines) or versions.min() == versions.max():
+            return lines
+        paths = lines["path"].dictionary_encode().unify_dictionaries()
+        paths = np.concatenate([chunk.indices.to_numpy() for chunk in paths.chunks])
+        last = np.zeros(len(lines), dtype=np.int64)
+        np.maximum.at(last, paths, versions)
+        return lines.filter(pa.array(versions == last[paths]))
 
     def holds(self, paths: pa.ChunkedArray) -> bool:
         """Whether some of these inputs are published, in whatever version of them."""
@@ -168,16 +194,20 @@ class Snapshot:
     @cached_property
     def holders(self) -> pa.Table:
         """The same, and the shards of redrives that brought in rows of these inputs since."""
-        published = pa.table({"path": self.inputs["path"], "since": self.inputs["version"]})
-        published = published.group_by(["path", "since"]).aggregate([])
-        redriven = self.input_lines("redriven").join(published, keys="path", join_type="inner")
-        redriven = redriven.filter(pc.greater(redriven["version"], redriven["since"]))
-        return pa.concat_tables([self.inputs, redriven.select(self.inputs.column_names)])
+        redriven = self.input_lines("redriven")
+        if not len(redriven):
+            return self.inputs
+        paths = redriven["path"].combine_chunks()
+        own = self.inputs.filter(pc.is_in(self.inputs["path"], paths))
+        since = dict(zip(own["path"].to_pylist(), own["version"].to_pylist(), strict=True))
+        lines = zip(paths.to_pylist(), redriven["version"].to_pylist(), strict=True)
+        keep = [path in since and version > since[path] for path, version in lines]
+        return pa.concat_tables([self.inputs, redriven.filter(pa.array(keep, pa.bool_()))])
 
     def input_lines(self, line: str) -> pa.Table:
         """Lines that name inputs, since all was replaced for the last time."""
         lines = self.of(line).select(["path", "identity", "run_id", "shard", "version"])
-        return lines.filter(pc.greater_equal(lines["version"], self.base))
+        return lines.filter(pc.greater_equal(lines["version"], self.base)) if self.base else lines
 
     @cached_property
     def files(self) -> dict[str, LedgerFile]:
@@ -209,22 +239,21 @@ class Snapshot:
     @cached_property
     def removed(self) -> dict[str, int]:
         """Paths of removed files, and the versions that removed them."""
-        lines = self.of("removed")
-        return dict(zip(lines["path"].to_pylist(), lines["version"].to_pylist(), strict=True))
+        return {row["path"]: row["version"] for row in self.changes.get("removed", [])}
 
     def live(self, line: str) -> dict[str, LedgerFile]:
         """Files added and not removed since."""
-        lines = self.of(line)
-        lines = lines.filter(pc.greater_equal(lines["version"], self.base)).sort_by("version")
-        files = [file_of(row) for row in lines.to_pylist()]
-        return {file.path: file for file in files if file.path not in self.removed}
+        rows = [row for row in self.changes.get(line, []) if row["version"] >= self.base]
+        return {row["path"]: file_of(row) for row in rows if row["path"] not in self.removed}
 
     def dead_since(self, version: int) -> list[LedgerFile]:
         """Files that versions after this one removed or replaced."""
-        lines = pa.concat_tables([self.of("file"), self.of("quarantine")]).to_pylist()
-        files = [file_of(row) for row in lines]
         replaced = self.base if self.base > version else 0
-        return [f for f in files if f.version < replaced or self.removed.get(f.path, 0) > version]
+        return [
+            file_of(row)
+            for row in (*self.changes.get("file", []), *self.changes.get("quarantine", []))
+            if row["version"] < replaced or self.removed.get(row["path"], 0) > version
+        ]
 
     def version_of(self, run_key: str) -> int | None:
         """The version that published a run, or None."""

@@ -39,6 +39,8 @@ REDRIVE_SCHEMA = pa.schema(
 )
 """What a redrive's shards have beside: it does again what published runs have set aside."""
 ROWS_PER_GROUP = 1_000
+UNKNOWN = -1
+"""Rows of a shard where only reading tells."""
 
 
 Content = tuple[str, str, int | None, int | None]
@@ -77,15 +79,20 @@ class Plan:
         """Name the plan by its content."""
         object.__setattr__(self, "digest", digest_of(self))
 
-    @property
+    @cached_property
     def lineage(self) -> frozenset[str]:
         """Plans whose records this plan takes."""
         return frozenset((*self.ancestors, self.digest))
 
-    @property
-    def numbers(self) -> np.ndarray:
+    @cached_property
+    def numbers(self) -> Ids:
         """Shard numbers, ascending."""
         return self.shards["number"].to_numpy()
+
+    @cached_property
+    def lengths(self) -> Ids:
+        """Rows of each shard, or UNKNOWN."""
+        return self.shards["rows"].fill_null(UNKNOWN).to_numpy().astype(np.int64)
 
     @property
     def redrives(self) -> bool:
@@ -147,8 +154,13 @@ def path_of(run: RunFolder, plan: Plan) -> str:
 
 def save_plan(storage: Storage, run: RunFolder, plan: Plan) -> None:
     """Store a plan; the same plan again changes nothing."""
+    storage.write(path_of(run, plan), plan_to_bytes(plan))
+
+
+def plan_to_bytes(plan: Plan) -> bytes:
+    """A plan as stored."""
     header = json.dumps({"pins": plan.pins, "ancestors": plan.ancestors})
-    storage.write(path_of(run, plan), parquet_bytes(plan.shards, {"plan": header}))
+    return parquet_bytes(plan.shards, {"plan": header})
 
 
 def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
@@ -166,7 +178,12 @@ def read_plan(storage: Storage, path: str) -> Plan:
     Raises:
         FileNotFoundError: it is gone.
     """
-    table = pq.read_table(io.BytesIO(storage.read(path)))
+    return plan_from_bytes(storage.read(path))
+
+
+def plan_from_bytes(data: bytes) -> Plan:
+    """A plan read back."""
+    table = pq.read_table(io.BytesIO(data))
     header = json.loads(table.schema.metadata[b"plan"])
     shards = table.replace_schema_metadata(None)
     return Plan(shards, header["pins"], tuple(header["ancestors"]))

@@ -78,7 +78,8 @@ def refuse_published(seen: Snapshot, what: Publication) -> None:
     """
     if seen.version == what.plan.pins["ledger_version"] or what.replaces:
         return
-    since = seen.inputs.filter(pc.field("version") > what.plan.pins["ledger_version"])
+    later = pc.greater(seen.inputs["version"], what.plan.pins["ledger_version"])
+    since = seen.inputs.filter(later)
     both = since.filter(pc.is_in(since["path"], what.plan.shards["path"].combine_chunks()))
     if len(both):
         first = both.slice(0, 1).to_pylist()[0]

@@ -5,11 +5,13 @@ absent. Deleting or moving what is not there is not an error, so that every call
 """
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import datetime
 from stat import S_ISREG
 from typing import IO, Any, Protocol
 
@@ -25,6 +27,14 @@ class Stat:
     path: str
     size: int
     identity: str
+
+
+@dataclass(frozen=True)
+class Lying:
+    """How an object lies there; `modified` in seconds since the epoch."""
+
+    size: int
+    modified: float
 
 
 class Storage(Protocol):
@@ -120,6 +130,19 @@ class FsspecStorage:
             return find_local(self.filesystem, folder)
         found: dict[str, Any] = self.filesystem.find(folder, detail=True)
         return found
+
+    @as_oserror()
+    def list_with_ages(self, folder: str) -> dict[str, Lying]:
+        """All objects below `folder`, half-written ones too, and when they were written."""
+        self.filesystem.invalidate_cache()
+        try:
+            found = self.find(folder)
+        except FileNotFoundError:
+            return {}
+        return {
+            path: Lying(int(info["size"] or 0), modified_seconds(info))
+            for path, info in sorted(found.items())
+        }
 
     @as_oserror()
     def stat(self, path: str) -> Stat | None:
@@ -220,6 +243,17 @@ def modified(info: dict[str, Any]) -> int | str:
     if "ino" in info:
         return os.stat(info["name"]).st_mtime_ns
     return str(info.get("mtime") or info.get("LastModified") or info.get("last_modified") or "")
+
+
+def modified_seconds(info: dict[str, Any]) -> float:
+    """When an object was written, in seconds since the epoch; just now where nobody knows."""
+    names = ("mtime", "LastModified", "last_modified", "updated")
+    when = next((info[name] for name in names if info.get(name)), None)
+    if isinstance(when, str):
+        when = datetime.fromisoformat(when)
+    if isinstance(when, datetime):
+        return when.timestamp()
+    return time.time() if when is None else float(when)
 
 
 def open_storage(

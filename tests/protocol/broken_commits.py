@@ -8,11 +8,11 @@ import numpy as np
 
 from tasks.errors import StaleLedger
 from tasks.protocol import acceptance, applying, publishing, records
-from tasks.protocol.acceptance import UNKNOWN, Accepted, Gap
+from tasks.protocol.acceptance import Accepted, Gap
 from tasks.protocol.batch import RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.plan_file import Plan
+from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.records import Record
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimLedger, SimStorage

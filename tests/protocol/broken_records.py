@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from tasks.protocol import acceptance, batch, plan_file, records
-from tasks.protocol.acceptance import UNKNOWN, Accepted, Gap
+from tasks.protocol.acceptance import Accepted, Gap
 from tasks.protocol.ids import IdRuns
-from tasks.protocol.plan_file import Plan, Shard
+from tasks.protocol.plan_file import UNKNOWN, Plan, Shard
 from tasks.protocol.records import Record
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimStorage

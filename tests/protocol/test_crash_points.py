@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Plan
-from tests.simulation.actors import Orchestrator, blocks_left, gap_of
+from tasks.ray_job.opening import Todo
+from tests.simulation.actors import Orchestrator, blocks_left
 from tests.simulation.inputs import Content, Inputs
 from tests.simulation.promises import (
     check_complete,
@@ -60,14 +60,12 @@ class Tape(World):
 class Scripted(Orchestrator):
     """Cuts blocks the same way every time; the story's first attempt goes badly."""
 
-    def attempt(self, run: RunFolder, plan: Plan, gap: Gap) -> None:
+    def attempt(self, run: RunFolder, plan: Plan, todo: list[Todo]) -> None:
         """The first loses a write, rejects what is flaky, and has an input rewritten after it."""
         assert isinstance(self.inputs, StoryInputs)
         self.inputs.attempts += 1
         is_first = self.inputs.attempts == 1
-        blocks = [
-            piece for todo in gap_of(plan, gap) for piece in in_twos(blocks_left(todo, self.inputs))
-        ]
+        blocks = [piece for each in todo for piece in in_twos(blocks_left(each, self.inputs))]
         tasks = [blocks[at::3] for at in range(min(3, len(blocks)))]
         storage, dice = self.world.storage, 0.9 if is_first else 0.1
         hands = Hands(self.inputs, storage, run, plan, lambda: None, lambda: dice, "once")

@@ -11,17 +11,17 @@ from tasks.errors import StaleLedger
 from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import LINE_SCHEMA, Entry, Ledger, LedgerFile
-from tests.simulation.storage import Calm, SimLedger
+from tests.simulation.storage import Calm, PlainLedger, SimLedger
 
 Open = Callable[[], Ledger]
 
 
-@pytest.fixture(params=["simulated", "delta"])
+@pytest.fixture(params=["simulated", "plain", "delta"])
 def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens the same ledger again and again, as processes do."""
     if request.param == "delta":
         return lambda: DeltaLedger(str(tmp_path / "out.state" / "ledger"))
-    only = SimLedger(Calm())
+    only = (SimLedger if request.param == "simulated" else PlainLedger)(Calm())
     return lambda: only
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 from tasks.errors import InputChanged, OutputHeld, StaleLedger
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
@@ -75,10 +75,10 @@ class Orchestrator:
         for number in range(ROUNDS):
             if number and not find_gap(plan, accepted, retry_rejected=False):
                 break
-            gap = find_gap(plan, accepted, retry_rejected=True)
-            check_gap(plan, gap, accepted, self.inputs)
-            if gap:
-                self.attempt(run, plan, gap)
+            todo = todo_left(plan, find_gap(plan, accepted, retry_rejected=True))
+            check_todo(todo, accepted, self.inputs)
+            if todo:
+                self.attempt(run, plan, todo)
                 accepted = self.take(run, plan)
         else:
             raise Violation(f"a gap is left after {ROUNDS} attempts")
@@ -106,8 +106,9 @@ class Orchestrator:
             return None
         if old and sorted(contents(shards)) == sorted(contents(shards_of(old.shards))):
             return old
-        pins = {"ledger_version": seen.version}
-        return supersede(old, shards, pins) if old else first_plan(shards, pins)
+        if old is None:
+            return plan_of(tuple(shards), seen.version)
+        return supersede(old, shards, {"ledger_version": seen.version})
 
     def unpublished(self, seen: Snapshot) -> list[Shard]:
         found = self.inputs.shards()
@@ -120,8 +121,8 @@ class Orchestrator:
     def take(self, run: RunFolder, plan: Plan) -> Accepted:
         return accept(load_records(self.world.storage, run), plan)
 
-    def attempt(self, run: RunFolder, plan: Plan, gap: Gap) -> None:
-        """Write tasks on the gap; wait for most of them, or give up waiting.
+    def attempt(self, run: RunFolder, plan: Plan, todo: list[Todo]) -> None:
+        """Write tasks on what is left; wait for most of them, or give up waiting.
 
         Raises:
             InputChanged: a reader saw an input that is not the plan's.
@@ -139,29 +140,35 @@ class Orchestrator:
 
         writers = [
             world.start(partial(writer, blocks), crash_rate=0.03)
-            for blocks in self.executions(plan, gap)
+            for blocks in self.executions(todo)
         ]
         self.writers += writers
         gives_up = world.chance() < 0.1
+        world.tally["attempts given up"] += gives_up
         world.wait(writers, int(world.chance() * len(writers)) if gives_up else len(writers))
         if changed:
             raise changed[0]
 
-    def executions(self, plan: Plan, gap: Gap) -> list[list[Block]]:
-        """What Ray makes of the gap: tasks, some run twice, cut anew, or lost."""
-        dice = self.world.random
-        todo = [blocks_left(todo, self.inputs) for todo in gap_of(plan, gap)]
+    def executions(self, todo: list[Todo]) -> list[list[Block]]:
+        """What Ray makes of what is left: tasks, some run twice, cut anew, or lost."""
+        dice, tally = self.world.random, self.world.tally
+        left = [blocks_left(each, self.inputs) for each in todo]
         made = []
-        for blocks in self.tasks(todo):
+        for blocks in self.tasks(left):
             made.append(blocks)
             if dice.random() < 0.15:
+                tally["executions repeated"] += 1
                 made.append(blocks)
             if dice.random() < 0.1:
-                made.append(dice.choice(self.tasks(todo)))
+                tally["executions cut anew"] += 1
+                made.append(dice.choice(self.tasks(left)))
             if dice.random() < 0.1:
-                made[-1] = made[-1] + dice.choice(self.tasks(todo))
+                tally["blocks in two executions"] += 1
+                made[-1] = made[-1] + dice.choice(self.tasks(left))
             if dice.random() < 0.05 and self.world.fault():
+                tally["executions lost"] += 1
                 made.pop(dice.randrange(len(made)))
+        dice.shuffle(made)
         return made
 
     def tasks(self, todo: list[Block]) -> list[list[Block]]:
@@ -188,17 +195,23 @@ class Orchestrator:
         return pieces
 
 
-def check_gap(plan: Plan, gap: Gap, accepted: Accepted, inputs: Inputs) -> None:
+@lru_cache(maxsize=4096)
+def plan_of(shards: tuple[Shard, ...], ledger_version: int) -> Plan:
+    """A first plan: worlds are many, their first plans are few."""
+    return first_plan(list(shards), {"ledger_version": ledger_version})
+
+
+def check_todo(todo: list[Todo], accepted: Accepted, inputs: Inputs) -> None:
     """An attempt opens no done shard, redoes no settled row and retries every rejection."""
-    todo: set[int] = set()
-    for left in gap_of(plan, gap):
+    rows: set[int] = set()
+    for left in todo:
         block, number = blocks_left(left, inputs), left.shard.number
         if not block.rows and (not block.ends or number in accepted.ends):
             raise Violation(f"{left.shard} is done and opened again")
-        todo |= {row_id(number, row) for row in block.rows}
-    if again := todo & set(accepted.settled.tolist()):
+        rows |= {row_id(number, row) for row in block.rows}
+    if again := rows & set(accepted.settled.tolist()):
         raise Violation(f"settled rows are done again: {sorted(again)}")
-    if missed := set(accepted.rejected.tolist()) - todo:
+    if missed := set(accepted.rejected.tolist()) - rows:
         raise Violation(f"rejected rows are not tried again: {sorted(missed)}")
 
 
@@ -206,8 +219,10 @@ def contents(shards: list[Shard]) -> list[tuple[str, str, int]]:
     return [(shard.path, shard.identity, shard.start or 0) for shard in shards]
 
 
-def gap_of(plan: Plan, gap: Gap) -> list[Todo]:
+def todo_left(plan: Plan, gap: Gap) -> list[Todo]:
     """Shards to read, and what to leave out, as the pipeline gets them."""
+    if not gap:
+        return []
     table = gap.todo(plan)
     todo = partial(todo_of, {"reader": {}, "readers": defaultdict(dict)})
     return list(map(todo, shards_of(table), table.to_pylist()))

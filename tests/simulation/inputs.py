@@ -41,8 +41,9 @@ class Content:
 class Inputs:
     """The folder that runs read."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rows: tuple[int, ...] = (0,)) -> None:
         self.seed = seed
+        self.rows = rows
         self.versions: dict[str, int] = {}
         self.known: dict[tuple[str, str], Content] = {}
         self.added = 0
@@ -65,7 +66,7 @@ class Inputs:
         return self.known[key]
 
     def make(self, dice: random.Random) -> Content:
-        size = dice.choice([0, 1, 1, 3, 5, 8])
+        size = dice.choice(self.rows)
         rows = "".join(dice.choice("oooooocfrk") for _ in range(size))
         knows_length = dice.random() < 0.5
         split = dice.randint(1, size - 1) if size > 2 and dice.random() < 0.3 else 0

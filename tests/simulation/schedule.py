@@ -1,15 +1,39 @@
 """One schedule: runs race and die while inputs change, then all is looked at."""
 
+from collections import Counter
+from dataclasses import dataclass
+
 from tasks.protocol.ledger import Snapshot
 from tests.simulation.actors import Orchestrator, Redriver
 from tests.simulation.inputs import Inputs
 from tests.simulation.promises import check_complete, check_folder, check_published
+from tests.simulation.storage import PlainLedger, SimLedger
 from tests.simulation.world import Actor, Violation, World
 
 
-def run_schedule(seed: int) -> str | None:
-    """What went wrong, or None."""
-    schedule = Schedule(seed)
+@dataclass(frozen=True)
+class Size:
+    """How much happens in a schedule."""
+
+    inputs: int
+    """At most, to begin with."""
+    rows: tuple[int, ...]
+    """What an input may have."""
+    runs: int
+    """At most, that race."""
+    changes: float
+    """How often a second run on changed inputs follows the first."""
+    ledger: type[SimLedger]
+
+
+LARGE = Size(inputs=3, rows=(0, 1, 1, 3, 5, 8), runs=3, changes=1.0, ledger=SimLedger)
+SMALL = Size(inputs=1, rows=(0, 1, 1, 2, 2, 3), runs=2, changes=0.1, ledger=PlainLedger)
+"""Of some dozen steps: so many can be run that what is rare is seen too."""
+
+
+def run_schedule(seed: int, size: Size = LARGE, tally: Counter[str] | None = None) -> str | None:
+    """What went wrong, or None; what was done on purpose is added to the tally."""
+    schedule = Schedule(seed, size)
     try:
         with schedule.world.in_charge():
             schedule.play()
@@ -17,29 +41,33 @@ def run_schedule(seed: int) -> str | None:
         return f"violation: {violation}"
     except Exception as error:
         return f"raised: {error!r}"
+    if tally is not None:
+        tally.update(schedule.world.tally)
     return None
 
 
 class Schedule:
     """A first run, a second on changed inputs, redrives, reruns that find nothing to do."""
 
-    def __init__(self, seed: int) -> None:
-        self.world = World(seed)
-        self.inputs = Inputs(seed)
+    def __init__(self, seed: int, size: Size = LARGE) -> None:
+        self.size = size
+        self.world = World(seed, size.ledger)
+        self.inputs = Inputs(seed, size.rows)
         self.rewriters: list[Actor] = []
-        for _ in range(self.world.random.randint(1, 3)):
+        for _ in range(self.world.random.randint(1, size.inputs)):
             self.inputs.add()
 
     def play(self) -> None:
         self.phase(replaces=False)
-        self.change_inputs()
-        self.phase(replaces=self.world.chance() < 0.15)
+        if self.world.chance() < self.size.changes:
+            self.change_inputs()
+            self.phase(replaces=self.world.chance() < 0.15)
         self.world.run_until(lambda: all(actor.outcome for actor in self.rewriters))
         self.world.faults_left = 0
         self.finish()
         check_complete(self.check(), self.inputs)
-        self.redrive()
-        self.redrive()
+        for _ in range(2 if self.world.ledger.snapshot.quarantine else 0):
+            self.redrive()
         self.drain()
         before = dict(self.world.storage.objects), self.world.ledger.snapshot
         self.finish()
@@ -50,10 +78,14 @@ class Schedule:
     def phase(self, *, replaces: bool) -> None:
         """Orchestrators race while inputs change; the last of them comes to its end."""
         world = self.world
-        for _ in range(world.random.choice([0, 0, 1, 3])):
+        most = self.size.runs
+        for _ in range(world.random.choice([0, 0, 1, most])):
             self.rewriters.append(world.start(self.rewriter, crash_rate=0))
-        actors = [self.orchestrate(Redriver) for _ in range(world.random.choice([0, 0, 2]))]
-        actors += [self.orchestrate(replaces=replaces) for _ in range(world.random.randint(1, 3))]
+        redrives = world.random.choice([0, 0, most - 1])
+        actors = [self.orchestrate(Redriver) for _ in range(redrives)]
+        runs = world.random.randint(1, most)
+        world.tally["runs that race"] += runs + redrives - 1
+        actors += [self.orchestrate(replaces=replaces) for _ in range(runs)]
         world.run_until(lambda: all(actor.outcome for actor in actors))
         while actors[-1].outcome != "done":
             actors.append(self.orchestrate(replaces=replaces))
@@ -69,13 +101,17 @@ class Schedule:
         orchestrator = kind(world, self.inputs, spec, replaces)
         actor = world.start(orchestrator.work, crash_rate=world.random.choice([0.001, 0.01, 0.03]))
 
-        def dies() -> None:
+        def ends() -> None:
             for writer in orchestrator.writers:
-                if actor.outcome == "killed" and not writer.outcome and world.chance() < 0.5:
+                if writer.outcome:
+                    continue
+                if actor.outcome == "killed" and world.chance() < 0.5:
                     writer.outcome = "killed"
                     world.runnable.remove(writer)
+                else:
+                    world.tally["zombies"] += 1
 
-        actor.wakes = dies
+        actor.wakes = ends
         return actor
 
     def rewriter(self) -> None:
@@ -85,6 +121,7 @@ class Schedule:
         if dice.random() < 0.3:
             self.inputs.add(in_front=True)
         else:
+            self.world.tally["inputs rewritten under a run"] += 1
             self.inputs.rewrite(dice.choice(sorted(self.inputs.versions)))
 
     def change_inputs(self) -> None:

@@ -1,7 +1,9 @@
 """Storage and ledger in memory; what goes wrong at a call is somebody else's decision."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -101,12 +103,43 @@ class SimStorage:
         self.faults.after("delete", path, lost_reply)
 
 
+NO_LINES = LINE_SCHEMA.empty_table()
+NOTHING = Snapshot(0, NO_LINES)
+
+
+@dataclass(frozen=True)
+class PlainSnapshot(Snapshot):
+    """A snapshot that keeps entries as they were made: most of a small world's time is Arrow's."""
+
+    made: tuple[Entry, ...] = ()
+    """By version, from 1 on."""
+
+    @cached_property
+    def changes(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for version, entry in enumerate(self.made, 1):
+            for row in entry.changes(version):
+                found.setdefault(row["line"], []).append(row)
+        return found
+
+    def of(self, line: str) -> pa.Table:
+        columns = "path", "identity", "run_id", "shard", "version"
+        tables = [NO_LINES.select(columns)]
+        for version, entry in enumerate(self.made, 1):
+            if entry.input_line == line:
+                path, identity, shard = entry.inputs.columns
+                same = [[value] * len(shard) for value in (entry.run_id, version)]
+                arrays = [path, identity, same[0], shard, same[1]]
+                tables.append(pa.table(dict(zip(columns, arrays, strict=True))))
+        return pa.concat_tables(tables)
+
+
 class SimLedger:
-    """The ledger's contract in memory."""
+    """The ledger's contract in memory, with the lines that the Delta table has."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
-        self.snapshot = Snapshot(0, LINE_SCHEMA.empty_table())
+        self.snapshot = NOTHING
 
     def look(self) -> Snapshot:
         self.faults.before("look", "ledger", lost_reply)
@@ -117,10 +150,21 @@ class SimLedger:
         version = self.snapshot.version + 1
         if not self.is_fresh(seen):
             raise StaleLedger(f"version {version - 1} is there, {seen.version} was seen")
-        lines = pa.concat_tables([self.snapshot.lines, entry.lines(version)])
-        self.snapshot = Snapshot(version, lines)
+        self.snapshot = self.with_entry(entry, version)
         self.faults.after("commit", "ledger", lost_commit)
         return version
 
+    def with_entry(self, entry: Entry, version: int) -> Snapshot:
+        lines = pa.concat_tables([self.snapshot.lines, entry.lines(version)])
+        return Snapshot(version, lines)
+
     def is_fresh(self, seen: Snapshot) -> bool:
         return seen.version == self.snapshot.version
+
+
+class PlainLedger(SimLedger):
+    """The same contract, with the entries themselves."""
+
+    def with_entry(self, entry: Entry, version: int) -> Snapshot:
+        made = self.snapshot.made if isinstance(self.snapshot, PlainSnapshot) else ()
+        return PlainSnapshot(version, NO_LINES, (*made, entry))

@@ -1,14 +1,15 @@
 """A world in one thread: actors are greenlets, and every call to storage is a place to stop."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from unittest.mock import patch
 
 from greenlet import getcurrent, greenlet
 
-from tasks.protocol import applying, records, rewriting
+from tasks.protocol import applying, plan_file, records, redriving, rewriting
+from tests.simulation.remembered import plan_from_bytes, plan_to_bytes, record_from_json
 from tests.simulation.storage import Lost, SimLedger, SimStorage
 
 NEVER = 10**9
@@ -33,6 +34,7 @@ class Actor:
         self.crash_rate = crash_rate
         self.may_die = crash_rate > 0
         self.outcome: str | None = None
+        self.clock_is_off_by = 0
         self.wakes: Callable[[], None] = lambda: None
         self.glet = greenlet(self.live, parent=world.hub)
 
@@ -47,12 +49,12 @@ class Actor:
 class World:
     """Picks who goes next and what goes wrong, from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, ledger: type[SimLedger] = SimLedger) -> None:
         self.random = random.Random(seed)
         self.chance = self.random.random
         self.hub = getcurrent()
         self.storage = SimStorage(self)
-        self.ledger = SimLedger(self)
+        self.ledger = ledger(self)
         self.runnable: list[Actor] = []
         self.current: Actor | None = None
         self.steps = 0
@@ -60,26 +62,33 @@ class World:
         self.lost_rate = self.random.choice([0.0, 0.01, 0.05])
         self.hide_rate = self.random.choice([0.0, 0.0, 0.1, 0.5])
         self.hot = self.random.choice(["", "", "copy", "delete", "commit", "look", "write", "list"])
+        self.jump_rate = self.random.choice([0.0, 0.0, 0.2])
+        self.tally: Counter[str] = Counter()
+        """What went wrong, by its name."""
 
     # What storage and ledger ask for.
 
     def before(self, call: str, path: str, lost: Lost) -> None:
         self.pause(HOT_CRASH_RATE if call == self.hot else 0)
-        self.lose(lost)
+        self.lose(lost, "requests lost")
 
     def after(self, call: str, path: str, lost: Lost) -> None:
-        self.lose(lost)
+        self.lose(lost, "replies lost")
         if call == self.hot or self.chance() < 0.3:
             self.pause(HOT_CRASH_RATE if call == self.hot else 0)
 
-    def lose(self, lost: Lost) -> None:
+    def lose(self, lost: Lost, what: str) -> None:
         """The request got lost, or the reply: the caller cannot tell."""
-        if self.current and self.chance() < self.lost_rate and self.fault():
+        if self.current and self.lost_rate and self.chance() < self.lost_rate and self.fault():
+            self.tally[what] += 1
             raise lost()
 
     def hides(self, written_at: int) -> bool:
-        fresh = self.current is not None and self.steps - written_at < 60
-        return fresh and self.chance() < self.hide_rate
+        fresh = self.current is not None and self.hide_rate and self.steps - written_at < 60
+        if not fresh or self.chance() >= self.hide_rate:
+            return False
+        self.tally["objects left out of a listing"] += 1
+        return True
 
     def now(self) -> int:
         return self.steps
@@ -93,6 +102,7 @@ class World:
             return
         self.hub.switch()
         if actor.may_die and self.chance() < max(actor.crash_rate, crash_rate) and self.fault():
+            self.tally["crashes"] += 1
             raise Killed
 
     def fault(self) -> bool:
@@ -147,20 +157,32 @@ class World:
         return f"{self.random.getrandbits(48):012x}"
 
     def clock(self) -> int:
-        """Nanoseconds; clocks of different machines do not quite agree."""
+        """Nanoseconds; clocks do not quite agree, and now and then one is set anew."""
         skew = self.random.randint(-40, 40) if self.chance() < 0.2 else 0
-        return 10**9 + self.steps + skew
+        if self.current and self.jump_rate and self.chance() < self.jump_rate:
+            self.tally["clocks that jump"] += 1
+            self.current.clock_is_off_by = self.random.randint(-(10**6), 10**6)
+        return 10**9 + self.steps + skew + (self.current.clock_is_off_by if self.current else 0)
 
     @contextmanager
     def in_charge(self) -> Iterator[None]:
         """Names and clocks come from the seed, and nothing starts a thread."""
         names = SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=self.hex()))
         time = SimpleNamespace(time_ns=self.clock, monotonic=lambda: 0.0)
-        with (
-            patch.object(records, "uuid", names),
-            patch.object(records, "time", time),
-            patch.object(rewriting, "uuid", names),
-            patch.object(records, "READERS", NEVER),
-            patch.object(applying, "MOVERS", NEVER),
-        ):
+        ours = [
+            *((module, "uuid", names) for module in (records, rewriting, redriving)),
+            (records, "time", time),
+            (records, "READERS", NEVER),
+            (applying, "MOVERS", NEVER),
+            (records, "from_json", record_from_json),
+            (plan_file, "plan_to_bytes", plan_to_bytes),
+            (plan_file, "plan_from_bytes", plan_from_bytes),
+        ]
+        theirs = [(module, name, getattr(module, name)) for module, name, _ in ours]
+        for module, name, value in ours:
+            setattr(module, name, value)
+        try:
             yield
+        finally:
+            for module, name, value in theirs:
+                setattr(module, name, value)

@@ -18,6 +18,8 @@ from tests.simulation.inputs import CHILDREN, FILTERED, FLAKY, OK, REJECTED, Inp
 
 SCHEMA = pa.schema([(ROW, pa.int64()), ("value", pa.string())])
 
+NO_ROWS = SCHEMA.empty_table()
+
 
 @dataclass(frozen=True)
 class Block:
@@ -85,6 +87,8 @@ def infer(hands: Hands, block: Block) -> RowBatch:
 
 
 def table_of(rows: list[tuple[int, str]]) -> pa.Table:
+    if not rows:
+        return NO_ROWS
     ids, values = [row[0] for row in rows], [row[1] for row in rows]
     return pa.table([pa.array(ids, pa.int64()), pa.array(values, pa.string())], schema=SCHEMA)
 

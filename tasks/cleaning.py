@@ -1,0 +1,60 @@
+"""Finds what nobody needs any more at an output, and removes it on request."""
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import chain
+
+from tasks.lease import holder_of
+from tasks.plan import ledger_of
+from tasks.protocol.cleanup import Folders, Orphan
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import TEMPORARY
+from tasks.ray_job.job import output_of
+from tasks.spec import BatchInferenceSpec
+
+
+def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
+    """All that can be removed at a spec's output, in the order in which it may be.
+
+    Rows that runs keep for one another (`stages.preprocess`) are no orphans: the next spec with
+    the same steps takes them.
+    """
+    storage, output = output_of(spec)
+    folders = Folders(storage, output, ledger_of(spec).look(), time.time())
+    paths = [stat.path for stat in storage.list(output.runs)]
+    runs = sorted({path.removeprefix(f"{output.runs}/").partition("/")[0] for path in paths})
+    left = [orphans_of(folders, output.run(run_id), set(paths)) for run_id in runs]
+    return list(chain(folders.half_written(), folders.removed(), *left, previews(folders)))
+
+
+def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Orphan]:
+    """What is left of a run, by whether it is published, can be resumed, or was given up."""
+    if run.run_id in {entry["run_id"] for entry in folders.seen.entries.values()}:
+        return folders.unpublished(run)
+    if holder_of(folders.storage, run):
+        return iter(())
+    header = json.loads(folders.storage.read(run.header)) if run.header in paths else None
+    # Its key has the ledger version in it: what builds on an older one is planned anew.
+    is_behind = header is not None and header["ledger_version"] != folders.seen.version
+    if is_behind or f"{run.path}/abandoned" in paths:
+        return folders.given_up(run) if folders.is_asleep(run) else iter(())
+    return folders.unrecorded(run)
+
+
+def previews(folders: Folders) -> Iterator[Orphan]:
+    """What previews that were killed have left; others remove all of it themselves."""
+    for path, lying in folders.old(f"{folders.output.state}/previews").items():
+        if TEMPORARY not in path:
+            yield folders.orphan(path, lying, "left over by a preview")
+
+
+def remove(spec: BatchInferenceSpec, orphans: list[Orphan]) -> None:
+    """Delete orphans, in the order in which they were found.
+
+    Raises:
+        OSError: the storage failed; what is left is found again.
+    """
+    storage, _ = output_of(spec)
+    for orphan in orphans:
+        storage.delete(orphan.path)

@@ -1,0 +1,100 @@
+"""Orphans: what lies in an output's folders and no record, run or reader needs.
+
+What a crash or a lost race leaves behind does no harm, so that nothing is in a hurry: only what
+has not been touched for a day is an orphan, since no process waits so long between a file and the
+record that names it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.records import load_records
+from tasks.protocol.storage import TEMPORARY, FsspecStorage, Lying
+
+OLD_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """An object to remove."""
+
+    path: str
+    size: int
+    seconds: float
+    """Since it was written."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Folders:
+    """What lies where, at a time."""
+
+    storage: FsspecStorage
+    output: OutputFolder
+    seen: Snapshot
+    now: float
+    """Seconds since the epoch."""
+
+    def orphan(self, path: str, lying: Lying, why: str) -> Orphan:
+        """An object as an orphan."""
+        return Orphan(path, lying.size, self.now - lying.modified, why)
+
+    def old(self, folder: str) -> dict[str, Lying]:
+        """What lies below a folder and has not been touched for a day."""
+        found = self.storage.list_with_ages(folder)
+        limit = self.now - OLD_SECONDS
+        return {path: lying for path, lying in found.items() if lying.modified < limit}
+
+    def is_asleep(self, run: RunFolder) -> bool:
+        """Whether nothing of a run has been touched for a day."""
+        return len(self.old(run.path)) == len(self.storage.list_with_ages(run.path))
+
+    def half_written(self) -> Iterator[Orphan]:
+        """What a process was writing when it died; only local disks keep that."""
+        for folder in (self.output.path, self.output.state):
+            for path, lying in self.old(folder).items():
+                if TEMPORARY in path:
+                    yield self.orphan(path, lying, "half written")
+
+    def removed(self) -> Iterator[Orphan]:
+        """Files that the ledger has removed and that lie there all the same."""
+        live = {file.target(self.output) for file in self.published()}
+        gone = {file.target(self.output) for file in self.seen.dead_since(0)} - live
+        for folder in (self.output.path, self.output.quarantine) if gone else ():
+            for path, lying in self.old(folder).items():
+                if path in gone:
+                    yield self.orphan(path, lying, "no longer published")
+
+    def published(self) -> list[LedgerFile]:
+        """Files that the ledger names."""
+        return [*self.seen.files.values(), *self.seen.quarantine.values()]
+
+    def unrecorded(self, run: RunFolder) -> Iterator[Orphan]:
+        """Staged files of a run that can be resumed, which none of its records names."""
+        staged = self.old(run.staging)
+        named: set[str] = set()
+        for record in load_records(self.storage, run) if staged else ():
+            files = (*record.files, record.quarantine) if record.quarantine else record.files
+            named |= {f"{run.staging}/{file.name}" for file in files}
+        for path, lying in staged.items():
+            if path not in named and TEMPORARY not in path:
+                yield self.orphan(path, lying, f"no record of run {run.run_id} names it")
+
+    def unpublished(self, run: RunFolder) -> Iterator[Orphan]:
+        """Staged files of a published run that the ledger does not name."""
+        needed = {file.source(self.output) for file in self.published()}
+        for path, lying in self.old(run.staging).items():
+            if path not in needed and TEMPORARY not in path:
+                yield self.orphan(path, lying, f"left over by the published run {run.run_id}")
+
+    def given_up(self, run: RunFolder) -> Iterator[Orphan]:
+        """Records and staged files of a run that nobody can resume: records first.
+
+        A record without its files would count; files without a record do not exist.
+        """
+        for folder in (run.records, run.staging):
+            for path, lying in self.old(folder).items():
+                if TEMPORARY not in path:
+                    yield self.orphan(path, lying, f"run {run.run_id} was given up")

@@ -1,0 +1,144 @@
+"""What `clean` removes, and what it leaves, beside runs that are done, at work and given up."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from tasks.cleaning import find_orphans, remove
+from tasks.lease import Holder, save_holder
+from tasks.plan import ledger_of
+from tasks.protocol.cleanup import OLD_SECONDS
+from tasks.protocol.ids import IdRuns
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.ledger import Entry, LedgerFile
+from tasks.protocol.records import Record, StagedFile, to_json
+from tasks.ray_job.job import output_of
+from tasks.spec import BatchInferenceSpec
+from tests.protocol.test_ledger_contract import entry
+
+DAYS_AGO = time.time() - 3 * OLD_SECONDS
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> BatchInferenceSpec:
+    return BatchInferenceSpec.model_validate(
+        {
+            "name": "cleaned",
+            "source": {"kind": "text", "path": str(tmp_path / "in")},
+            "model": {"kind": "python", "class": "predictors:Double"},
+            "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
+            "cluster": {"kind": "inline"},
+        }
+    )
+
+
+def put(path: str, data: bytes = b"x", *, is_new: bool = False) -> str:
+    """A file of three days ago, or a new one."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(data)
+    if not is_new:
+        os.utime(path, (DAYS_AGO, DAYS_AGO))
+    return path
+
+
+def unpublished(spec: BatchInferenceSpec, run_id: str, version: int) -> RunFolder:
+    """A run that has staged two files and recorded one of them."""
+    run = output_of(spec)[1].run(run_id)
+    put(run.header, json.dumps({"run_id": run_id, "ledger_version": version}).encode())
+    record = Record("00-a", "plan", "", (StagedFile("named", IdRuns(((0, 1, 1),)), 1),))
+    put(f"{run.records}/00-a.json", to_json(record))
+    put(f"{run.staging}/named")
+    put(f"{run.staging}/unnamed")
+    return run
+
+
+def publish(spec: BatchInferenceSpec, made: Entry) -> None:
+    ledger = ledger_of(spec)
+    ledger.commit(made, ledger.look())
+
+
+def found(spec: BatchInferenceSpec) -> set[str]:
+    return {orphan.path for orphan in find_orphans(spec)}
+
+
+def test_nothing_is_there(spec: BatchInferenceSpec) -> None:
+    assert found(spec) == set()
+
+
+def test_a_run_that_can_be_resumed_keeps_what_it_recorded(spec: BatchInferenceSpec) -> None:
+    run = unpublished(spec, "run-a", 0)
+    put(f"{run.staging}/young", is_new=True)
+    half = put(f"{run.staging}/x.parquet.tmp-12")
+    assert found(spec) == {f"{run.staging}/unnamed", half}
+
+
+def test_a_run_at_work_is_let_be(spec: BatchInferenceSpec) -> None:
+    run = unpublished(spec, "run-a", 0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        save_holder(output_of(spec)[0], run.lease, Holder.of(process.pid))
+        assert found(spec) == set()
+        process.kill()
+    assert found(spec) == {f"{run.staging}/unnamed"}
+
+
+def test_a_published_run_keeps_what_is_not_moved_yet(spec: BatchInferenceSpec) -> None:
+    run = unpublished(spec, "run-k", 0)
+    output = output_of(spec)[1]
+    waiting = StagedFile("named", IdRuns(((0, 1, 1),)), 1)
+    file = LedgerFile.staged_in(run, waiting, "part-00001-00000.parquet")
+    publish(spec, entry("k", files=(file,)))
+    user_file = put(f"{output.path}/notes.txt")
+    assert found(spec) == {f"{run.staging}/unnamed"}
+    remove(spec, find_orphans(spec))
+    assert found(spec) == set()
+    assert Path(file.source(output)).exists()
+    assert Path(user_file).exists()
+    assert Path(f"{run.records}/00-a.json").exists()
+
+
+def test_a_file_that_the_ledger_removed_may_go(spec: BatchInferenceSpec) -> None:
+    output = output_of(spec)[1]
+    run = output.run("run-k1")
+    names = ("part-00001-00000.parquet", "part-00001-00001.parquet")
+    staged = [StagedFile(name, IdRuns(((0, 1, 1),)), 1) for name in names]
+    files = tuple(LedgerFile.staged_in(run, each, each.name) for each in staged)
+    for name in names:
+        put(f"{output.path}/{name}")
+    publish(spec, entry("k1", files=files))
+    publish(spec, entry("k2", removed=(names[0],)))
+    assert found(spec) == {f"{output.path}/{names[0]}"}
+
+
+def test_a_run_given_up_loses_its_records_first(spec: BatchInferenceSpec) -> None:
+    publish(spec, entry("k"))
+    run = unpublished(spec, "run-behind", 0)
+    paths = [orphan.path for orphan in find_orphans(spec)]
+    assert paths == [f"{run.records}/00-a.json", f"{run.staging}/named", f"{run.staging}/unnamed"]
+    put(f"{run.staging}/young", is_new=True)
+    assert found(spec) == set(), "somebody still writes"
+
+
+def test_a_preview_that_was_killed_is_cleared_away(spec: BatchInferenceSpec) -> None:
+    left = put(f"{spec.sink.path}.state/previews/p1.state/runs/r/staging/x")
+    kept = put(f"{spec.sink.path}.state/prepared/key/runs/r/staging/x")
+    assert found(spec) == {left}
+    assert Path(kept).exists()
+
+
+def test_the_command_lists_and_deletes_on_request(spec: BatchInferenceSpec, tmp_path: Path) -> None:
+    left = put(f"{spec.sink.path}.state/previews/p1.state/x")
+    file = tmp_path / "spec.yaml"
+    file.write_text(spec.model_dump_json(by_alias=True))
+    call = ["clean", str(file), "--json"]
+    listed = json.loads(CliRunner().invoke(app, call).stdout)
+    assert [each["path"] for each in listed["orphans"]] == [left]
+    assert Path(left).exists()
+    assert json.loads(CliRunner().invoke(app, [*call, "--delete"]).stdout)["deleted"] is True
+    assert not Path(left).exists()
