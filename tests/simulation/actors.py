@@ -146,6 +146,7 @@ class Orchestrator:
         gives_up = world.chance() < 0.1
         world.tally["attempts given up"] += gives_up
         world.wait(writers, int(world.chance() * len(writers)) if gives_up else len(writers))
+        world.tally["zombies"] += sum(writer.outcome is None for writer in writers)
         if changed:
             raise changed[0]
 

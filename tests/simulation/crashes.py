@@ -7,7 +7,7 @@ that change nothing leave the same state; they count as schedules and are run on
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tasks.errors import InputChanged
@@ -37,8 +37,6 @@ class State:
     versions: dict[str, int]
     zombies: tuple[Callable[[], None], ...] = ()
     """Executions of dead runs that have not written yet."""
-    calls: int = 1
-    """Before so many calls a crash leaves just this."""
 
 
 class Crashing(World):
@@ -48,6 +46,8 @@ class Crashing(World):
         super().__init__(seed, PlainLedger)
         self.inputs = inputs
         self.states: list[State] = []
+        self.ways: list[int] = []
+        """Before how many calls a crash leaves each of them."""
         self.zombies: list[Callable[[], None]] = []
         self.meanwhile: dict[int, Callable[[], None]] = {}
         self.calls = 0
@@ -61,7 +61,7 @@ class Crashing(World):
         self.ledger.snapshot = state.seen
         self.inputs.versions = dict(state.versions)
         self.zombies = list(state.zombies)
-        self.calls, self.is_changed, self.states = 0, True, []
+        self.calls, self.is_changed, self.states, self.ways = 0, True, [], []
         dice = self.random
         events = [self.rewrite, self.race, self.race, self.wake, self.wake, self.redrive]
         many = dice.choice([0, 0, 1, 2])
@@ -81,9 +81,9 @@ class Crashing(World):
             self.is_changed = True
         if self.is_changed:
             self.states.append(self.state())
+            self.ways.append(0)
             self.is_changed = False
-        else:
-            self.states[-1] = replace(self.states[-1], calls=self.states[-1].calls + 1)
+        self.ways[-1] += 1
         self.lose(lost, "requests lost")
 
     def after(self, call: str, path: str, lost: Lost) -> None:
@@ -163,23 +163,27 @@ class CrashTree:
             while todo:
                 at, state, ways = todo.pop()
                 try:
-                    states = self.run(state, f"{self.seed} {at}")
+                    left = self.run(state, f"{self.seed} {at}")
                 except Violation as violation:
                     return f"after crashes at states {at}: violation: {violation}"
                 except Exception as error:
                     return f"after crashes at states {at}: raised: {error!r}"
                 self.schedules += ways
-                todo += [(*more,) for more in self.crashes(at, states, ways)]
+                todo += self.crashes(at, left, ways)
         return None
 
-    def run(self, state: State, seed: str) -> list[State]:
-        """A run to its end, after which all promises must hold; the states that came by."""
+    def run(self, state: State, seed: str) -> list[tuple[State, int]]:
+        """A run to its end, after which all promises must hold.
+
+        Returns:
+            The states that came by, but the first, and how many crashes leave each.
+        """
         self.runs += 1
         self.world.load(state, seed)
         Alone(self.world, self.inputs, self.world.random.choice("aaab")).work()
-        states = self.world.states[1:]
+        left = list(zip(self.world.states, self.world.ways, strict=True))[1:]
         self.settle()
-        return states
+        return left
 
     def settle(self) -> None:
         """Nothing disturbs any more: all is published as it is now, and stays so."""
@@ -199,14 +203,14 @@ class CrashTree:
             raise Violation("a rerun changed something")
 
     def crashes(
-        self, at: tuple[int, ...], states: list[State], ways: int
+        self, at: tuple[int, ...], left: list[tuple[State, int]], ways: int
     ) -> list[tuple[tuple[int, ...], State, int]]:
         """Some of a run's states, to go on from; how many schedules lead there."""
         if len(at) == DEPTH:
             return []
         most = BRANCHES[len(at)]
-        numbers = list(range(len(states)))
+        numbers = list(range(len(left)))
         if len(numbers) > most:
             numbers = random.Random(f"{self.seed} {at} crash").sample(numbers, most)
         self.tally["crashes"] += len(numbers)
-        return [((*at, n), states[n], ways * states[n].calls) for n in numbers]
+        return [((*at, n), left[n][0], ways * left[n][1]) for n in numbers]

@@ -108,8 +108,6 @@ class Schedule:
                 if actor.outcome == "killed" and world.chance() < 0.5:
                     writer.outcome = "killed"
                     world.runnable.remove(writer)
-                else:
-                    world.tally["zombies"] += 1
 
         actor.wakes = ends
         return actor

@@ -122,7 +122,14 @@ class PlainSnapshot(Snapshot):
                 found.setdefault(row["line"], []).append(row)
         return found
 
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        return {line: self.table(line) for line in ("input", "redriven")}
+
     def of(self, line: str) -> pa.Table:
+        return self.tables[line]
+
+    def table(self, line: str) -> pa.Table:
         columns = "path", "identity", "run_id", "shard", "version"
         tables = [NO_LINES.select(columns)]
         for version, entry in enumerate(self.made, 1):

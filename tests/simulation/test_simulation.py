@@ -49,11 +49,11 @@ def races(size: Size, option: str, many: int) -> None:
 
 
 def test_no_race_in_a_small_world_breaks_a_promise() -> None:
-    races(SMALL, "--small", 600)
+    races(SMALL, "--small", 400)
 
 
 def test_no_race_in_a_large_world_breaks_a_promise() -> None:
-    races(LARGE, "--large", 100)
+    races(LARGE, "--large", 60)
 
 
 def test_a_seed_replays() -> None:
