@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from tasks.cleaning import find_orphans, remove
+from tasks.kinds.sinks.delta import DeltaSink
 from tasks.lease import Holder, save_holder
 from tasks.plan import ledger_of
 from tasks.protocol.cleanup import OLD_SECONDS
@@ -114,6 +115,8 @@ def test_a_file_that_the_ledger_removed_may_go(spec: BatchInferenceSpec) -> None
     publish(spec, entry("k1", files=files))
     publish(spec, entry("k2", removed=(names[0],)))
     assert found(spec) == {f"{output.path}/{names[0]}"}
+    table = spec.model_copy(update={"sink": DeltaSink(kind="delta", path=spec.sink.path)})
+    assert found(table) == set(), "who reads an older version of a table still needs it"
 
 
 def test_a_run_given_up_loses_its_records_first(spec: BatchInferenceSpec) -> None:

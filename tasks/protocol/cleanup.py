@@ -59,10 +59,16 @@ class Folders:
                     yield self.orphan(path, lying, "half written")
 
     def removed(self) -> Iterator[Orphan]:
-        """Files that the ledger has removed and that lie there all the same."""
+        """Files that the ledger has removed and that lie there all the same.
+
+        Not those of a table: who reads an older version of it needs them until it is vacuumed.
+        """
         live = {file.target(self.output) for file in self.published()}
         gone = {file.target(self.output) for file in self.seen.dead_since(0)} - live
-        for folder in (self.output.path, self.output.quarantine) if gone else ():
+        folders = [self.output.quarantine]
+        if self.output.table is None:
+            folders.append(self.output.path)
+        for folder in folders if gone else ():
             for path, lying in self.old(folder).items():
                 if path in gone:
                     yield self.orphan(path, lying, "no longer published")

@@ -174,4 +174,4 @@ class PlainLedger(SimLedger):
 
     def with_entry(self, entry: Entry, version: int) -> Snapshot:
         made = self.snapshot.made if isinstance(self.snapshot, PlainSnapshot) else ()
-        return PlainSnapshot(version, NO_LINES, (*made, entry))
+        return PlainSnapshot(version, NO_LINES, made=(*made, entry))
