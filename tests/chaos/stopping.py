@@ -1,0 +1,113 @@
+"""Runs that are stopped in the middle of publishing: `python -m tests.chaos.stopping SCENES`.
+
+SCENES is a JSON list of scenes. In each a run stops itself (SIGSTOP) at a call of publishing,
+another one comes to its end, and the first goes on. Both are processes of their own, forked from
+this one, which has imported all and started no thread. Prints how each of them ended.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tasks import lease
+from tasks.errors import BatchInferenceError
+from tasks.plan import RunOptions, make_plan
+from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.storage import FsspecStorage
+from tasks.publish import publish_planned
+from tasks.run import left_to_do, next_attempt
+from tasks.spec_file import parse_spec
+
+CALLS = {
+    "commit": (DeltaLedger, "commit", ""),
+    "move": (FsspecStorage, "move", "/staging/"),
+    "marker": (FsspecStorage, "write", "/_SUCCESS"),
+    "applied": (FsspecStorage, "write", "/applied"),
+}
+
+
+def stop_at(call: str, number: int, *, after: bool) -> None:
+    """Let this process stop itself at the n-th call of a kind, before or after it."""
+    owner, name, piece = CALLS[call]
+    whole, made = getattr(owner, name), 0
+
+    def stopping(self: Any, *given: Any) -> Any:
+        nonlocal made
+        is_it = False
+        if piece in str(given[0]):
+            made += 1
+            is_it = made == number
+        if is_it and not after:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        found = whole(self, *given)
+        if is_it and after:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return found
+
+    setattr(owner, name, stopping)
+
+
+def run(raw: dict[str, Any], options: dict[str, Any]) -> None:
+    """Plan, predict, publish, and say all the while who does it."""
+    planned = make_plan(parse_spec(raw), RunOptions(**options))
+    if planned.nothing_to_do:
+        return
+    lease.hold(planned.storage, planned.run)
+    gap = left_to_do(planned, tried=False)
+    if gap:
+        attempt = next_attempt(planned, gap)
+        attempt.ensure_started()
+        while attempt.look().result is None:
+            time.sleep(0.02)
+    publish_planned(planned)
+
+
+def fork(scene: dict[str, Any], raw: dict[str, Any], log: str, *, stops: bool) -> int:
+    """A process that does a run; its exit code is that of the command line."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 0
+    try:
+        if stops:
+            stop_at(scene["call"], scene["number"], after=scene["after"])
+        host = scene["host"] if stops else socket.gethostname()
+        with (
+            patch.object(socket, "gethostname", lambda: host),
+            patch.object(lease, "SILENT_SECONDS", scene["silent_seconds"]),
+        ):
+            run(raw, {} if stops else scene["options"])
+    except BatchInferenceError as error:
+        code = error.exit_code
+        with open(log, "w") as file:
+            file.write(str(error))
+    except BaseException as error:
+        code = 1
+        with open(log, "w") as file:
+            file.write(repr(error))
+    os._exit(code)
+
+
+def play(scene: dict[str, Any]) -> dict[str, Any]:
+    """One scene: how the two ended, in their own words."""
+    logs = [f"{scene['folder']}/{name}.log" for name in ("first", "other")]
+    first = fork(scene, scene["first"], logs[0], stops=True)
+    _, status = os.waitpid(first, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), f"it ended before it stopped: {status}"
+    time.sleep(scene["silent_seconds"])
+    other = fork(scene, scene["other"], logs[1], stops=False)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])]
+    os.kill(first, signal.SIGCONT)
+    codes.insert(0, os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
+    said = [Path(log).read_text() if os.path.exists(log) else "" for log in logs]
+    return {"codes": codes, "said": said, "first": first}
+
+
+if __name__ == "__main__":
+    print(json.dumps([play(scene) for scene in json.loads(sys.argv[1])]))
