@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
-from tasks.protocol.plan_file import Plan, Shard, first_plan, supersede
+from tasks.protocol.plan_file import Plan, Shard, first_plan, shard_table, supersede
 from tasks.protocol.storage import FsspecStorage, Stat
 from tasks.spec import BatchInferenceSpec
 
@@ -37,7 +37,7 @@ def resume_plan(
     pins = {**pins, "reader": reader, "known_rows": total}
     if old is None:
         return first_plan(shards, pins)
-    if contents(old.shards) == [shard.content for shard in sorted(shards, key=content_key)]:
+    if contents(old.shards).equals(contents(shard_table(shards))):
         return old
     return supersede(old, shards, pins)
 
@@ -97,12 +97,7 @@ def first_rows(
     return taken
 
 
-def contents(shards: pa.Table) -> list[tuple[str, str, int | None, int | None]]:
+def contents(shards: pa.Table) -> pa.Table:
     """Contents of a plan's shards, sorted."""
-    columns = [shards[name].to_pylist() for name in ("path", "identity", "start", "stop")]
-    return sorted(zip(*columns, strict=True), key=lambda each: (each[0], each[1], each[2] or 0))
-
-
-def content_key(shard: Shard) -> tuple[str, str, int]:
-    """Order of contents."""
-    return shard.path, shard.identity, shard.start or 0
+    names = ["path", "identity", "start", "stop"]
+    return shards.select(names).sort_by([(name, "ascending") for name in names])

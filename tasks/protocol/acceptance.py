@@ -13,6 +13,8 @@ from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, as_ids, row_of, shard_of
 from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.records import Record, all_ids, unique_in_order
 
+NOTHING = IdRuns()
+
 
 @dataclass(frozen=True)
 class Accepted:
@@ -178,7 +180,8 @@ def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
     starts = np.searchsorted(settled, numbers << ROW_BITS)
     stops = np.searchsorted(settled, (numbers + 1) << ROW_BITS)
     covered = tuple(
-        IdRuns.of(settled[start:stop]) for start, stop in zip(starts, stops, strict=True)
+        IdRuns.of(settled[start:stop]) if stop > start else NOTHING
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
     )
     missing = limits[left] - counts[left]
     return Gap(left, covered, None if (limits[left] == UNKNOWN).any() else int(missing.sum()))

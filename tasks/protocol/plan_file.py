@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,7 +46,7 @@ UNKNOWN = -1
 Content = tuple[str, str, int | None, int | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
     """A file, or some row groups of one."""
 
@@ -207,7 +207,7 @@ def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
         number = known.get(shard.content)
         if number is None:
             number, fresh = fresh, fresh + 1
-        kept.append(Shard(**{**shard.__dict__, "number": number}))
+        kept.append(replace(shard, number=number))
     table = shard_table(sorted(kept, key=lambda shard: shard.number))
     return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
 

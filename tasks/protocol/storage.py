@@ -20,7 +20,7 @@ import fsspec
 TEMPORARY = ".tmp-"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stat:
     """What storage knows about an object; `identity` changes when its content does."""
 

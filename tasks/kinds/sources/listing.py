@@ -32,11 +32,15 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
         infos = source.found(storage, path)
-        kept = {name: info for name, info in infos.items() if not is_excluded(name, source.exclude)}
-        if not kept and source.on_empty == "fail":
-            raise InputNotFound.at("source.path", url, nothing_there(source, len(infos)))
-        stats = [canonical(storage, info) for info in kept.values()]
-        found.update((stat.path, stat) for stat in stats)
+        num_files, num_kept = len(infos), 0
+        while infos:  # of millions of files what the listing says is let go one by one
+            name, info = infos.popitem()
+            if not is_excluded(name, source.exclude):
+                stat = canonical(storage, info)
+                found[stat.path] = stat
+                num_kept += 1
+        if not num_kept and source.on_empty == "fail":
+            raise InputNotFound.at("source.path", url, nothing_there(source, num_files))
     return storage, source.chosen(storage, [found[path] for path in sorted(found)])
 
 
@@ -72,7 +76,7 @@ def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) ->
         infos: Infos = storage.find(path)
     except FileNotFoundError:
         return {}
-    if set(infos) == {path}:
+    if infos.keys() == {path}:
         return infos
     return {
         name: info
