@@ -4,12 +4,12 @@ Ray retries write tasks that had finished, cuts batches anew when it replays, an
 worker can still write. All of that is a record as good as any other, or one that is skipped.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, as_ids, row_of, shard_of
+from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
 from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.records import Record, all_ids, unique_in_order
 
@@ -31,7 +31,7 @@ class Accepted:
     @property
     def settled(self) -> Ids:
         """Rows that need no second look, sorted."""
-        return np.sort(np.concatenate([self.ok, self.filtered]))
+        return np.sort(np.concatenate([self.ok, self.filtered]), kind="stable")
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,16 @@ def accept(records: list[Record], plan: Plan) -> Accepted:
     ok = all_ids(record.ok for record in taken)
     filtered = all_ids(record.filtered for record in taken)
     rejected = unique_in_order(all_ids(record.rejected for record in taken))
-    outcome = np.concatenate([ok, filtered])
-    return Accepted(
+    accepted = Accepted(
         records=tuple(taken),
         ok=ok,
         filtered=filtered,
-        rejected=rejected[~np.isin(rejected, outcome)],
+        rejected=rejected,
         ends={end.shard: end.rows for record in taken for end in record.ends},
     )
+    if not len(rejected):
+        return accepted
+    return replace(accepted, rejected=rejected[~are_in(accepted.settled, rejected)])
 
 
 def first_ends(records: list[Record], plan: Plan) -> dict[int, int]:
@@ -148,13 +150,14 @@ def without_overlap(records: list[Record]) -> list[Record]:
     schema = with_rows[0].schema if with_rows else ""
     records = [record for record in records if not record.files or record.schema == schema]
     ids = [all_ids((record.ok, record.filtered)) for record in records]
-    everything = np.sort(np.concatenate(ids)) if ids else as_ids(())
+    # Records come nearly in order, and what is nearly in order a stable sort merges in one go.
+    everything = np.sort(np.concatenate(ids), kind="stable") if ids else as_ids(())
     twice = np.unique(everything[1:][everything[1:] == everything[:-1]])
     taken: list[Record] = []
     seen: set[int] = set()
     for record, own in zip(records, ids, strict=True):
         shared = set(own[np.isin(own, twice)].tolist()) if len(twice) else set()
-        if shared & seen or len(np.unique(own)) < len(own):
+        if shared & seen or len(unique_in_order(own)) < len(own):
             continue
         seen |= shared
         taken.append(record)

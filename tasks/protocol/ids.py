@@ -40,6 +40,13 @@ def row_of(ids: Ids) -> Ids:
     return ids & (MAX_ROWS - 1)
 
 
+def are_in(ordered: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
+    """Which ids are among ordered ones."""
+    if not len(ordered):
+        return np.zeros(len(ids), dtype=bool)
+    return ordered[np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)] == ids
+
+
 def as_ids(values: Iterable[int]) -> Ids:
     """Ids as an array."""
     return np.fromiter(values, dtype=np.int64)

@@ -11,12 +11,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.batch import ROW, RowBatch, ShardEnd, without
-from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, as_ids, row_of, shard_of
+from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Content, Plan, shards_of
 from tasks.protocol.records import Record, all_ids
@@ -123,13 +122,6 @@ def shards_in(record: Record) -> list[int]:
     """Numbers of the shards that a record speaks of."""
     ids = all_ids((record.ok, record.filtered, record.rejected))
     return sorted({*np.unique(shard_of(ids)).tolist(), *(end.shard for end in record.ends)})
-
-
-def are_in(ordered: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
-    """Which ids are among ordered ones."""
-    if not len(ordered):
-        return np.zeros(len(ids), dtype=bool)
-    return ordered[np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)] == ids
 
 
 def renumbered(ids: Ids, numbers: dict[int, int]) -> Ids:

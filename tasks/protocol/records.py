@@ -7,7 +7,7 @@ whole, whoever wrote it and whenever.
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -142,7 +142,7 @@ def to_json(record: Record) -> bytes:
             "quarantine": file_to_dict(record.quarantine) if record.quarantine else None,
             "ok": record.ok.runs,
             "filtered": record.filtered.runs,
-            "ends": [[end.shard, end.rows] for end in record.ends],
+            "ends": end_runs(record.ends),
             "seconds": {stage: round(spent, 6) for stage, spent in record.seconds.items()},
             "inferred_at": record.inferred_at,
         },
@@ -162,10 +162,28 @@ def from_json(data: bytes) -> Record:
         quarantine=file_from_dict(raw["quarantine"]) if raw["quarantine"] else None,
         ok=runs_of(raw["ok"]),
         filtered=runs_of(raw["filtered"]),
-        ends=tuple(ShardEnd(shard, rows) for shard, rows in raw["ends"]),
+        ends=tuple(ends_of(raw["ends"])),
         seconds=raw["seconds"],
         inferred_at=(span[0], span[1]) if span else None,
     )
+
+
+def end_runs(ends: Iterable[ShardEnd]) -> list[list[int]]:
+    """Ends as [shard, rows], or as [first shard, rows of each, how many] one after another."""
+    runs: list[list[int]] = []
+    for end in ends:
+        if runs and runs[-1][1] == end.rows and end.shard == sum(runs[-1][::2]):
+            runs[-1][2] += 1
+        else:
+            runs.append([end.shard, end.rows, 1])
+    return [run[:2] if run[2] == 1 else run for run in runs]
+
+
+def ends_of(runs: list[list[int]]) -> Iterator[ShardEnd]:
+    """What `end_runs` made."""
+    for first, rows, *more in runs:
+        for shard in range(first, first + (more[0] if more else 1)):
+            yield ShardEnd(shard, rows)
 
 
 def file_to_dict(file: StagedFile) -> dict[str, object]:

@@ -14,6 +14,8 @@ from tasks.protocol.records import (
     READERS,
     Record,
     StagedFile,
+    end_runs,
+    ends_of,
     from_json,
     load_records,
     store,
@@ -112,3 +114,15 @@ def test_many_records_are_read_in_order() -> None:
 def test_seconds_are_kept_short() -> None:
     record = Record("r", "plan", "s", seconds={"infer": 1 / 3})
     assert json.loads(to_json(record))["seconds"] == {"infer": 0.333333}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2))))
+def test_ends_come_back_from_their_runs(pairs: list[tuple[int, int]]) -> None:
+    ends = [ShardEnd(shard, rows) for shard, rows in pairs]
+    assert list(ends_of(end_runs(ends))) == ends
+
+
+def test_ends_of_many_small_files_take_little_room() -> None:
+    ends = [ShardEnd(shard, 1) for shard in range(7, 2_055)]
+    assert end_runs(ends) == [[7, 1, 2_048]]
+    assert list(ends_of([[3, 8], [4, 1, 2]])) == [ShardEnd(3, 8), ShardEnd(4, 1), ShardEnd(5, 1)]
