@@ -112,13 +112,14 @@ def waits() -> Iterator[float]:
 def change_since(found: TableState, ledger: Snapshot) -> TableChange:
     """What is published now and was not, and the other way round."""
     before, after = ledger.at(found.applied).files, ledger.files
+    there = before.keys() | found.files  # a table never gets a file twice, whatever its log says
     schemas = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
     return TableChange(
         ledger_id=ledger.id,
         version=ledger.version,
         run_id=ledger.entries[ledger.version]["run_id"],
         schema=pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schemas[-1]))) if schemas else None,
-        added=tuple(file for path, file in after.items() if path not in before),
+        added=tuple(file for path, file in after.items() if path not in there),
         removed=tuple(file for path, file in before.items() if path not in after),
     )
 

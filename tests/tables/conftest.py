@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.kinds.sinks import DeltaSink, IcebergSink, Sink
+from tasks.kinds.sinks import DeltaSink, IcebergSink, LanceSink, Sink
 from tests.conftest import S3
 from tests.tables.bench import TableBench
 
-SINKS: dict[str, type[Sink]] = {"delta": DeltaSink, "iceberg": IcebergSink}
+SINKS: dict[str, type[Sink]] = {"delta": DeltaSink, "iceberg": IcebergSink, "lance": LanceSink}
 OpenBench = Callable[..., TableBench]
 
 

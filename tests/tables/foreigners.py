@@ -8,6 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from tasks.kinds.tables.iceberg_output import IcebergOutput
+from tasks.kinds.tables.lance_output import LanceOutput
 from tests.tables.bench import Row, TableBench
 
 FOREIGN: list[Row] = [("elsewhere", "v0", 0)]
@@ -49,6 +50,24 @@ def empty_iceberg(bench: TableBench) -> None:
         table.delete()
 
 
-APPEND = {"delta": append_delta, "iceberg": append_iceberg}
-COMPACT = {"delta": compact_delta, "iceberg": compact_iceberg}
-EMPTY = {"delta": empty_delta, "iceberg": empty_iceberg}
+def lance(bench: TableBench) -> Any:
+    table = bench.sink.as_table()
+    assert isinstance(table, LanceOutput)
+    return table.open()
+
+
+def append_lance(bench: TableBench) -> None:
+    lance(bench).insert(ROW)
+
+
+def compact_lance(bench: TableBench) -> None:
+    lance(bench).optimize.compact_files()
+
+
+def empty_lance(bench: TableBench) -> None:
+    lance(bench).delete("true")
+
+
+APPEND = {"delta": append_delta, "iceberg": append_iceberg, "lance": append_lance}
+COMPACT = {"delta": compact_delta, "iceberg": compact_iceberg, "lance": compact_lance}
+EMPTY = {"delta": empty_delta, "iceberg": empty_iceberg, "lance": empty_lance}

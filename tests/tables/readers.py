@@ -3,8 +3,10 @@
 import os
 from typing import Any
 
+import duckdb
 import polars as pl
 
+from tasks.kinds.tables.lance_output import LanceOutput
 from tests.tables.bench import Row, TableBench
 
 
@@ -24,7 +26,15 @@ def read_iceberg(bench: TableBench, version: Any) -> pl.DataFrame:
     return pl.scan_iceberg(path, storage_options=region).collect()
 
 
-READERS = {"delta": read_delta, "iceberg": read_iceberg}
+def read_lance(bench: TableBench, version: Any) -> pl.DataFrame:
+    """By DuckDB, as a stream of Arrow batches."""
+    table = bench.sink.as_table()
+    assert isinstance(table, LanceOutput)
+    with duckdb.connect() as connection:
+        return connection.register("rows", table.open(version)).sql("select * from rows").pl()
+
+
+READERS = {"delta": read_delta, "iceberg": read_iceberg, "lance": read_lance}
 
 
 def frame_of(bench: TableBench, version: Any = None) -> pl.DataFrame:

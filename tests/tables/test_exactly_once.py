@@ -139,6 +139,7 @@ def test_vectors_and_numbers_come_as_they_were(bench: TableBench) -> None:
     assert frame["top"].to_list()[0] == [{"label": "a", "score": 0.5}]
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_partitions_are_columns(open_bench: OpenBench) -> None:
     bench = open_bench(partition_by=["day", "is_odd"])
     bench.run("k1", {"a": "v1"}, extra={"day": "a/b é", "is_odd": True})
@@ -152,6 +153,12 @@ def test_partitions_are_columns(open_bench: OpenBench) -> None:
         bench.prepare("k4", {"c": "v1"}, extra={"day": "", "is_odd": None})
     with pytest.raises(InvalidSpec, match="cannot part a table"):
         open_bench(partition_by=["score"]).prepare("k4", {"c": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+def test_a_lance_dataset_has_no_parts(open_bench: OpenBench) -> None:
+    with pytest.raises(InvalidSpec, match="cannot part a Lance dataset"):
+        open_bench(partition_by=["day"]).sink.check()
 
 
 def test_columns_are_added_only_when_asked_for(bench: TableBench, open_bench: OpenBench) -> None:

@@ -16,11 +16,11 @@ from tasks.protocol.records import Part
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 
-class ParquetTableSink(ParquetSink):
-    """Publishes Parquet files that a table's log names: its readers see whole versions only."""
+class TableSink(Sink):
+    """Publishes files that a table's log names: its readers see whole versions only."""
 
-    kind: Any  # of each table
     not_in_identity: ClassVar[frozenset[str]] = Sink.not_in_identity | {"evolve_schema"}
+    kind: Any  # of each table
     evolve_schema: bool = Field(
         default=False,
         description="Whether columns that the table lacks are added to it; else they are refused.",
@@ -29,6 +29,43 @@ class ParquetTableSink(ParquetSink):
     def columns(self) -> pa.Schema | None:
         """The table's own; None where there is no table yet."""
         raise NotImplementedError
+
+    def as_stored(self, schema: pa.Schema) -> pa.Schema:
+        """A run's schema in the table's types.
+
+        Raises:
+            SchemaMismatch: it has no type for a column.
+        """
+        raise NotImplementedError
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """The run's output schema, of the first rows it writes.
+
+        Raises:
+            InvalidSpec: the table has other columns, or cannot be parted by one.
+            SchemaMismatch: no table has a type for a column.
+        """
+        there = self.columns()
+        known = {each.name: each.type for each in there or ()}
+        empty = {each.name: known.get(each.name, each.type) for each in rows if is_null(each.type)}
+        schema = super().schema_for(
+            pa.schema([pa.field(each.name, empty.get(each.name, each.type)) for each in rows])
+        )
+        wanted = self.as_stored(schema)
+        check_partition_types(wanted, self.partition_by)
+        if there is not None:
+            check_fit(self.path, wanted, there, evolve=self.evolve_schema)
+        return schema
+
+    def opened(self) -> tuple[FsspecStorage, str, str]:
+        """The output's storage, its path there, and its whole URL."""
+        storage, path = open_storage(self.path, self.storage_options)
+        url = path if storage.is_local else storage.filesystem.unstrip_protocol(path)
+        return storage, path, url
+
+
+class ParquetTableSink(TableSink, ParquetSink):
+    """The same of tables whose data files are Parquet."""
 
     def partition_columns(self) -> list[str] | None:
         """What parts the table; None where there is no table yet."""
@@ -47,24 +84,9 @@ class ParquetTableSink(ParquetSink):
             )
             raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
 
-    def schema_for(self, rows: pa.Schema) -> pa.Schema:
-        """The run's output schema, of the first rows it writes.
-
-        Raises:
-            InvalidSpec: the table has other columns, or cannot be parted by one.
-            SchemaMismatch: no table has a type for a column.
-        """
-        there = self.columns()
-        known = {each.name: each.type for each in there or ()}
-        empty = {each.name: known.get(each.name, each.type) for each in rows if is_null(each.type)}
-        schema = super().schema_for(
-            pa.schema([pa.field(each.name, empty.get(each.name, each.type)) for each in rows])
-        )
-        wanted = plain_schema(schema)
-        check_partition_types(wanted, self.partition_by)
-        if there is not None:
-            check_fit(self.path, wanted, there, evolve=self.evolve_schema)
-        return schema
+    def as_stored(self, schema: pa.Schema) -> pa.Schema:
+        """A run's schema in types that all such tables have."""
+        return plain_schema(schema)
 
     def encode(self, rows: pa.Table) -> bytes:
         """Rows as one Parquet file, in types that the table has.
@@ -94,9 +116,3 @@ class ParquetTableSink(ParquetSink):
                 problem = "has empty texts, which tables take for missing ones: write another word"
                 raise InvalidSpec.at("sink.partition_by", name, problem)
         return parts
-
-    def opened(self) -> tuple[FsspecStorage, str, str]:
-        """The output's storage, its path there, and its whole URL."""
-        storage, path = open_storage(self.path, self.storage_options)
-        url = path if storage.is_local else storage.filesystem.unstrip_protocol(path)
-        return storage, path, url

@@ -1,0 +1,98 @@
+"""Rows as a Lance dataset."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.extras import require
+from tasks.kinds.sinks.table_sink import TableSink
+from tasks.kinds.tables.lance_output import DATA, STORAGE_VERSION, LanceOutput
+from tasks.protocol.ids import Ids
+from tasks.protocol.records import Part
+
+
+class LanceSink(TableSink):
+    """Publishes into a Lance dataset, a transaction a run; it is made where there is none."""
+
+    model_config = ConfigDict(title="Lance dataset")
+    kind: Literal["lance"] = "lance"
+
+    @property
+    def suffix(self) -> str:
+        """End of a file's name."""
+        return ".lance"
+
+    def as_table(self) -> LanceOutput:
+        """The dataset at the output's path."""
+        _, _, url = self.opened()
+        return LanceOutput(self.path, url, self.storage_options)
+
+    def columns(self) -> pa.Schema | None:
+        """The dataset's own; None where there is none yet."""
+        return self.as_table().schema()
+
+    def as_stored(self, schema: pa.Schema) -> pa.Schema:
+        """A schema as the dataset has it: all types but numbers for texts."""
+        return pa.schema([pa.field(each.name, without_numbers(each.type)) for each in schema])
+
+    def check(self) -> None:
+        """See that the dataset, where there is one, takes files as they are written here.
+
+        Raises:
+            InvalidSpec: the package is missing, the files are others, or parts are asked for.
+        """
+        require("sink.kind", self.kind, "lance", "lance")
+        if self.partition_by:
+            problem = "cannot part a Lance dataset: leave it out, and let readers filter"
+            raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
+        obstacle = self.as_table().obstacle()
+        if obstacle:
+            problem = f"{obstacle}: write it anew with lance.write_dataset, or use another path"
+            raise InvalidSpec.at("sink.path", self.path, problem)
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """Rows as one Lance file."""
+        from lance.file import LanceFileWriter
+
+        stored = rows.cast(self.as_stored(rows.schema))
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.lance"
+            with LanceFileWriter(str(path), stored.schema, version=STORAGE_VERSION) as writer:
+                writer.write_batch(stored)
+            return path.read_bytes()
+
+    def decode(self, data: bytes) -> pa.Table:
+        """Rows of a Lance file."""
+        with opened(data) as reader:
+            return reader.read_all().to_table()
+
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of a Lance file; the others are not decoded."""
+        with opened(data, columns=names) as reader:
+            return reader.read_all().to_table().select(names)
+
+    def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
+        """Rows as one file to stage, for the dataset's folder of data files."""
+        return [Part(self.encode(rows), self.suffix, ids, f"{DATA}/")] if len(rows) else []
+
+
+@contextmanager
+def opened(data: bytes, **options: Any) -> Iterator[Any]:
+    """A reader of a file's content."""
+    from lance.file import LanceFileReader
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.lance"
+        path.write_bytes(data)
+        yield LanceFileReader(str(path), **options)
+
+
+def without_numbers(kind: pa.DataType) -> pa.DataType:
+    """A type, texts as they are where numbers stand for them."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -1,0 +1,226 @@
+"""A Lance dataset as the place where an output's files are published."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.errors import StaleTable
+from tasks.kinds.tables.lance import lance_options, open_lance
+from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.table import TableChange, TableState
+
+APPLIED = "prefect-ray-data.applied."
+"""Key of a ledger's last entry: in the dataset's schema, and in each of our transactions."""
+STORAGE_VERSION = "2.2"
+DATA = "data"
+"""The dataset's folder of data files."""
+READERS = 16
+
+
+@dataclass(frozen=True)
+class LanceOutput:
+    """The dataset at an output's path.
+
+    Lance rebases an append or an update on whatever was committed meanwhile, also on another
+    publisher's of the same rows. Two operations are not rebased on each other: a merge on anything,
+    and updates that remove the same fragment. So what only adds is committed as a merge, and what
+    removes as an update: both fail where another publisher of the same entry was faster.
+    """
+
+    place: str
+    url: str
+    storage_options: dict[str, Any]
+
+    def open(self, version: int | None = None) -> Any:
+        """The dataset, as it is or as it was; None where there is none."""
+        try:
+            return open_lance(self.url, self.storage_options, version)
+        except FileNotFoundError:
+            return None
+
+    def schema(self) -> pa.Schema | None:
+        """The dataset's columns; None where there is no dataset."""
+        dataset = self.open()
+        return None if dataset is None else dataset.schema.remove_metadata()
+
+    def obstacle(self) -> str | None:
+        """Why files of ours cannot be the dataset's; None where they can, or there is none."""
+        dataset = self.open()
+        if dataset is None:
+            return None
+        if dataset.data_storage_version != STORAGE_VERSION:
+            found = dataset.data_storage_version
+            return f"is a dataset of storage version {found}, not {STORAGE_VERSION}"
+        has_mark = any(key.decode().startswith(APPLIED) for key in dataset.schema.metadata or ())
+        if not (has_mark or is_in_order(dataset)):
+            return "is a dataset of which columns have been dropped"
+        return None
+
+    def look(self, ledger_id: str) -> TableState:
+        """Read the manifest, and transactions back to our last one."""
+        dataset = self.open()
+        if dataset is None:
+            return TableState(0, frozenset())
+        files = frozenset(fragments_by_file(dataset))
+        return TableState(last_applied(dataset, APPLIED + ledger_id), files, dataset.version)
+
+    def commit(self, change: TableChange, seen: TableState) -> None:
+        """Add and remove files in one transaction on top of what was seen."""
+        if seen.version is None and change.schema is None:
+            return  # neither a dataset nor a row to make one for
+        with errors_of(self.place):
+            dataset = self.made(change) if seen.version is None else self.open(int(seen.version))
+            dataset = self.widened(dataset, change.schema if change.added else None)
+            operation = self.operation(dataset, change)
+            self.commit_on(dataset, operation, {"run_id": change.run_id, **mark(change)})
+
+    def made(self, change: TableChange) -> Any:
+        """The dataset, made without rows."""
+        import lance
+
+        assert change.schema is not None
+        return lance.write_dataset(
+            change.schema.empty_table(),
+            self.url,
+            mode="create",
+            storage_options=lance_options(self.storage_options),
+            data_storage_version=STORAGE_VERSION,
+        )
+
+    def widened(self, dataset: Any, schema: pa.Schema | None) -> Any:
+        """The dataset with columns for all that is added.
+
+        To readers of rows they are empty, until the transaction that fills them.
+        """
+        new = [each for each in schema or () if each.name not in dataset.schema.names]
+        if new:
+            dataset.add_columns(pa.schema(new))
+        return dataset
+
+    def operation(self, dataset: Any, change: TableChange) -> Any:
+        """What is done to the dataset, as it was opened."""
+        from lance import LanceOperation
+
+        live = fragments_by_file(dataset)
+        removed = [live[file.path].fragment_id for file in change.removed if file.path in live]
+        added = self.added(dataset, change)
+        if removed:
+            return LanceOperation.Update(removed_fragment_ids=removed, new_fragments=added)
+        kept = [each.metadata for each in dataset.get_fragments()]
+        return LanceOperation.Merge([*kept, *added], marked(dataset, change))
+
+    def commit_on(self, dataset: Any, operation: Any, properties: dict[str, str]) -> Any:
+        """Commit an operation to a version of the dataset; return the next one."""
+        import lance
+
+        return lance.LanceDataset.commit(
+            self.url,
+            lance.Transaction(dataset.version, operation, transaction_properties=properties),
+            storage_options=lance_options(self.storage_options),
+            max_retries=0,
+        )
+
+    def added(self, dataset: Any, change: TableChange) -> list[Any]:
+        """The files to add, as fragments."""
+        known = {each.name(): leaves(each) for each in dataset.lance_schema.fields()}
+        first = max((each.fragment_id for each in dataset.get_fragments()), default=-1) + 1
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(self.footer, change.added))
+        files = zip(change.added, found, strict=True)
+        return [
+            fragment(at, file, footer, known)
+            for at, (file, footer) in enumerate(files, start=first)
+        ]
+
+    def footer(self, file: LedgerFile) -> Any:
+        """What a file says of itself."""
+        from lance.file import LanceFileReader
+
+        options = lance_options(self.storage_options)
+        return LanceFileReader(f"{self.url}/{file.path}", storage_options=options).metadata()
+
+
+def fragment(at: int, file: LedgerFile, footer: Any, known: dict[str, list[int]]) -> Any:
+    """A file as a fragment: which of the dataset's columns are where in it."""
+    from lance import FragmentMetadata
+
+    ids = [each for name in footer.schema.names for each in known[name]]
+    assert len(ids) == len(footer.columns), f"{file.path} has other columns than the dataset"
+    own = {
+        "path": file.path.removeprefix(f"{DATA}/"),
+        "fields": ids,
+        "column_indices": list(range(len(ids))),
+        "file_major_version": footer.major_version,
+        "file_minor_version": footer.minor_version,
+        "file_size_bytes": file.size,
+    }
+    made = {"id": at, "files": [own], "physical_rows": footer.num_rows}
+    return FragmentMetadata.from_json(json.dumps(made))
+
+
+def leaves(field: Any) -> list[int]:
+    """Ids of a field's innermost fields: those that have a column in a file."""
+    inner = field.children()
+    return [each for child in inner for each in leaves(child)] if inner else [field.id()]
+
+
+def mark(change: TableChange) -> dict[str, str]:
+    """What says that an entry is in the dataset."""
+    return {APPLIED + change.ledger_id: str(change.version)}
+
+
+def marked(dataset: Any, change: TableChange) -> Any:
+    """The dataset's schema, with our mark where its columns are still numbered in order."""
+    from lance.schema import LanceSchema
+
+    metadata = {**(dataset.schema.metadata or {}), **mark(change)}
+    schema = LanceSchema.from_pyarrow(dataset.schema.with_metadata(metadata))
+    return schema if is_in_order(dataset) else dataset.lance_schema
+
+
+def is_in_order(dataset: Any) -> bool:
+    """Whether columns have the numbers that a new dataset would give them: none was dropped."""
+    from lance.schema import LanceSchema
+
+    new = LanceSchema.from_pyarrow(dataset.schema)
+    return [*map(leaves, new.fields())] == [*map(leaves, dataset.lance_schema.fields())]
+
+
+def last_applied(dataset: Any, key: str) -> int:
+    """The last entry in the dataset.
+
+    Our first transaction leaves a mark in the schema, as does each that only adds; where there is
+    one, a later transaction may have removed fragments.
+    """
+    noted = int((dataset.schema.metadata or {}).get(key.encode(), 0))
+    if not noted:
+        return 0
+    for version in range(dataset.version, 0, -1):
+        try:
+            transaction = dataset.read_transaction(version)
+        except (OSError, ValueError):
+            break  # of a version that was cleaned away
+        properties = (transaction and transaction.transaction_properties) or {}
+        if key in properties:
+            return max(noted, int(properties[key]))
+    return noted
+
+
+def fragments_by_file(dataset: Any) -> dict[str, Any]:
+    """Fragments by their first data file's path below the output."""
+    fragments = dataset.get_fragments()
+    return {f"{DATA}/{each.data_files()[0].path}": each for each in fragments}
+
+
+@contextmanager
+def errors_of(place: str) -> Iterator[None]:
+    """What Lance raises, as the StaleTable that it is."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        raise StaleTable(f"{place} did not take the transaction: {error}") from error
