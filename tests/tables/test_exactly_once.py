@@ -1,8 +1,10 @@
 """Every table has exactly the rows of the runs that are published, through any crash."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, StaleTable
@@ -109,6 +111,19 @@ def test_a_foreign_commit_in_between_is_kept(bench: TableBench, open_bench: Open
     assert rows_in(bench) == rows_of({"b": "v1"}) + FOREIGN
 
 
+def test_a_race_of_runs_and_foreign_writers(bench: TableBench, open_bench: OpenBench) -> None:
+    bench.run("k0", {"a": "v1"})
+    runs = [bench.prepare("k1", {"a": "v2"}), bench.prepare("k2", {"b": "v1"})]
+    with ThreadPoolExecutor() as pool:
+        # The first run has two publishers, as where somebody takes it for dead.
+        ours = [pool.submit(open_bench().put, what) for what in (*runs, runs[0])]
+        theirs = [pool.submit(APPEND[bench.kind], bench) for _ in range(2)]
+        versions = [each.result() for each in ours]
+        assert [each.result() for each in theirs] == [None, None]
+    assert versions[0] == versions[2] != versions[1]
+    assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"}) + FOREIGN * 2
+
+
 def test_rows_that_were_moved_are_never_doubled(bench: TableBench) -> None:
     bench.run("k1", {"a": "v1"})
     bench.run("k2", {"b": "v1"})
@@ -137,6 +152,11 @@ def test_vectors_and_numbers_come_as_they_were(bench: TableBench) -> None:
     assert frame["score"].to_list() == [0.0, 0.125, 0.25]
     assert frame["embedding"].to_list() == [[0.0] * 4, [1.0] * 4, [2.0] * 4]
     assert frame["top"].to_list()[0] == [{"label": "a", "score": 0.5}]
+    (file,) = bench.ledger.look().files.values()
+    own = bench.storage.read(file.target(bench.output))
+    vectors = pa.list_(pa.float32(), 4)  # as the run has them, whatever the table has
+    kept = bench.sink.select(own, ["embedding"], pa.schema([("embedding", vectors)]))
+    assert kept.schema.field("embedding").type == vectors
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec, StaleTable
+from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.kinds.tables.iceberg import open_catalog
 from tasks.kinds.tables.types import plain, plain_schema
 from tasks.protocol.table import TableChange, TableState
@@ -49,7 +49,7 @@ class IcebergOutput:
 
         Raises:
             InvalidSpec: the catalog's table of that name lies elsewhere.
-            StaleTable: the catalog or the storage did not answer as wanted.
+            Unreachable: the catalog or the storage did not answer.
         """
         if self.embedded and not os.path.exists(self.embedded):
             yield None
@@ -156,15 +156,25 @@ class IcebergOutput:
 
 @contextmanager
 def errors_of(place: str) -> Iterator[None]:
-    """What pyiceberg, its catalogs and their clients raise, as the StaleTable that it is."""
+    """What pyiceberg, its catalogs and their clients raise, in this project's words.
+
+    Raises:
+        StaleTable: the catalog refused a commit.
+        Unreachable: catalog or storage did not answer, perhaps after a commit.
+    """
     from pyiceberg import exceptions as ice
     from sqlalchemy.exc import SQLAlchemyError
 
-    refused = (ice.CommitFailedException, ice.ValidationException, ice.TableAlreadyExistsError)
     try:
         yield
-    except (*refused, ice.RESTError, SQLAlchemyError, OSError) as error:
-        raise StaleTable(f"{place} did not take the transaction, or answer: {error}") from error
+    except (
+        ice.CommitFailedException,
+        ice.ValidationException,
+        ice.TableAlreadyExistsError,
+    ) as error:
+        raise StaleTable(f"{place} did not take the transaction: {error}") from error
+    except (ice.RESTError, SQLAlchemyError, OSError) as error:
+        raise Unreachable(f"sink: the table {place} cannot be reached: {error}") from error
 
 
 def load(catalog: Any, identifier: tuple[str, ...]) -> Any:

@@ -1,0 +1,41 @@
+"""Iceberg tables in a catalog elsewhere, as the spec configures it."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.places import check_sink
+from tasks.kinds.sinks import IcebergSink
+from tests.tables.bench import TableBench, rows_of
+from tests.tables.readers import rows_in
+from tests.tables.rest_catalog import rest_catalog
+
+
+def test_a_rest_catalog(tmp_path: Path) -> None:
+    with rest_catalog(tmp_path) as (uri, catalog):
+        where = {"catalog": {"type": "rest", "uri": uri}, "table": "analytics.pets"}
+        bench = TableBench(IcebergSink(path=str(tmp_path / "out"), partition_by=["path"], **where))
+        check_sink(bench.sink)
+        bench.run("k1", {"a": "v1", "b": "v1"})
+        catalog.loses, before = 1, catalog.commits
+        bench.run("k2", {"a": "v2"})
+        assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"})
+        assert catalog.commits == before + 1  # the one whose reply got lost
+        check_sink(bench.sink)
+        elsewhere = IcebergSink(path=str(tmp_path / "trial"), **where)
+        with pytest.raises(InvalidSpec, match=r"sink.table: 'analytics.pets' lies at .*/out, not"):
+            check_sink(elsewhere)
+
+
+def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
+    down = {"catalog": {"type": "rest", "uri": "http://127.0.0.1:1"}, "table": "a.b"}
+    with pytest.raises(Unreachable, match=r"sink: .* cannot be reached"):
+        check_sink(IcebergSink(path=str(tmp_path), **down))
+    with pytest.raises(InvalidSpec, match=r"sink.catalog: {} is needed"):
+        IcebergSink(path="s3://bucket/out").check()
+    with pytest.raises(InvalidSpec, match=r"has # or \? in it"):
+        IcebergSink(path="/data/out#1").check()
+    unset = {"type": "rest", "uri": "https://catalog", "token": "${NO_SUCH_TOKEN}"}
+    with pytest.raises(InvalidSpec, match="which the environment does not have"):
+        check_sink(IcebergSink(path=str(tmp_path), catalog=unset, table="a.b"))
