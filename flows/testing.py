@@ -133,8 +133,8 @@ class RunSpec:
             loaded = load_spec(spec, overrides)
         if any(each.startswith("sink.path=") for each in overrides):
             return loaded
-        sink = {"path": str(self.folder / "published" / loaded.name), "storage_options": {}}
-        return loaded.model_copy(update={"sink": loaded.sink.model_copy(update=sink)})
+        sink = loaded.sink.moved_to(str(self.folder / "published" / loaded.name), {})
+        return loaded.model_copy(update={"sink": sink})
 
     def own_overrides(self, ray: bool) -> list[str]:
         """The changes that every test needs."""

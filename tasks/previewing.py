@@ -40,7 +40,7 @@ def trial_of(spec: BatchInferenceSpec, rows: int, name: str) -> BatchInferenceSp
         update={
             # Its artifacts are not to stand among those of runs.
             "name": f"{spec.name}-preview",
-            "sink": spec.sink.model_copy(update=sink),
+            "sink": spec.sink.as_files().model_copy(update=sink),
             "stages": spec.stages.model_copy(
                 update={"read": ReadOptions(**{**options, "rows_per_batch": per_batch})}
             ),

@@ -1,7 +1,7 @@
 """Rows as an Iceberg table."""
 
 import re
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field
@@ -38,6 +38,11 @@ class IcebergSink(ParquetTableSink):
         name = tuple(self.table.split(".")) if self.table else ("default", path.rpartition("/")[2])
         by = tuple(self.partition_by)
         return IcebergOutput(self.path, url, name, self.catalog, self.storage_options, by)
+
+    def moved_to(self, path: str, storage_options: dict[str, Any]) -> Self:
+        """The same sink in another place, with a catalog of its own there."""
+        moved = super().moved_to(path, storage_options)
+        return moved.model_copy(update={"catalog": {}, "table": None})
 
     def columns(self) -> pa.Schema | None:
         """The table's own; None where there is no table yet."""

@@ -1,7 +1,7 @@
 """What every sink does: turn rows into files, and take rows out of a file it wrote."""
 
 from collections.abc import Callable, Iterator
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,14 @@ class Sink(Kind):
     def as_table(self) -> Table | None:
         """The table that the published files are the data files of; None where they are none's."""
         return None
+
+    def as_files(self) -> "Sink":
+        """What writes the same rows as files only, as a preview does: no table is touched."""
+        return self
+
+    def moved_to(self, path: str, storage_options: dict[str, Any]) -> Self:
+        """The same sink in another place, with nothing left of the place it was made for."""
+        return self.model_copy(update={"path": path, "storage_options": storage_options})
 
     def schema_for(self, rows: pa.Schema) -> pa.Schema:
         """The run's output schema, of the first rows it writes.

@@ -30,6 +30,12 @@ class TableSink(Sink):
         """The table's own; None where there is no table yet."""
         raise NotImplementedError
 
+    def as_files(self) -> Sink:
+        """Parquet files of the same rows."""
+        return ParquetSink(
+            path=self.path, storage_options=self.storage_options, partition_by=self.partition_by
+        )
+
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """A run's schema in the table's types.
 
