@@ -21,8 +21,8 @@ from tasks.plan import RunOptions, make_plan
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
-from tasks.run import left_to_do, next_attempt
 from tasks.spec_file import parse_spec
+from tests.chaos.publisher import predict
 
 CALLS = {
     "commit": (DeltaLedger, "commit", ""),
@@ -59,12 +59,7 @@ def run(raw: dict[str, Any], options: dict[str, Any]) -> None:
     if planned.nothing_to_do:
         return
     lease.hold(planned.storage, planned.run)
-    gap = left_to_do(planned, tried=False)
-    if gap:
-        attempt = next_attempt(planned, gap)
-        attempt.ensure_started()
-        while attempt.look().result is None:
-            time.sleep(0.02)
+    predict(planned)
     publish_planned(planned)
 
 
