@@ -160,7 +160,7 @@ def resolve_name(part: Any, field: str, folder: Path) -> Any:
     if not isinstance(part, dict) or not isinstance(part.get(field), str):
         return part
     name = os.path.expanduser(part[field])
-    is_folder = name.startswith(".") or (folder / name).exists()
+    is_folder = name.startswith(".") or os.path.exists(folder / name)
     return {**part, field: absolute(name, folder)} if is_folder else part
 
 

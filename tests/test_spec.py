@@ -207,3 +207,9 @@ def test_rows_travel_together_as_suits_the_model(change: dict[str, Any], rows: i
         "sink": {"kind": "parquet", "path": "out"},
     }
     assert BatchInferenceSpec.model_validate({**trees, **change}).rows_per_batch == rows
+
+
+def test_a_name_that_no_folder_can_have_is_none(tmp_path: Path) -> None:
+    model = {"kind": "huggingface", "task": "image-classification", "name_or_path": "x" * 1_000}
+    spec = complete_spec({**RAW, "model": model}, [], tmp_path)
+    assert spec.model.model_dump()["name_or_path"] == "x" * 1_000

@@ -120,7 +120,6 @@ LASTING = {
     "input 429": (always(Fault(429, "TooMany"), "GET", r"in/1"), r"in/1\.parquet"),
     "input cut off": (always(Fault(cut=True), "GET", r"in/1"), r"in/1\.parquet"),
     "output 500": (always(Fault(500, "InternalError"), "PUT", "staging"), "staging|out"),
-    "credentials": (always(Fault(400, "ExpiredToken"), "GET", r"in/1"), "ExpiredToken|expired"),
 }
 
 

@@ -22,7 +22,10 @@ MOST_ROWS = 1 << 32
 """In a file, as row ids have it."""
 BYTES_OF_NUMBER = 8
 """At most, in memory."""
-DATA_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
+DATA_ERRORS = (
+    *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError),
+    UnicodeDecodeError,  # a footer's names may be none
+)
 
 
 class DamagedParquet(ValueError):
