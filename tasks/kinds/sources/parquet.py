@@ -151,7 +151,8 @@ def data_error(error: Exception) -> Exception:
 
 def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
-    said = " ".join(str(data_error(error)).split())
+    is_name = isinstance(error, UnicodeDecodeError)
+    said = "a name in it is not UTF-8" if is_name else " ".join(str(data_error(error)).split())
     return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
 
 
