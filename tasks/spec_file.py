@@ -14,6 +14,9 @@ from tasks.spec_yaml import parse_yaml
 MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
 """How pydantic ends the path to a field that may be of several types: no field's name."""
 
+LONGEST_PROBLEM = 2_000
+"""Characters that are said of what is wrong with one field."""
+
 
 def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInferenceSpec:
     """Read a YAML file; its relative paths are relative to it.
@@ -61,8 +64,10 @@ def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:
     try:
         return BatchInferenceSpec.model_validate(raw)
     except ValidationError as error:
-        problems = "\n".join(dict.fromkeys(explain(each) for each in error.errors()))
-        raise InvalidSpec(problems) from None
+        problems = dict.fromkeys(explain(each)[:LONGEST_PROBLEM] for each in error.errors())
+        raise InvalidSpec("\n".join(problems)) from None
+    except ValueError as error:  # pydantic's own, of a number of thousands of digits
+        raise InvalidSpec(f"a value of the spec cannot be read: {error}") from error
 
 
 def explain(error: Any) -> str:
