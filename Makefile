@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install develop demo up down test check chaos simulate bench audit
+.PHONY: install develop demo up down test test-clusters check chaos simulate bench audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
@@ -31,7 +31,11 @@ down:
 
 test: develop
 	$(BIN)/python -m compileall -q flows tasks deployments
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not (cluster or stack)"
+
+# Clusters of several nodes whose processes are killed, the stack of `make up`, a browser.
+test-clusters: develop
+	$(BIN)/pytest -n 2 -m "cluster or stack"
 
 check: develop
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from tests.whole_stack import AUTH
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.stack,
     pytest.mark.ray,
     pytest.mark.prefect,
     pytest.mark.timeout(900),

@@ -15,7 +15,12 @@ from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
 from tests.whole_stack import AUTH, as_operator
 
-pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.ray,
+    pytest.mark.prefect,
+    pytest.mark.timeout(900),
+]
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
