@@ -80,8 +80,8 @@ class TableFiles:
         }
 
     def find(self, path: str, detail: bool = True) -> dict[str, Info]:
-        """All of them."""
-        return self.infos
+        """All of them, as a dictionary of the caller's own."""
+        return dict(self.infos)
 
     def info(self, path: str) -> Info:
         """One of them; or the table, where its path is asked for.
