@@ -24,6 +24,7 @@ RAY = version("ray")
 MODULES = {
     "PIL": "pillow",
     "huggingface_hub": "huggingface-hub",
+    "lance": "pylance",
     "pydantic_core": "pydantic",
     "sklearn": "scikit-learn",
 }
@@ -127,7 +128,7 @@ def of_extras() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].items()
     wanted = [each for name, given in extras if name not in NOT_FOR_WORKERS for each in given]
-    return {re.split(r"[<>=]", each)[0] for each in wanted}
+    return {re.split(r"[\[<>=]", each)[0] for each in wanted}
 
 
 def imported(path: Path) -> set[str]:
