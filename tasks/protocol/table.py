@@ -8,7 +8,7 @@ is in it already, after a crash or a lost reply, is found out by looking.
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ class TableState:
     """Its data files below the output's folder, and the whole path of those elsewhere."""
     version: int | str | None = None
     """As the table counts or names it; None where there is no table yet."""
+    append_only: bool = False
+    """Whether it lets nobody remove rows."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,22 @@ def commit_once(table: Table, ledger: Snapshot) -> None:
         Unreachable: it does not answer.
     """
     found = table.look(ledger.id)
+    found = replace(found, applied=last_applied(found, ledger))
     if found.applied >= ledger.version:
         return
     change = change_since(found, ledger)
     if change.removed:
         refuse_rewritten(table.place, found, ledger.at(found.applied))
     table.commit(change, found)
+
+
+def last_applied(found: TableState, ledger: Snapshot) -> int:
+    """The last version that is in the table: what its log says, or one whose file is there.
+
+    A log that was cleaned up may name an earlier one than the last.
+    """
+    files = ledger.changes.get("file", [])
+    return max([found.applied, *(row["version"] for row in files if row["path"] in found.files)])
 
 
 def waits() -> Iterator[float]:
@@ -128,10 +140,15 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
     """Refuse to replace rows of a table that are no longer where the ledger says.
 
     Raises:
-        InvalidSpec: says which files are gone, and the ways out.
+        InvalidSpec: says which files are gone, and the ways out; or that none may be removed.
     """
-    if table:
-        refuse_rewritten(table.place, table.look(ledger.id), ledger)
+    if table is None:
+        return
+    found = table.look(ledger.id)
+    if found.append_only and ledger.files:
+        problem = "is an append-only table, and rows of it are to be replaced: let it take removals"
+        raise InvalidSpec.at("sink.path", table.place, problem)
+    refuse_rewritten(table.place, found, ledger)
 
 
 def refuse_rewritten(place: str, found: TableState, ledger: Snapshot) -> None:

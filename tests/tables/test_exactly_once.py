@@ -3,16 +3,20 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Schema
 
-from tasks.errors import InvalidSpec, StaleTable
+from tasks.errors import InvalidSpec, SchemaMismatch, StaleTable
+from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tasks.protocol.table import Table, TableChange, TableState
+from tests.kinds.sources.test_tables import delete_by_vector
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.conftest import OpenBench
 from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
-from tests.tables.foreigners import APPEND, COMPACT, EMPTY, FOREIGN
+from tests.tables.foreigners import APPEND, COMPACT, EMPTY, FOREIGN, ROW, lance
 from tests.tables.readers import frame_of, rows_in
 
 
@@ -173,6 +177,99 @@ def test_partitions_are_columns(open_bench: OpenBench) -> None:
         bench.prepare("k4", {"c": "v1"}, extra={"day": "", "is_odd": None})
     with pytest.raises(InvalidSpec, match="cannot part a table"):
         open_bench(partition_by=["score"]).prepare("k4", {"c": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_texts_stay_what_they_are(open_bench: OpenBench) -> None:
+    bench = open_bench(partition_by=["said"])
+    bench.run("k1", {"a": "v1"}, extra={"said": "True"})
+    assert DeltaTable(bench.sink.path).partitions() == [{"said": "True"}]
+
+
+def test_numbers_that_stand_for_texts_come_as_texts(bench: TableBench) -> None:
+    label = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), ["cat"])[0]
+    bench.run("k1", {"a": "v1"}, extra={"label": label})
+    bench.run("k2", {"b": "v1"}, extra={"label": label})
+    assert frame_of(bench)["label"].to_list() == ["cat"] * 6
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_types_of_no_table_are_refused_before_they_are_published(bench: TableBench) -> None:
+    with pytest.raises(SchemaMismatch, match="no table holds columns of these types"):
+        bench.prepare("k1", {"a": "v1"}, extra={"tags": []})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_delta_takes_no_names_that_differ_by_case_only(bench: TableBench) -> None:
+    with pytest.raises(SchemaMismatch, match="Duplicate field name"):
+        bench.prepare("k1", {"a": "v1"}, extra={"PATH": "x"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_an_append_only_table_takes_new_inputs_only(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    DeltaTable(bench.sink.path).alter.set_table_properties({"delta.appendOnly": "true"})
+    bench.run("k2", {"b": "v1"})
+    with pytest.raises(InvalidSpec, match="append-only table"):
+        bench.run("k3", {"a": "v2"})
+    bench.run("k4", {"c": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_file_of_which_others_have_marked_rows_is_not_replaced(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    delete_by_vector(bench.sink.path, 1)
+    bench.run("k2", {"b": "v1"})
+    with pytest.raises(InvalidSpec, match=r"1 files of this output, .* are no more and others are"):
+        bench.run("k3", {"a": "v2"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_delta_table_of_mapped_columns_is_refused(bench: TableBench) -> None:
+    columns, mapping = Schema.from_arrow(ROW.schema), {"delta.columnMapping.mode": "name"}
+    DeltaTable.create(bench.sink.path, columns, configuration=mapping)
+    with pytest.raises(InvalidSpec, match="calls its columns by other names"):
+        bench.sink.check()
+
+
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_who_makes_an_iceberg_table_is_not_alone(
+    bench: TableBench, open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another publisher of the same run commits as soon as the table is there."""
+    what, create = bench.prepare("k1", {"a": "v1"}), IcebergOutput.create
+
+    def create_and_lose(self: IcebergOutput, change: TableChange) -> str:
+        version = create(self, change)
+        open_bench().put(what)
+        return version
+
+    monkeypatch.setattr(IcebergOutput, "create", create_and_lose)
+    bench.put(what)
+    assert rows_in(bench) == rows_of({"a": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+def test_lance_versions_may_be_cleaned_away(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    bench.run("k2", {"a": "v2"})
+    lance(bench).create_scalar_index("row", "BTREE")
+    lance(bench).cleanup_old_versions(older_than=timedelta(0))
+    APPEND["lance"](bench)
+    bench.run("k3", {"b": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"}) + FOREIGN
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+def test_an_index_of_lance_finds_no_rows_of_what_is_gone(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    bench.run("k2", {"b": "v1"})
+    lance(bench).create_scalar_index("path", "BTREE")
+    lance(bench).delete("path = 'b'")
+    bench.run("k3", {"c": "v1"})
+    found = {name: lance(bench).count_rows(f"path = '{name}'") for name in "abc"}
+    assert found == {"a": 3, "b": 0, "c": 3}
 
 
 @pytest.mark.parametrize("kind", ["lance"])

@@ -18,7 +18,7 @@ ROWS = pa.table(
         "text": ["b", "a", "c", None],
         "long": ["x" * 40] * 4,
         "day": [date(2026, 1, 2), date(2026, 1, 1), None, None],
-        "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 4, pa.timestamp("us", "UTC")),
+        "at": pa.array([datetime(999, 1, 1, tzinfo=UTC)] * 4, pa.timestamp("us", "UTC")),
         "nothing": pa.nulls(4, pa.float32()),
         "nan": [1.0, float("nan"), float("inf"), None],
         "list": [[1], [2], [3], None],
@@ -32,10 +32,10 @@ def test_bounds_and_missing_values(tmp_path: Path, row_group_size: int) -> None:
     assert statistics(pq.read_metadata(tmp_path / "rows.parquet")) == {
         "numRecords": 4,
         "minValues": {
-            "number": 1, "text": "a", "day": "2026-01-01", "at": "2026-01-01T00:00:00.000000Z",
+            "number": 1, "text": "a", "day": "2026-01-01", "at": "0999-01-01T00:00:00.000000Z",
         },
         "maxValues": {
-            "number": 3, "text": "c", "day": "2026-01-02", "at": "2026-01-01T00:00:00.000000Z",
+            "number": 3, "text": "c", "day": "2026-01-02", "at": "0999-01-01T00:00:00.000000Z",
         },
         "nullCount": {
             "number": 1, "text": 1, "long": 0, "day": 2, "at": 0, "nothing": 4, "nan": 1,

@@ -5,8 +5,9 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
+from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.sinks.table_sink import ParquetTableSink
-from tasks.kinds.tables.delta_output import DeltaOutput
+from tasks.kinds.tables.delta_output import DeltaOutput, delta_schema
 
 
 class DeltaSink(ParquetTableSink):
@@ -21,9 +22,34 @@ class DeltaSink(ParquetTableSink):
             self.path, *self.opened(), self.storage_options, tuple(self.partition_by)
         )
 
+    def check(self) -> None:
+        """See that the table, where there is one, takes files as they are written here.
+
+        Raises:
+            InvalidSpec: it maps columns to other names, or is parted otherwise.
+        """
+        obstacle = self.as_table().obstacle()
+        if obstacle:
+            problem = f"is a table that {obstacle} (delta.columnMapping): use another path"
+            raise InvalidSpec.at("sink.path", self.path, problem)
+        super().check()
+
     def columns(self) -> pa.Schema | None:
         """The table's own; None where there is no table yet."""
         return self.as_table().schema()
+
+    def as_stored(self, schema: pa.Schema) -> pa.Schema:
+        """A run's schema in Delta's types.
+
+        Raises:
+            SchemaMismatch: it has none for a column, or two columns differ by case only.
+        """
+        stored = super().as_stored(schema)
+        try:
+            delta_schema(schema)
+        except Exception as error:  # deltalake has no class for it
+            raise SchemaMismatch(f"a Delta table cannot have these columns: {error}") from error
+        return stored
 
     def partition_columns(self) -> list[str] | None:
         """What parts the table; None where there is no table yet."""

@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import TableSink
-from tasks.kinds.tables.lance_output import DATA, STORAGE_VERSION, LanceOutput
+from tasks.kinds.tables.lance_output import DATA, STORAGE_VERSION, LanceOutput, stored
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 
@@ -38,8 +38,8 @@ class LanceSink(TableSink):
         return self.as_table().schema()
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
-        """A schema as the dataset has it: all types but numbers for texts."""
-        return pa.schema([pa.field(each.name, without_numbers(each.type)) for each in schema])
+        """A schema as the dataset has it."""
+        return stored(schema)
 
     def check(self) -> None:
         """See that the dataset, where there is one, takes files as they are written here.
@@ -60,11 +60,11 @@ class LanceSink(TableSink):
         """Rows as one Lance file."""
         from lance.file import LanceFileWriter
 
-        stored = rows.cast(self.as_stored(rows.schema))
+        rows = rows.cast(stored(rows.schema))
         with TemporaryDirectory() as folder:
             path = Path(folder) / "rows.lance"
-            with LanceFileWriter(str(path), stored.schema, version=STORAGE_VERSION) as writer:
-                writer.write_batch(stored)
+            with LanceFileWriter(str(path), rows.schema, version=STORAGE_VERSION) as writer:
+                writer.write_batch(rows)
             return path.read_bytes()
 
     def decode(self, data: bytes) -> pa.Table:
@@ -91,8 +91,3 @@ def opened(data: bytes, **options: Any) -> Iterator[Any]:
         path = Path(folder) / "rows.lance"
         path.write_bytes(data)
         yield LanceFileReader(str(path), **options)
-
-
-def without_numbers(kind: pa.DataType) -> pa.DataType:
-    """A type, texts as they are where numbers stand for them."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -53,15 +53,34 @@ class DeltaOutput:
         table = self.open()
         return None if table is None else list(table.metadata().partition_columns)
 
+    def obstacle(self) -> str | None:
+        """Why files of ours cannot be the table's; None where they can, or there is none."""
+        table = self.open()
+        mode = configuration_of(table).get("delta.columnMapping.mode", "none") if table else "none"
+        return None if mode == "none" else "calls its columns by other names in files"
+
     def look(self, ledger_id: str) -> TableState:
         """Read the log."""
         table = self.open()
         if table is None:
             return TableState(0, frozenset())
         # The log has paths percent-encoded, whatever is in them already.
-        paths = pa.table(table.get_add_actions())["path"].to_pylist()
+        paths = map(unquote, pa.table(table.get_add_actions())["path"].to_pylist())
+        marked = self.marked_files(table)
+        # To remove such a file by its path would leave it there: it is another file by now.
+        files = frozenset(
+            f"{path} with a deletion vector" if path in marked else path for path in paths
+        )
         applied = table.transaction_version(app_id(ledger_id)) or 0
-        return TableState(applied, frozenset(map(unquote, paths)), table.version())
+        append_only = configuration_of(table).get("delta.appendOnly") == "true"
+        return TableState(applied, files, table.version(), append_only)
+
+    def marked_files(self, table: DeltaTable) -> set[str]:
+        """Files of which others have marked rows as deleted."""
+        if "deletionVectors" not in (table.protocol().reader_features or []):
+            return set()
+        found = pa.table(table.deletion_vectors())["filepath"].to_pylist()
+        return {unquote(path).partition(f"{self.path}/")[2] for path in found}
 
     def commit(self, change: TableChange, seen: TableState) -> None:
         """Add and remove files in one transaction on top of what was seen.
@@ -101,7 +120,9 @@ class DeltaOutput:
 
     def commit_on(self, table: DeltaTable, change: TableChange) -> None:
         """Commit to the table as it was opened."""
-        actions = [*self.added(change), *map(self.removal, change.removed)]
+        flags = {each.name for each in pa.schema(table.schema()) if each.type == pa.bool_()}
+        removed = [self.removal(file, flags) for file in change.removed]
+        actions = [*self.added(change, flags), *removed]
         table.create_write_transaction(
             actions,
             "append",
@@ -114,30 +135,35 @@ class DeltaOutput:
             ),
         )
 
-    def added(self, change: TableChange) -> Iterator[AddAction]:
-        """Files to add, with the statistics of their columns."""
+    def added(self, change: TableChange, flags: set[str]) -> Iterator[AddAction]:
+        """Files to add, with the statistics of their columns; `flags` are true or false."""
         found = footers(self.storage, [f"{self.path}/{file.path}" for file in change.added])
         for file, footer in zip(change.added, found, strict=True):
             yield AddAction(
                 file.path,
                 file.size,
-                self.partition_values(file),
+                partition_values(file, flags),
                 int(time.time() * 1000),
                 True,
                 json.dumps(statistics(footer)),
             )
 
-    def removal(self, file: LedgerFile) -> RemoveAction:
+    def removal(self, file: LedgerFile, flags: set[str]) -> RemoveAction:
         """A file to remove."""
         return RemoveAction(
-            file.path, True, int(time.time() * 1000), file.size, self.partition_values(file)
+            file.path, True, int(time.time() * 1000), file.size, partition_values(file, flags)
         )
 
-    def partition_values(self, file: LedgerFile) -> dict[str, str | None]:
-        """A file's partition as Delta spells it: text, whole numbers and dates just so."""
-        values = folder_values(file.path.rpartition("/")[0])
-        words = {"True": "true", "False": "false"}
-        return {name: words.get(text or "", text) for name, text in values.items()}
+
+def partition_values(file: LedgerFile, flags: set[str]) -> dict[str, str | None]:
+    """A file's partition as Delta spells it: text, whole numbers and dates just so."""
+    values = folder_values(file.path.rpartition("/")[0])
+    return {name: text and text.lower() if name in flags else text for name, text in values.items()}
+
+
+def configuration_of(table: DeltaTable) -> dict[str, str]:
+    """A table's properties."""
+    return dict(table.metadata().configuration)
 
 
 def app_id(ledger_id: str) -> str:

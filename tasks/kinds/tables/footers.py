@@ -59,5 +59,5 @@ def spelled(value: Any) -> Any:
     """A bound as JSON has it."""
     if isinstance(value, datetime):
         end = "Z" if value.tzinfo else ""
-        return f"{value:%Y-%m-%dT%H:%M:%S.%f}{end}"
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds") + end
     return value.isoformat() if isinstance(value, date) else value

@@ -101,15 +101,14 @@ class IcebergOutput:
         """Add and remove files in one transaction on top of what was seen."""
         if seen.version is None and change.schema is None:
             return  # neither a table nor a row to make one for
-        if seen.version is None:
-            self.create(change)
+        version = self.create(change) if seen.version is None else seen.version
         with self.loaded() as table:
-            if table is None or seen.version not in (None, table.metadata_location):
+            if table is None or table.metadata_location != version:
                 raise StaleTable(f"{self.place} has changed since it was looked at")
             self.commit_on(table, change)
 
-    def create(self, change: TableChange) -> None:
-        """Make the table, without rows."""
+    def create(self, change: TableChange) -> str:
+        """Make the table, without rows; return its version."""
         from pyiceberg.transforms import IdentityTransform
 
         assert change.schema is not None
@@ -121,7 +120,7 @@ class IcebergOutput:
             with transaction.update_spec() as spec:
                 for name in self.partition_by:
                     spec.add_field(name, IdentityTransform(), name)
-            transaction.commit_transaction()
+            return str(transaction.commit_transaction().metadata_location)
 
     def commit_on(self, table: Any, change: TableChange) -> None:
         """Commit to the table as it was loaded; files' statistics come from their footers."""

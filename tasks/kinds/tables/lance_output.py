@@ -85,7 +85,7 @@ class LanceOutput:
 
         assert change.schema is not None
         return lance.write_dataset(
-            change.schema.empty_table(),
+            stored(change.schema).empty_table(),
             self.url,
             mode="create",
             storage_options=lance_options(self.storage_options),
@@ -99,7 +99,7 @@ class LanceOutput:
         """
         new = [each for each in schema or () if each.name not in dataset.schema.names]
         if new:
-            dataset.add_columns(pa.schema(new))
+            dataset.add_columns(stored(pa.schema(new)))
         return dataset
 
     def operation(self, dataset: Any, change: TableChange) -> Any:
@@ -128,7 +128,7 @@ class LanceOutput:
     def added(self, dataset: Any, change: TableChange) -> list[Any]:
         """The files to add, as fragments."""
         known = {each.name(): leaves(each) for each in dataset.lance_schema.fields()}
-        first = max((each.fragment_id for each in dataset.get_fragments()), default=-1) + 1
+        first = max(fragment_ids(dataset), default=-1) + 1
         with ThreadPoolExecutor(READERS) as pool:
             found = list(pool.map(self.footer, change.added))
         files = zip(change.added, found, strict=True)
@@ -209,6 +209,29 @@ def last_applied(dataset: Any, key: str) -> int:
         if key in properties:
             return max(noted, int(properties[key]))
     return noted
+
+
+def fragment_ids(dataset: Any) -> Iterator[int]:
+    """Fragments that are there, and those that are gone but still in an index.
+
+    Of a new fragment with the number of such a one, the index would find the old one's rows.
+    """
+    yield from (each.fragment_id for each in dataset.get_fragments())
+    for index in dataset.describe_indices():
+        for segment in index.segments:
+            yield from segment.fragment_ids
+
+
+def stored(schema: pa.Schema) -> pa.Schema:
+    """A run's schema as a dataset has it: all types but numbers and views for texts."""
+    return pa.schema([pa.field(each.name, stored_type(each.type)) for each in schema])
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """A column's type in a dataset."""
+    if pa.types.is_dictionary(kind):
+        return stored_type(kind.value_type)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
 
 
 def fragments_by_file(dataset: Any) -> dict[str, Any]:

@@ -12,7 +12,19 @@ WIDER = {
     pa.float16(): pa.float32(),
 }
 """Numbers that not every format has, in the next larger type that all have."""
-UNKNOWN = (pa.types.is_time, pa.types.is_duration, pa.types.is_interval, pa.types.is_union)
+UNKNOWN = (
+    pa.types.is_time,
+    pa.types.is_duration,
+    pa.types.is_interval,
+    pa.types.is_union,
+    pa.types.is_null,  # the items of lists that are all empty
+    pa.types.is_decimal32,
+    pa.types.is_decimal64,
+    pa.types.is_decimal256,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_run_end_encoded,
+)
 PARTITION = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
 
 
@@ -33,7 +45,7 @@ def plain_leaf(kind: pa.DataType) -> pa.DataType:
         return plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if kind in (pa.large_binary(), pa.binary_view()) or pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz and "UTC")

@@ -256,7 +256,8 @@ def delete_by_vector(url: str, *rows: int) -> None:
     from pyroaring import BitMap
 
     log = Path(url, "_delta_log")
-    lines = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    commits = [file.read_text().splitlines() for file in log.glob("*.json")]
+    lines = [json.loads(line) for commit in commits for line in commit]
     (add,) = [line["add"] for line in lines if "add" in line]
     vector = struct.pack("<IQI", 1681511377, 1, 0) + BitMap(rows).serialize()
     vector += bytes(-len(vector) % 4)
