@@ -39,3 +39,6 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
     unset = {"type": "rest", "uri": "https://catalog", "token": "${NO_SUCH_TOKEN}"}
     with pytest.raises(InvalidSpec, match="which the environment does not have"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=unset, table="a.b"))
+    undriven = {"type": "sql", "uri": "mysql+pymysql://127.0.0.1:1/catalog"}
+    with pytest.raises(InvalidSpec, match=r"is no catalog: .* not installed"):
+        check_sink(IcebergSink(path=str(tmp_path), catalog=undriven, table="a.b"))

@@ -31,12 +31,13 @@ def open_catalog(field: str, properties: dict[str, str], storage_options: dict[s
         InvalidSpec: the environment lacks a variable, or pyiceberg cannot make a catalog of it.
     """
     from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NotInstalledError
 
     given = {name: filled_in(field, value) for name, value in properties.items()}
     name = given.pop("name", "default")
     try:
         return load_catalog(name, **file_properties(storage_options), **given)
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, NotInstalledError) as error:
         problem = f"is no catalog: {without_values(str(error), properties)}"
         # The former error would carry a secret into every traceback.
         raise InvalidSpec.at(field, properties, problem) from None
