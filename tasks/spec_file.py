@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, shown
+from tasks.kinds.tables.iceberg import METADATA
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_yaml import parse_yaml
 
@@ -136,8 +137,10 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Make the file's relative local paths absolute; names of hub models stay as they are."""
     raw = dict(raw)
     for section in ("source", "sink"):
-        if isinstance(raw.get(section), dict) and "path" in raw[section]:
-            raw[section] = {**raw[section], "path": absolute(raw[section]["path"], folder)}
+        part = raw.get(section)
+        is_name = section == "source" and is_table_name(part)
+        if isinstance(part, dict) and "path" in part and not is_name:
+            raw[section] = {**part, "path": absolute(part["path"], folder)}
     at = (raw.get("stages") or {}) if isinstance(raw.get("stages"), dict) else {}
     kept = at.get("preprocess")
     if isinstance(kept, dict) and isinstance(kept.get("path"), str):
@@ -158,6 +161,13 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         working_dir = absolute(environment.get("working_dir", "."), folder)
         raw["environment"] = {**environment, "working_dir": working_dir}
     return raw
+
+
+def is_table_name(source: Any) -> bool:
+    """Whether a source's path is a table's name in a catalog, and no place."""
+    if not isinstance(source, dict) or source.get("kind") != "iceberg":
+        return False
+    return not str(source.get("path")).endswith(METADATA)
 
 
 def resolve_name(part: Any, field: str, folder: Path) -> Any:

@@ -114,6 +114,26 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
     assert spec.sink.path == str(folder / "out")
 
 
+def test_a_table_in_a_catalog_has_a_name_and_no_path(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    for path, wanted in [("sales.orders", "sales.orders"), ("a.metadata.json", str(tmp_path))]:
+        source = {"kind": "iceberg", "path": path, "catalog": {"token": "${TOKEN}"}}
+        file.write_text(json.dumps({**RAW, "source": source}))
+        assert load_spec(file).source.paths[0].startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    "catalog", [{"token": "abc123"}, {"uri": "postgresql://me:abc123@host/lake"}]
+)
+def test_a_catalog_spells_out_no_secret(catalog: dict[str, str]) -> None:
+    for part in ({"source": {"kind": "iceberg"}}, {"sink": {"kind": "iceberg"}}):
+        ((section, fields),) = part.items()
+        given = {**RAW, section: {**fields, "path": "/a.b", "catalog": catalog}}
+        with pytest.raises(InvalidSpec, match="holds a secret") as raised:
+            parse_spec(given)
+        assert "abc123" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("gate", "message"),
     [

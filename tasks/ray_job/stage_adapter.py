@@ -154,6 +154,8 @@ class StageAdapter:
                 error.locate(self.stage, *batch.where(int(rows[ROW][0].as_py())))
                 raise
             except (Exception, SystemExit) as error:
+                if hasattr(error, "ray_terminate_msg"):
+                    raise  # Ray ends the process, as on a node that is taken away
                 where = batch.where(int(rows[ROW][0].as_py()))
                 raise stage_error(error).locate(self.stage, *where) from error
             rejected += [

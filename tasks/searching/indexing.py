@@ -35,15 +35,25 @@ def bring_up_to_date(vectors: PublishedVectors, wanted_recall: float) -> Indexed
     require("index", "update", "lance", "lance")
     place = IndexPlace(vectors.spec, vectors.column)
     state = place.load()
-    # What a crash has left there is in no state.
-    is_whole = state is not None and place.open().version == state.version
-    made = renewed(vectors, place, state) if state and is_whole else created(vectors, place)
+    goes_on = state is not None and can_go_on(vectors, place, state)
+    made = renewed(vectors, place, state) if state and goes_on else created(vectors, place)
     see_that_it_is_whole(vectors, place, made)
     found = IndexedVectors(vectors.spec, vectors.seen, vectors.schema, vectors.column, made)
     found = fitted(found, wanted_recall)
     place.save(found.state)
     place.open().cleanup_old_versions(KEPT_VERSIONS)
     return found
+
+
+def can_go_on(vectors: PublishedVectors, place: IndexPlace, state: IndexState) -> bool:
+    """Whether the dataset is as it was noted, and takes vectors as they are now."""
+    try:
+        dataset = place.open()
+    except FileNotFoundError:
+        return False
+    kind = IndexWriter(vectors).schema.field("vector").type  # another model's may be longer
+    # What a crash has left there is in no state.
+    return bool(dataset.version == state.version and dataset.schema.field("vector").type == kind)
 
 
 def created(vectors: PublishedVectors, place: IndexPlace) -> IndexState:

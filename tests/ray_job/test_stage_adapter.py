@@ -63,6 +63,16 @@ def test_children_of_an_earlier_stage_stay_together() -> None:
     assert sizes == [4, 2]
 
 
+def test_a_process_that_ray_ends_is_no_fault_of_the_code() -> None:
+    def ended(rows: pa.Table) -> pa.Table:
+        error = SystemExit(1)
+        error.ray_terminate_msg = "The process receives a SIGTERM."  # type: ignore[attr-defined]
+        raise error
+
+    with pytest.raises(SystemExit):
+        list(StageAdapter("infer", (ended,))(batch_of([1])))
+
+
 def test_a_slow_stage_comes_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
     adapter = StageAdapter("infer", (lambda rows: rows,), rows_per_call=10)

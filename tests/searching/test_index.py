@@ -129,6 +129,17 @@ def test_two_at_once_do_not_double_rows(tmp_path: Path, monkeypatch: pytest.Monk
         bring_up_to_date(more, 1.0)
 
 
+def test_vectors_of_another_model_are_indexed_anew(tmp_path: Path) -> None:
+    spec = spec_at(tmp_path)
+    old = published(spec, tables(2))
+    bring_up_to_date(old, 1.0)
+    short = pa.table({"embedding": pa.array([[1.0, 0.0]] * 3, pa.list_(pa.float32(), 2))})
+    seen = published(spec, [short] * 3).seen
+    lines = seen.lines.filter(pa.compute.equal(seen.lines["version"], 2))
+    new = PublishedVectors(spec, type(seen)(seen.version, lines), short.schema, "embedding")
+    assert len(bring_up_to_date(new, 1.0).nearest(unit([1, 0]), 9).rows) == 3
+
+
 def test_what_cannot_be_indexed_is_said(tmp_path: Path) -> None:
     lists = pa.table({"embedding": pa.array([[1.0], [1.0, 2.0]], pa.list_(pa.float32()))})
     with pytest.raises(InvalidSpec, match="may differ in length"):

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import ParquetTableSink
+from tasks.kinds.tables.iceberg import CatalogProperties
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 
 
@@ -19,7 +20,7 @@ class IcebergSink(ParquetTableSink):
     not_in_identity: ClassVar[frozenset[str]] = ParquetTableSink.not_in_identity | {"catalog"}
     keeps_partition_columns: ClassVar[bool] = True
     kind: Literal["iceberg"] = "iceberg"
-    catalog: dict[str, str] = Field(
+    catalog: CatalogProperties = Field(
         default={},
         description="Properties of the catalog as pyiceberg takes them, such as type (sql, rest, "
         "glue), uri and warehouse; ${NAME} stands for an environment variable. Where empty, an "

@@ -1,7 +1,7 @@
 """Rows of an Iceberg table."""
 
 from datetime import UTC
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -10,7 +10,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot
 from tasks.kinds.sources.table_reading.iceberg_filter import iceberg_filter
-from tasks.kinds.tables.iceberg import open_catalog, open_metadata
+from tasks.kinds.tables.iceberg import METADATA, CatalogProperties, open_catalog, open_metadata
 
 
 class IcebergSource(TableSource):
@@ -24,7 +24,7 @@ class IcebergSource(TableSource):
         description="The table's name in its catalog, as in sales.orders; or, without a catalog, "
         "one of its metadata files, as in s3://lake/orders/metadata/00003-….metadata.json.",
     )
-    catalog: dict[str, str] = Field(
+    catalog: CatalogProperties = Field(
         default={},
         description="pyiceberg's properties of the catalog, as in type: rest, uri: https://…; "
         "where empty, its own configuration counts. ${NAME} stands for an environment variable, "
@@ -35,8 +35,6 @@ class IcebergSource(TableSource):
         description="Read this snapshot, by its number or by the name of a branch or tag; the "
         "newest where empty.",
     )
-
-    METADATA: ClassVar[str] = ".metadata.json"
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -80,7 +78,7 @@ class IcebergSource(TableSource):
         """
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-        if self.path.endswith(self.METADATA):
+        if self.path.endswith(METADATA):
             return open_metadata(self.path, self.storage_options)
         catalog = open_catalog("source.catalog", self.catalog, self.storage_options)
         try:

@@ -2,12 +2,21 @@
 
 import os
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from tasks.errors import InvalidSpec
 from tasks.protocol.delta_ledger import delta_options
 
+METADATA = ".metadata.json"
+"""How the names of metadata files end."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
+SECRET_NAME = re.compile(
+    r"(password|secret|token|credential|authorization|connection-string|[.-]key)$", re.IGNORECASE
+)
+PASSWORD = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 FILE_PROPERTIES = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
     "AWS_REGION": "s3.region",
@@ -15,6 +24,23 @@ FILE_PROPERTIES = {
     "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
     "AWS_SESSION_TOKEN": "s3.session-token",
 }
+
+
+def free_of_secrets(properties: dict[str, str]) -> dict[str, str]:
+    """A catalog's properties, which are written down and shown with the spec.
+
+    Raises:
+        PydanticCustomError: one spells out a secret; an error of another type would show it.
+    """
+    for name, value in properties.items():
+        told = [value] if SECRET_NAME.search(name) else PASSWORD.findall(value)
+        if any(not VARIABLE.search(each) for each in told):
+            problem = "{name} holds a secret: put it into the environment, and write ${NAME}"
+            raise PydanticCustomError("secret", problem, {"name": name})
+    return properties
+
+
+CatalogProperties = Annotated[dict[str, str], AfterValidator(free_of_secrets)]
 
 
 def open_catalog(field: str, properties: dict[str, str], storage_options: dict[str, Any]) -> Any:

@@ -167,6 +167,9 @@ def test_no_iceberg_table_there(tmp_path: Path) -> None:
         check_source(IcebergSource(path="a.b", catalog={"uri": "${NO_SUCH_VARIABLE}"}))
     with pytest.raises(InvalidSpec, match="computes nothing"):
         lake.source(filter="id + 1 > 2").check()
+    lake.append(1)
+    with pytest.raises(InvalidSpec, match="cannot be compared"):
+        list_inputs(lake.source(filter="id > 0.5"))
 
 
 def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:

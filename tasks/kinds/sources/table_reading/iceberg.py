@@ -55,6 +55,9 @@ class IcebergSnapshot:
         """
         try:
             return {task.file.file_path: task for task in self.scan().plan_files()}
+        except TypeError as error:
+            problem = f"cannot be compared with the table's columns: {error}"
+            raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
         except ValueError as error:
             if "equality deletes" not in str(error):
                 raise
