@@ -8,6 +8,7 @@ from prefect.assets import Asset
 
 from tasks.artifacts import artifact_key
 from tasks.kinds.sinks.parquet import ParquetSink
+from tasks.kinds.sources import DeltaSource, IcebergSource
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.lineage import NAMED_SOURCES, asset_key, source_assets
 from tasks.reporting.addresses import sink_page, sink_url, source_urls
@@ -26,6 +27,14 @@ def source_at(*paths: str) -> ParquetSource:
 def test_a_place_has_one_url_however_it_is_written(path: str) -> None:
     assert sink_url(sink_at(path)) == "s3://bucket/a/out"
     assert source_urls(source_at(path, path)) == ["s3://bucket/a/out"]
+
+
+def test_prefect_takes_the_urls_of_tables() -> None:
+    wanted = {"/lake/orders/": "file:///lake/orders", "s3a://lake/orders": "s3://lake/orders"}
+    for path, url in wanted.items():
+        assert source_urls(DeltaSource(path=path)) == [url]
+    assert source_urls(IcebergSource(path="sales.orders")) == ["iceberg://default/sales.orders"]
+    assert Asset(key="iceberg://default/sales.orders")
 
 
 def test_a_glob_is_the_folder_that_it_looks_below(tmp_path: Path) -> None:

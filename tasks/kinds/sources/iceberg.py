@@ -48,6 +48,13 @@ class IcebergSource(TableSource):
         super().check()
 
     @property
+    def url(self) -> str:
+        """The table's place, or its name in its catalog."""
+        if self.path.endswith(METADATA):
+            return super().url
+        return f"iceberg://{self.catalog.get('name', 'default')}/{self.path}"
+
+    @property
     def condition(self) -> Any:
         """The filter as pyiceberg takes it.
 

@@ -16,7 +16,7 @@ from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage, Stat, open_storage
 
 
 class TableSource(Source):
@@ -57,6 +57,12 @@ class TableSource(Source):
         if exclude:
             raise ValueError("is for files: of a table, rows are left out by filter")
         return exclude
+
+    @property
+    def url(self) -> str:
+        """What the table is known by to those who write and read it."""
+        storage, path = open_storage(self.path, self.storage_options)
+        return str(storage.filesystem.unstrip_protocol(path))
 
     @property
     def cut(self) -> Any:

@@ -100,8 +100,8 @@ class TableFiles:
         """A version never changes."""
 
     def unstrip_protocol(self, path: str) -> str:
-        """A path as people read it."""
-        return path
+        """A path as people read it; of the table, its URL."""
+        return self.source.url if path == self.source.path else path
 
     def _strip_protocol(self, path: str) -> str:
         """The same."""
