@@ -5,7 +5,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
+from tasks.kinds.sources.parquet import DATA_ERRORS
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.lance import LanceVersion
 from tasks.kinds.tables.lance import open_lance
@@ -47,7 +49,24 @@ class LanceSource(TableSource):
         except LookupError as error:
             raise self.gone("version" if self.version else "tag", error) from error
         found = LanceVersion(dataset, url, self.storage_options, self.condition)
-        return found.at(self.version_then(found)) if self.as_of else found
+        found = found.at(self.version_then(found)) if self.as_of else found
+        if self.filter is not None:
+            self.check_filter(found)
+        return found
+
+    def check_filter(self, found: LanceVersion) -> None:
+        """See that Lance, which takes fewer conditions than Arrow, can read by the filter.
+
+        Raises:
+            InvalidSpec: it cannot, or the filter does not fit the columns.
+        """
+        self.check_columns(found.schema)
+        try:
+            found.dataset.scanner(filter=self.condition)
+        except DATA_ERRORS as error:
+            problem = f"is none that Lance reads by: {' '.join(str(error).split())}; "
+            way_out = "compare columns with values of their own type, or choose rows in a step"
+            raise InvalidSpec.at("source.filter", self.filter, problem + way_out) from error
 
     def version_then(self, found: LanceVersion) -> int:
         """The last version before the time that is asked for.

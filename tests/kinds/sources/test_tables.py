@@ -141,6 +141,14 @@ def test_what_does_not_fit_is_said_before_a_run(
         pins_of(lake.source(**fields))
 
 
+def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> None:
+    lake = LanceLake(str(tmp_path / "numbers"))
+    lake.append(1)
+    for chosen in ("id > 0.5", "vector is not None"):
+        with pytest.raises(InvalidSpec, match="none that Lance reads by"):
+            list_inputs(lake.source(filter=chosen))
+
+
 def test_a_version_and_a_time_are_one_too_many(lake: Lake) -> None:
     field = "snapshot" if isinstance(lake, IcebergLake) else "version"
     with pytest.raises(ValidationError, match="or as_of"):
