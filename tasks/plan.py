@@ -191,7 +191,6 @@ def make_plan(
         plan = save_and_reload(storage, run, plan)
         save_header(storage, run, run_key, options.call, spec, seen.version)
         pin_schema(storage, run, seen, replaces)
-    before = accept(records_of(storage, run), plan) if len(plan.shards) else None
     return PlannedRun(
         spec=spec,
         run_key=run_key,
@@ -201,8 +200,13 @@ def make_plan(
         # To give up unfinished runs twice would give up this one.
         options=replace(options, restart=False),
         replaces=replaces,
-        rows_before=len(before.settled) if before else 0,
+        rows_before=rows_settled(storage, run, plan),
     )
+
+
+def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
+    """Rows that earlier attempts have recorded."""
+    return len(accept(records_of(storage, run), plan).settled) if len(plan.shards) else 0
 
 
 def work_of(

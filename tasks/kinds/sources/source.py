@@ -117,7 +117,7 @@ class Source(Kind):
         return self
 
     def found(self, storage: FsspecStorage, path: str) -> Infos:
-        """What lies at one of the paths, as fsspec shows it."""
+        """What lies at one of the paths, as fsspec shows it; the caller uses it up."""
         return list_path(storage, path, self.endings_wanted)
 
     def check(self) -> None:
