@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install develop demo up down test test-clusters check chaos simulate bench audit
+.PHONY: install develop demo up down test test-clusters check chaos soak simulate bench audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
@@ -50,6 +50,9 @@ audit: develop
 
 chaos: develop
 	$(BIN)/python -m tests.chaos
+
+soak: develop
+	$(BIN)/python -m tests.soak
 
 simulate: develop
 	$(BIN)/python -m tests.simulation

@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
+from flows.printed_report import (
+    left_by,
+    print_check,
+    print_orphans,
+    print_periods,
+    print_report,
+)
 from tasks.at_work import live_jobs, stop_jobs
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError, InvalidSpec
@@ -78,7 +84,7 @@ def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
         options: the flow's other parameters.
     """
     report = run_flow(spec, **options)
-    print_report(report)
+    print_report(console, report)
     if as_json:
         print(json.dumps(report))
 
@@ -98,10 +104,10 @@ def call_redrive(
     with live_progress(console):
         report = redrive(spec, restart, time_meant(scheduled_time))
     if report["published"]:
-        print_report(report)
+        print_report(console, report, skipped="changed or gone since")
     else:
         console.print(
-            f"nothing to do: no row of {report['output']} can be run again{since(report)}"
+            f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
         )
     if as_json:
         print(json.dumps(report))
@@ -110,6 +116,7 @@ def call_redrive(
 def call_preview(
     spec_file: Path,
     rows: int,
+    on_cluster: bool,
     overrides: list[str] | None,
     scheduled_time: str | None,
     as_json: bool,
@@ -121,7 +128,7 @@ def call_preview(
 
     spec = load_spec(spec_file, overrides)
     with live_progress(console):
-        found = preview(spec, rows, time_meant(scheduled_time))
+        found = preview(spec, rows, time_meant(scheduled_time), on_cluster)
     print_preview(console, found)
     if as_json:
         print(json.dumps(found))
@@ -162,12 +169,6 @@ def call_search(
         print(json.dumps(found))
 
 
-def since(report: dict[str, Any]) -> str:
-    """What a redrive has left to the next run."""
-    changed = report["inputs_skipped"]
-    return f"; {changed} inputs have changed since, run them" if changed else ""
-
-
 def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     """Run the flow with live progress; return its report."""
     from flows.batch_inference import batch_inference
@@ -175,61 +176,6 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
 
     with live_progress(console):
         return batch_inference(spec, **options)
-
-
-def print_report(report: dict[str, Any]) -> None:
-    """The report as a person reads it, on standard error."""
-    from tasks.reporting.verdict import sentence
-
-    rows = report["rows"]
-    if not report["published"]:
-        skipped = report["inputs_skipped"]
-        console.print(f"nothing to do: all {skipped} inputs are published at {report['output']}")
-        return
-    accuracy, speed = report["accuracy"], report["rows_per_second"]
-    for name, value in {
-        "rows read": f"{rows['read']:,}",
-        "written": f"{rows['written']:,}",
-        "set aside": f"{rows['rejected']:,}",
-        "filtered": f"{rows['filtered']:,}",
-        "skipped": f"{report['inputs_skipped']:,} inputs, published before",
-        "seconds": f"{report['seconds']['total']:.1f}",
-        "rows/s": "-" if speed is None else f"{speed:,.0f}",
-        "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
-        **runtime_line(report),
-        "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
-        **gates_line(report),
-        **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
-        "output": f"{report['output']} (version {report['version']})",
-        "report": report["report"] or "-",
-        **({"profile": report["profile"]} if report["profile"] else {}),
-        **({"scheduled": report["scheduled_time"]} if report["scheduled_time"] else {}),
-        "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
-        "`prefect server start` show it",
-    }.items():
-        # A path that is cut or broken cannot be followed.
-        console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
-
-
-def runtime_line(report: dict[str, Any]) -> dict[str, str]:
-    """Why the model did not run as the spec asks, where it did not."""
-    problems = [
-        f"eager instead of {each['asked']}: {each['problem']}"
-        for each in report["runtimes"]
-        if each["problem"]
-    ]
-    return {"runtime": "; ".join(problems)} if problems else {}
-
-
-def gates_line(report: dict[str, Any]) -> dict[str, str]:
-    """What the gates said, where there are any."""
-    gates, accepted = report["gates"], report["accepted"]
-    if not gates:
-        return {}
-    if not accepted:
-        return {"gates": f"{len(gates)} passed"}
-    failed = f"{len(accepted['failed'])} of {len(gates)} failed"
-    return {"gates": f"{failed}, published on the word of {accepted['by']}"}
 
 
 def call_backfill(
@@ -258,9 +204,7 @@ def call_backfill(
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
     with live_progress(console):
         report = backfill(spec, start, end, every, **options)
-    for each in report["periods"]:
-        line = f"{each['period']:18}{escape(each['told'])}: {escape(each['output'])}"
-        console.print(line, soft_wrap=True, highlight=False)
+    print_periods(console, report)
     if as_json:
         print(json.dumps(report))
 
@@ -277,20 +221,15 @@ def check_spec_file(
     wrong: list[BatchInferenceError] = []
     for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
         if wrong and check.name in ("inputs", "nodes"):
-            print_check(check.name, "dim", "-", "not looked at")
+            print_check(console, check.name, "dim", "-", "not looked at")
             continue
         try:
-            print_check(check.name, "green", "ok", check.run(spec))
+            print_check(console, check.name, "green", "ok", check.run(spec))
         except BatchInferenceError as error:
             wrong.append(error)
-            print_check(check.name, "red", "wrong", str(error))
+            print_check(console, check.name, "red", "wrong", str(error))
     if wrong:
         raise wrong[0]
-
-
-def print_check(name: str, style: str, mark: str, found: str) -> None:
-    """A line of the table; a long one is neither cut nor broken, so that it can be searched."""
-    console.print(f"{name:9}[{style}]{mark:7}[/]{escape(found)}", soft_wrap=True, highlight=False)
 
 
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
@@ -344,12 +283,7 @@ def clean_output(
     if as_json:
         print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
         return
-    for each in orphans:
-        line = f"{each.size:>14,} bytes  {each.seconds / 86400:6.1f} days  {escape(each.path)}"
-        console.print(f"{line}  {escape(each.why)}", soft_wrap=True, highlight=False)
-    size = sum(each.size for each in orphans)
-    done = "deleted" if delete or not orphans else "to delete with --delete"
-    console.print(f"{len(orphans)} orphans, {size:,} bytes, {done}")
+    print_orphans(console, orphans, deleted=delete)
 
 
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:

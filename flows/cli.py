@@ -63,6 +63,9 @@ def run(
 def preview(
     spec_file: SpecFile,
     rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
+    ] = False,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
@@ -70,7 +73,7 @@ def preview(
     """Run a few rows, publish nothing: see predictions, speed, and what all rows would take."""
     from flows.calls import call_preview
 
-    call_preview(spec_file, rows, set_, scheduled_time, as_json)
+    call_preview(spec_file, rows, cluster, set_, scheduled_time, as_json)
 
 
 @app.command()

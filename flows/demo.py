@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from flows.calls import print_report, run_flow
+from flows.calls import run_flow
 from flows.demo_data import DemoData, prepare_digits
+from flows.printed_report import print_report
 from tasks.plan import ledger_of
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
@@ -35,7 +36,7 @@ def run_demo(folder: Path, as_json: bool) -> None:
 
 def tell(data: DemoData, figures: dict[str, Any]) -> None:
     """The demo's last page."""
-    print_report(figures)
+    print_report(console, figures)
     for row in figures["set_aside"]:
         console.print(f"  set aside: {row['source']}: {row['error_message']}", highlight=False)
     if figures["accuracy"] is not None:

@@ -12,7 +12,7 @@ from flows.batch_inference import OURS
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
 from tasks.plan import RunOptions
-from tasks.previewing import clear_away, trial_of
+from tasks.previewing import clear_away, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.scheduled import at_time, time_of_flow_run
 from tasks.spec import BatchInferenceSpec
@@ -24,24 +24,31 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind."""
     given = flow_run.parameters
     spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_of_flow_run(flow_run))
-    trial = trial_of(spec, given.get("rows", ROWS), str(flow_run.id))
+    rows, on_cluster = given.get("rows", ROWS), given.get("on_cluster", False)
+    trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     stop_jobs(trial)
     clear_away(trial)
 
 
 @flow(name="preview", on_cancellation=[stop_preview], **OURS)
 def preview(
-    spec: BatchInferenceSpec, rows: int = ROWS, scheduled_time: datetime | None = None
+    spec: BatchInferenceSpec,
+    rows: int = ROWS,
+    scheduled_time: datetime | None = None,
+    on_cluster: bool = False,
 ) -> dict[str, Any]:
     """Show what a run would do with its first rows; publish nothing.
 
-    The rows go through the real pipeline, on the spec's cluster. A Markdown artifact shows inputs
-    beside predictions, rows a second for each stage, and what time and money all rows would take.
+    The rows go through the real pipeline, in this process or on the spec's cluster. A Markdown
+    artifact shows inputs beside predictions, rows a second for each stage, and what time and money
+    all rows would take.
 
     Args:
         spec: What to run.
         rows: How many rows; more of them make the estimate better.
         scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
+        on_cluster: Run on the spec's cluster, which may take long to start and measures what a run
+            would; else in the flow's own process, on CPUs, and what it needs of a cluster is said.
 
     Returns:
         The figures as JSON, and the rows as text.
@@ -51,7 +58,9 @@ def preview(
     """
     started = time.time()
     spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
-    trial = trial_of(spec, rows, str(flow_run.id))
+    trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
+    if not on_cluster:
+        refuse_unlike(spec)
     planned = plan_run(trial, RunOptions(limit=rows))
     try:
         with accounted_for(planned, started):

@@ -43,6 +43,7 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
     if estimate and estimate["cost"] is not None:
         least, most = estimate["cost_range"]
         lines["cost"] = f"{estimate['cost']:,.2f} ({least:,.2f} to {most:,.2f})"
+    lines["measured"] = found["measured"]
     return lines
 
 

@@ -159,7 +159,8 @@ class Attempt:
                 self.log.forward(running, self.tell, now=True)
         except OSError as error:
             if time.monotonic() - self.answered > self.unreachable_seconds:
-                raise Unreachable(f"sink.path: the storage does not answer: {error}") from error
+                problem = "the storage does not answer, or its credentials have expired"
+                raise Unreachable(f"sink.path: {problem}: {error}") from error
             return self.last
         self.answered = time.monotonic()
         return look

@@ -10,7 +10,8 @@ BatchInferenceError
 │   ├── UserCodeBroke          a step or model broke a rule of the house
 │   ├── HeldBack               nothing was published, on purpose         exit 3
 │   │   ├── ErrorBudgetExceeded
-│   │   └── GateFailed         what was predicted is kept; --accept publishes it
+│   │   ├── GateFailed         what was predicted is kept; --accept publishes it
+│   │   └── KeysRepeated       two rows of a run have the same key
 │   ├── RunStopped             somebody stopped the job
 │   ├── RunTimedOut            the run took longer than timeouts.run_seconds
 │   └── OutputHeld             another run holds the output              exit 4
@@ -134,6 +135,10 @@ class ErrorBudgetExceeded(HeldBack):
 
 class GateFailed(HeldBack):
     """A gate of the spec does not let the run's rows pass."""
+
+
+class KeysRepeated(HeldBack):
+    """Two rows of a run have the same key: which of them is to be published, nobody knows."""
 
 
 class RunStopped(Final):

@@ -16,6 +16,7 @@ from tasks.kinds.gates.gate import Judgement, LastRun, check_columns
 from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.writing import pinned
 
@@ -59,7 +60,7 @@ def judge(planned: PlannedRun, accepted: Accepted, last: LastRun) -> list[Judgem
     """Run the accepted rows past all gates at once."""
     gates = planned.spec.gates
     schema = pinned(planned.storage, planned.run)
-    files = staged_files(planned, accepted)
+    files = staged_files(planned.run, accepted)
     if schema is None or not files:
         empty = pa.schema([])
         return [
@@ -78,10 +79,10 @@ def judge(planned: PlannedRun, accepted: Accepted, last: LastRun) -> list[Judgem
     return [meter.judge() for meter in meters]
 
 
-def staged_files(planned: PlannedRun, accepted: Accepted) -> list[OutputFile]:
+def staged_files(run: RunFolder, accepted: Accepted) -> list[OutputFile]:
     """The files that would be published."""
     return [
-        OutputFile(f"{planned.run.staging}/{file.name}", file.rows, file.partition)
+        OutputFile(f"{run.staging}/{file.name}", file.rows, file.partition)
         for record in accepted.records
         for file in record.files
     ]

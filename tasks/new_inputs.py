@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
+
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import Source
+from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage
 from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
 
@@ -18,7 +22,7 @@ class NewInputs:
 
     spec: BatchInferenceSpec
     storage: FsspecStorage
-    left: list[Stat]
+    left: Stats
     skipped: int
     """Inputs that are published already."""
 
@@ -41,24 +45,20 @@ class NewInputs:
         storage, inputs = list_inputs(source)
         left = inputs if replaces else unpublished(source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
-            left = []  # its first rows are published; those after them are not asked for
-        again = {stat.path for stat in left}
-        return cls(spec, storage, left, sum(stat.path not in again for stat in inputs))
+            left = Stats.of(())  # its first rows are published; those after them are not asked for
+        gone = pc.sum(pc.equal(left.table["identity"], GONE)).as_py() or 0
+        return cls(spec, storage, left, len(inputs) - len(left) + gone)
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:
         """What the run's key says of it."""
-        return spec.source.model_dump(mode="json")
+        return spec.source.identity()
 
     def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
         """The run's plan: as it is, superseded where inputs have changed, or the first one."""
         return resume_plan(old, self.spec, pins, self.storage, self.left)
 
 
-def unpublished(
-    source: Source, storage: FsspecStorage, inputs: list[Stat], seen: Snapshot
-) -> list[Stat]:
+def unpublished(source: Source, storage: FsspecStorage, inputs: Stats, seen: Snapshot) -> Stats:
     """Inputs whose rows are not published as the source has them now."""
-    table = seen.inputs.select(["path", "identity"])
-    known = set(zip(table["path"].to_pylist(), table["identity"].to_pylist(), strict=True))
-    return source.left(storage, inputs, known)
+    return source.left(storage, inputs, seen.inputs.select(["path", "identity"]))

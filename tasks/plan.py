@@ -1,17 +1,11 @@
 """What is left to do: list the inputs, subtract what is published and recorded, pin the rest."""
 
-import hashlib
-import json
-import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
-from tasks.errors import InvalidSpec
-from tasks.kinds.gates.gate import check_columns
+from tasks.config import config_digest, digest, refuse_other_config
 from tasks.kinds.models import Model
 from tasks.new_inputs import NewInputs
 from tasks.output_trial import try_output
@@ -21,13 +15,20 @@ from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.plan_file import Plan, load_plan, save_plan
+from tasks.protocol.plan_file import Plan, load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
-from tasks.ray_job.writing import of_pinned_schema, pinned
+from tasks.ray_job.writing import of_pinned_schema
+from tasks.run_folder import (
+    check_schema,
+    pin_schema,
+    published_schema,
+    save_and_reload,
+    save_header,
+)
 from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import abandoned_runs, refuse_other_run
@@ -74,12 +75,16 @@ class PlannedRun:
 
     spec: BatchInferenceSpec
     run_key: str
+    """What makes two calls the same run."""
     config: str
+    """Digest of all that decides a prediction, as the ledger keeps it."""
     plan: Plan
     inputs_skipped: int
+    """Published already; of a redrive, changed or gone since."""
     options: RunOptions
     """How to plan it again, should an input change."""
     replaces: bool
+    """Whether it makes a complete new version."""
     rows_before: int
     """Rows that earlier attempts had settled when this run was planned."""
 
@@ -131,7 +136,8 @@ class PlannedRun:
         known = self.plan.pins["known_rows"]
         inputs = len(set(self.plan.shards["path"].to_pylist()))
         rows = f", {known:,} rows" if known is not None else ""
-        return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} published already"
+        why = "changed or gone since" if self.options.redrive else "published already"
+        return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} {why}"
 
     def accepted(self) -> Accepted:
         """What the records cover now."""
@@ -175,22 +181,22 @@ def make_plan(
     if not (replaces or options.redrive):
         refuse_other_config(seen, config)
     given_up = abandoned_runs(storage, output, seen, restart=options.restart)
-    kind_of_work = SetAside if options.redrive else NewInputs
-    run_key = digest([config, kind_of_work.key(spec), seen.version, replaces, given_up])
+    run_key = key_of(spec, options, config, seen, given_up)
     run = output.run(run_id_of(run_key))
     old = load_plan(storage, run)
     work = work_of(spec, options, seen, old)
     refuse_other_run(storage, output, seen, run_key, options.call, spec)
     pins = {"fingerprints": fingerprints, "ledger_version": seen.version, "limit": options.limit}
     plan = work.plan(old, pins)
-    if replaces or (not options.redrive and seen.holds(plan.shards["path"])):
+    if replaces or rows_may_leave(spec, options, seen, plan):
         refuse_moved(output.table, seen)
     if len(plan.shards):
-        check_gates(spec, storage, run, published_schema(seen, replaces))
-    if len(plan.shards) and save:
-        plan = save_and_reload(storage, run, plan)
-        save_header(storage, run, run_key, options.call, spec, seen.version)
-        pin_schema(storage, run, seen, replaces)
+        schema = published_schema(seen, replaces)
+        check_schema(spec, storage, run, schema)
+        if save:
+            plan = save_and_reload(storage, run, plan)
+            save_header(storage, run, run_key, options.call, spec, seen.version)
+            pin_schema(storage, run, schema)
     return PlannedRun(
         spec=spec,
         run_key=run_key,
@@ -202,6 +208,36 @@ def make_plan(
         replaces=replaces,
         rows_before=rows_settled(storage, run, plan),
     )
+
+
+def key_of(
+    spec: BatchInferenceSpec,
+    options: RunOptions,
+    config: str,
+    seen: Snapshot,
+    given_up: list[str],
+) -> str:
+    """What makes two calls the same run.
+
+    Args:
+        spec: what to run.
+        options: how it was called.
+        config: digest of all that decides a prediction.
+        seen: what is published.
+        given_up: runs on this version of the output that are not to be gone on with.
+    """
+    kind_of_work = SetAside if options.redrive else NewInputs
+    replaces = options.makes_new_version(spec)
+    return digest([config, kind_of_work.key(spec), seen.version, replaces, given_up])
+
+
+def rows_may_leave(
+    spec: BatchInferenceSpec, options: RunOptions, seen: Snapshot, plan: Plan
+) -> bool:
+    """Whether published rows may have to make room for the plan's."""
+    if spec.sink.row_key:
+        return bool(len(plan.shards) and seen.files)
+    return not options.redrive and seen.holds(plan.shards["path"])
 
 
 def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
@@ -231,122 +267,6 @@ def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
     return of_pinned_schema(storage, run, load_records(storage, run))
 
 
-def save_and_reload(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Plan:
-    """Save a plan; of two that were made at once, take the one that counts.
-
-    Where its inputs are not what lies there, reading says so and the run is planned anew.
-    """
-    save_plan(storage, run, plan)
-    found = load_plan(storage, run)
-    # A listing may lag behind; then our own plan counts.
-    return found if found and len(found.ancestors) >= len(plan.ancestors) else plan
-
-
-def digest(parts: Any) -> str:
-    """JSON values in 32 characters."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-
-
 def run_id_of(run_key: str) -> str:
     """A run's id, derived from its key."""
     return run_key[:16]
-
-
-def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None) -> str:
-    """All that decides what a row's prediction is, but not which rows there are."""
-    return digest(
-        [
-            [step.model_dump(mode="json") for step in spec.steps],
-            spec.model.model_dump(mode="json", exclude={*spec.model.not_in_identity}),
-            spec.sink.model_dump(mode="json", exclude={*spec.sink.not_in_identity}),
-            spec.resources.dtype,
-            fingerprints,
-            limit,
-            *([] if spec.source.cut is None else [spec.source.cut]),
-        ]
-    )
-
-
-def model_digest(model: Model, fingerprint: str) -> str:
-    """What decides which vectors a model makes: its settings, weights and code, not their place.
-
-    Args:
-        model: as the spec has it.
-        fingerprint: of its weights.
-    """
-    place = {"name_or_path", "path", "revision"}
-    settings = model.model_dump(mode="json", by_alias=True, exclude=place, exclude_defaults=True)
-    return digest([settings, fingerprint, model.code_digest()])
-
-
-def refuse_other_config(seen: Snapshot, config: str) -> None:
-    """Never mix the predictions of two models or configs in one output.
-
-    Raises:
-        InvalidSpec: says since when, and the way out.
-    """
-    version = other_config(seen, config)
-    if version is not None:
-        raise InvalidSpec(
-            "model, steps, sink or code differ, or how the source is cut into inputs, from those "
-            f"that published version {version} (run {seen.entries[version]['run_id']}): "
-            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
-            "or use another sink.path"
-        )
-
-
-def other_config(seen: Snapshot, config: str) -> int | None:
-    """The first version of what is published that another model or config made."""
-    entries = {v: e for v, e in seen.entries.items() if v >= seen.base}
-    return next((v for v, e in entries.items() if e.get("config") not in (None, config)), None)
-
-
-def save_header(
-    storage: FsspecStorage,
-    run: RunFolder,
-    key: str,
-    call: dict[str, Any],
-    spec: BatchInferenceSpec,
-    version: int,
-) -> None:
-    """Say what the run is, for whoever finds it unfinished."""
-    if storage.stat(run.header) is None:
-        header = {
-            "run_key": key,
-            "run_id": run.run_id,
-            "ledger_version": version,
-            "call": call,
-            "created": time.time(),
-            "spec": spec.model_dump(mode="json", by_alias=True),
-        }
-        storage.write(run.header, json.dumps(header).encode())
-
-
-def pin_schema(storage: FsspecStorage, run: RunFolder, seen: Snapshot, replaces: bool) -> None:
-    """Give the run the schema of what is published, so that versions fit each other."""
-    schema = published_schema(seen, replaces)
-    if schema and not storage.list(run.schemas):
-        storage.write(f"{run.schemas}/{0:020d}-published.arrow", schema)
-
-
-def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:
-    """The schema of what is published; None where nothing is that the run must fit."""
-    if replaces or not seen.entries:
-        return None
-    schema = seen.entries[max(seen.entries)].get("schema")
-    return bytes.fromhex(schema) if schema else None
-
-
-def check_gates(
-    spec: BatchInferenceSpec, storage: FsspecStorage, run: RunFolder, published: bytes | None
-) -> None:
-    """See that the gates fit the output, where its schema is known already.
-
-    Raises:
-        InvalidSpec: a gate looks at a column that the output does not have.
-    """
-    schema = pinned(storage, run) if spec.gates else None
-    if schema is None and spec.gates and published:
-        schema = pa.ipc.read_schema(pa.py_buffer(published))
-    if schema is not None:
-        check_columns(spec.gates, schema)

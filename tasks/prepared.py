@@ -10,17 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.config import digest
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
-from tasks.plan import (
-    PlannedRun,
-    RunOptions,
-    digest,
-    records_of,
-    run_id_of,
-    save_and_reload,
-    save_header,
-)
+from tasks.plan import PlannedRun, RunOptions, records_of, run_id_of
 from tasks.protocol.acceptance import Accepted, Gap, accept
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import (
@@ -29,6 +22,7 @@ from tasks.protocol.plan_file import (
     Shard,
     first_plan,
     load_plan,
+    shard_table,
     shards_of,
     supersede,
 )
@@ -36,6 +30,7 @@ from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import opened, output_of, place_of_prepared
+from tasks.run_folder import save_and_reload, save_header
 from tasks.spec import BatchInferenceSpec, Resources
 
 FORMAT = 1
@@ -101,7 +96,7 @@ def key_of_first_job(main: PlannedRun, spec: BatchInferenceSpec) -> str:
 def plan_of(old: Plan | None, shards: list[Shard], pins: dict[str, Any]) -> Plan:
     """The plan of the first job, as it is where nothing has changed."""
     if old is None:
-        return first_plan(shards, pins)
+        return first_plan(shard_table(shards), pins)
     same = {each.content for each in shards_of(old.shards)} == {each.content for each in shards}
     return old if same else supersede(old, shards, pins)
 
@@ -121,9 +116,9 @@ def key_of(main: PlannedRun) -> str:
     return digest(
         [
             FORMAT,
-            spec.source.model_dump(mode="json", exclude=NOT_THE_ROWS),
+            spec.source.identity(NOT_THE_ROWS),
             main.plan.pins["reader"],
-            [(step.model_dump(mode="json"), step.code_digest()) for step in spec.steps],
+            [(step.identity(), step.code_digest()) for step in spec.steps],
         ]
     )[:16]
 

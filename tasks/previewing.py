@@ -1,5 +1,7 @@
 """A preview's own output: beside the real one, never published, gone when it has been shown."""
 
+import os
+
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
@@ -8,19 +10,22 @@ from tasks.output_rows import OutputReader
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import pinned
-from tasks.spec import BatchInferenceSpec, ErrorBudget, ReadOptions
+from tasks.spec import BatchInferenceSpec, ErrorBudget, InlineCluster, ReadOptions
 
 BATCHES = 8
 """Batches that a preview is cut into: of one alone nobody can say how much batches differ."""
 
 
-def trial_of(spec: BatchInferenceSpec, rows: int, name: str) -> BatchInferenceSpec:
+def trial_of(
+    spec: BatchInferenceSpec, rows: int, name: str, *, on_cluster: bool = False
+) -> BatchInferenceSpec:
     """The spec as a preview runs it: the same pipeline, to an output of its own.
 
     Args:
         spec: what a run would do.
         rows: how many rows are shown.
         name: the preview's own; it comes again after a crash.
+        on_cluster: whether it goes where a run would; else it stays in this process.
 
     Raises:
         InvalidSpec: no rows are asked for.
@@ -44,6 +49,7 @@ def trial_of(spec: BatchInferenceSpec, rows: int, name: str) -> BatchInferenceSp
             "stages": spec.stages.model_copy(
                 update={"read": ReadOptions(**{**options, "rows_per_batch": per_batch})}
             ),
+            "cluster": spec.cluster if on_cluster else InlineCluster(),
             # Rows that are set aside are what somebody wants to see.
             "errors": ErrorBudget(max_rejected_fraction=1),
             "gates": [],
@@ -51,11 +57,53 @@ def trial_of(spec: BatchInferenceSpec, rows: int, name: str) -> BatchInferenceSp
     )
 
 
+def refuse_unlike(spec: BatchInferenceSpec) -> None:
+    """Refuse to preview in this process what needs another place, where that would show nothing.
+
+    Raises:
+        InvalidSpec: names the field, and the ways out.
+    """
+    if isinstance(spec.cluster, InlineCluster):
+        return
+    resources, given = spec.resources, spec.environment.env_vars
+    gpus = float(spec.model.needs_gpu) if resources.num_gpus == "auto" else resources.num_gpus
+    differ = {name: value for name, value in given.items() if os.environ.get(name) != value}
+    wanted = {
+        "resources.num_gpus": gpus,
+        "resources.accelerator_type": resources.accelerator_type,
+        "environment.env_vars": sorted(differ),
+    }
+    for field, value in wanted.items():
+        if value:
+            problem = (
+                "cannot be had in this process, where previews run: with --cluster (on_cluster) "
+                f"it runs where a run would, on cluster.kind {spec.cluster.kind}; or change the "
+                "field for the preview with --set"
+            )
+            raise InvalidSpec.at(field, value, problem)
+
+
+def measured_where(spec: BatchInferenceSpec, trial: BatchInferenceSpec) -> str:
+    """What a preview's figures are of.
+
+    Args:
+        spec: what a run would do.
+        trial: what the preview did.
+    """
+    kind = spec.cluster.kind
+    if trial.cluster.kind == kind:
+        return "in this process, as a run would go" if kind == "inline" else f"on cluster {kind}"
+    return (
+        f"in this process, on this machine's CPUs, not on cluster {kind}, where a run would go: "
+        "preview with --cluster (on_cluster) measures there"
+    )
+
+
 def staged_rows(planned: PlannedRun) -> pa.Table | None:
     """All rows that a run has recorded, in their order; None where there are none."""
     schema = pinned(planned.storage, planned.run)
     accepted = planned.accepted()
-    files = staged_files(planned, accepted)
+    files = staged_files(planned.run, accepted)
     if schema is None or not files:
         return None
     reader = OutputReader(planned.storage, planned.spec.sink, schema, schema.names)

@@ -9,15 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.config import model_digest
 from tasks.errors import ErrorBudgetExceeded
 from tasks.history import with_history
 from tasks.judging import pass_gates
-from tasks.plan import PlannedRun, model_digest
+from tasks.kinds.sources.table_reading.carried import GONE
+from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
-from tasks.ray_job.writing import QUARANTINE
+from tasks.ray_job.writing import QUARANTINE, pinned
+from tasks.row_keys import keys_of
 
 EXAMPLES = 3
 
@@ -28,13 +31,14 @@ def publish_planned(planned: PlannedRun) -> int:
     Raises:
         ErrorBudgetExceeded: too many rows were set aside; says which errors and which rows.
         GateFailed: a gate does not let the rows pass; says what each gate found.
+        InvalidSpec: others have changed the output's table.
+        KeysRepeated: two rows have the same key, and replace published ones by it.
         OutputHeld: another run has published the same inputs meanwhile.
     """
     accepted = planned.accepted()
     check_budget(planned, accepted)
-    # Gates are about runs: what a redrive brings in is a handful of rows, and the rest of its run
-    # has passed them.
-    judged = {} if planned.plan.redrives else pass_gates(planned, accepted)
+    judged = pass_gates(planned, accepted) if brings_rows_to_judge(planned) else {}
+    check_table(planned)
     sink, fingerprint = planned.spec.sink, planned.plan.pins["fingerprints"]["model"]
     return publish(
         planned.storage,
@@ -50,6 +54,7 @@ def publish_planned(planned: PlannedRun) -> int:
             drop_rejections=QUARANTINE.drop_rows,
             replaces=planned.replaces,
             amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
+            keys=keys_of(planned, accepted),
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.
                 "config": None if planned.plan.redrives else planned.config,
@@ -63,6 +68,27 @@ def publish_planned(planned: PlannedRun) -> int:
             },
         ),
     )
+
+
+def brings_rows_to_judge(planned: PlannedRun) -> bool:
+    """Whether the run is one that gates are about.
+
+    What a redrive brings in is a handful of rows, and the rest of its run has passed them. And
+    where inputs have only gone from a table, there is nothing new.
+    """
+    identities = planned.plan.shards["identity"].unique().to_pylist()
+    return not planned.plan.redrives and identities != [GONE]
+
+
+def check_table(planned: PlannedRun) -> None:
+    """See that the output's table, where it is one, still takes the rows, before it is decided.
+
+    Raises:
+        InvalidSpec: others have changed its columns since the run was planned.
+    """
+    schema = pinned(planned.storage, planned.run) if planned.output.table else None
+    if schema is not None and not planned.ledger.look().version_of(planned.run_key):
+        planned.spec.sink.schema_for(schema)
 
 
 def count_rows(accepted: Accepted) -> dict[str, int]:
@@ -119,7 +145,7 @@ def error_lines(rejections: list[dict[str, Any]]) -> list[str]:
 
 def load_rejections(planned: PlannedRun, accepted: Accepted) -> list[dict[str, Any]]:
     """The rows that stayed rejected, from the staged quarantine files: before publishing only."""
-    left = set(accepted.rejected.tolist())
+    left = set(accepted.rejected.ids().tolist())
     rows: list[dict[str, Any]] = []
     for record in reversed(accepted.records):
         if record.quarantine is None:

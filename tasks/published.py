@@ -5,9 +5,10 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.output_rows import OutputFile, OutputReader
-from tasks.plan import ledger_of, published_schema
+from tasks.plan import ledger_of
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import QUARANTINE
+from tasks.run_folder import published_schema
 from tasks.spec import BatchInferenceSpec
 
 ORDER = ["__version", "__row"]

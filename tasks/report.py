@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
-from tasks.previewing import staged_rows
+from tasks.previewing import measured_where, staged_rows
 from tasks.publish import count_rows
 from tasks.ray_job.batch_limits import halvings_of
 from tasks.ray_job.runtimes import runtimes_of
@@ -162,6 +162,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
     found = Preview(
         evidence=evidence,
         rows=staged_rows(planned),
+        measured=measured_where(spec, planned.spec),
         whole=whole,
         estimate=estimate_run(spec, evidence.accepted.records, whole, num_gpus=num_gpus),
     )

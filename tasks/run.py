@@ -57,14 +57,19 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
 def is_over(planned: PlannedRun, job: Job) -> bool:
     """Whether a job has been started and runs no more.
 
-    Of a cluster that does not answer nobody can say: to start another job beside one that may
-    still run is what must not happen.
+    One that lives for a while with its result behind it is ended: what it has to say is of the
+    spec as it was. Of a cluster that does not answer nobody can say: to start another job beside
+    one that may still run is what must not happen.
     """
     cluster = cluster_of(planned.spec.cluster)
-    return until_reachable(
-        lambda: cluster.attach(job) is None and cluster.was_started(job),
-        planned.spec.timeouts.unreachable_seconds,
-    )
+
+    def runs_no_more() -> bool:
+        if planned.storage.stat(job.result):
+            stop_if_alive(planned, job)
+            return True
+        return cluster.attach(job) is None and cluster.was_started(job)
+
+    return until_reachable(runs_no_more, planned.spec.timeouts.unreachable_seconds)
 
 
 def stop_if_alive(planned: PlannedRun, job: Job) -> None:

@@ -55,7 +55,7 @@ class SetAside:
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:
         """What the run's key says of it; which rows there are follows from the ledger's version."""
-        return ["redrive", spec.source.model_dump(mode="json", exclude={"path", "exclude"})]
+        return ["redrive", spec.source.identity({"path", "exclude"})]
 
     def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
         """The redrive's plan; what has changed since an earlier attempt is left out."""

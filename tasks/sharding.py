@@ -8,8 +8,18 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
-from tasks.protocol.plan_file import Plan, Shard, first_plan, shard_table, supersede
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.plan_file import (
+    Plan,
+    Shard,
+    each_shard,
+    first_plan,
+    shard_table,
+    shards_of,
+    supersede,
+    total_rows,
+)
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
 
 
@@ -18,7 +28,7 @@ def resume_plan(
     spec: BatchInferenceSpec,
     pins: dict[str, Any],
     storage: FsspecStorage,
-    left: list[Stat],
+    left: Stats,
 ) -> Plan:
     """The run's plan: as it is, superseded where inputs have changed, or the first one.
 
@@ -27,19 +37,17 @@ def resume_plan(
     """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     refuse_unknown_columns(spec, reader)
-    shards = [shard for stat in left for shard in spec.source.split(storage, stat)]
+    shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
         shards = shuffled(shards, spec.source.shuffle_seed)
     if pins["limit"] is not None:
-        shards = first_rows(spec.source, storage, shards, reader, pins["limit"])
-    known = [shard.rows for shard in shards]
-    total = None if None in known else sum(rows or 0 for rows in known)
-    pins = {**pins, "reader": reader, "known_rows": total}
+        shards = shard_table(first_rows(spec.source, storage, shards, reader, pins["limit"]))
+    pins = {**pins, "reader": reader, "known_rows": total_rows(shards)}
     if old is None:
         return first_plan(shards, pins)
-    if contents(old.shards).equals(contents(shard_table(shards))):
+    if have_same_contents(old.shards, shards):
         return old
-    return supersede(old, shards, pins)
+    return supersede(old, shards_of(shards), pins)
 
 
 def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
@@ -63,25 +71,25 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
         raise InvalidSpec.at("model input", lacking[0], problem)
 
 
-def shuffled(shards: list[Shard], seed: int) -> list[Shard]:
+def shuffled(shards: pa.Table, seed: int) -> pa.Table:
     """Shards in an order that each one's name and the seed give, whatever others there are."""
-
-    def key(shard: Shard) -> bytes:
-        return hashlib.sha256(f"{seed}\0{shard.path}\0{shard.start}".encode()).digest()
-
-    return sorted(shards, key=key)
+    keys = [
+        hashlib.sha256(f"{seed}\0{shard.path}\0{shard.start}".encode()).digest()
+        for shard in each_shard(shards)
+    ]
+    return shards.take(pa.array(sorted(range(len(keys)), key=keys.__getitem__), pa.int64()))
 
 
 def first_rows(
     source: Source,
     storage: FsspecStorage,
-    shards: list[Shard],
+    shards: pa.Table,
     reader: dict[str, Any],
     limit: int,
 ) -> list[Shard]:
     """The shards that hold the first `limit` rows; where a length is unknown, by reading it."""
     taken = []
-    for shard in shards:
+    for shard in each_shard(shards):
         if limit <= 0:
             break
         rows = shard.rows
@@ -97,7 +105,11 @@ def first_rows(
     return taken
 
 
-def contents(shards: pa.Table) -> pa.Table:
-    """Contents of a plan's shards, sorted."""
+def have_same_contents(shards: pa.Table, others: pa.Table) -> bool:
+    """Whether two plans' shards are the same, in whatever order."""
     names = ["path", "identity", "start", "stop"]
-    return shards.select(names).sort_by([(name, "ascending") for name in names])
+    one, other = shards.select(names), others.select(names)
+    by_all = [(name, "ascending") for name in names]
+    return one.equals(other) or (
+        len(one) == len(other) and one.sort_by(by_all).equals(other.sort_by(by_all))
+    )

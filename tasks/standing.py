@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from tasks.config import config_digest, other_config
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
 from tasks.new_inputs import unpublished
 from tasks.periods import Portion
-from tasks.plan import config_digest, ledger_of, other_config
+from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of

@@ -3,13 +3,12 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-from tasks.protocol.storage import open_storage
+from tests.s3_server import S3, running_s3
 
 if TYPE_CHECKING:
     from deployments.stack.stack import Stack
@@ -51,40 +50,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         end_cluster(item, nextitem)
 
 
-@dataclass(frozen=True)
-class S3:
-    """An S3 server on loopback with one bucket."""
-
-    endpoint_url: str
-    bucket: str
-
-    @property
-    def storage_options(self) -> dict[str, str]:
-        """What a source or sink needs to reach it."""
-        return {"endpoint_url": self.endpoint_url}
-
-    def url(self, path: str) -> str:
-        """An object or folder in the bucket."""
-        return f"s3://{self.bucket}/{path}"
-
-
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3]:
     """Moto's S3 on a free port; its credentials are in the environment."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ACCESS_KEY_ID", "testing")
-        environment.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        server.start()
-        host, port = server.get_host_and_port()
-        started = S3(f"http://{host}:{port}", "batches")
-        storage, bucket = open_storage(started.url(""), started.storage_options)
-        storage.filesystem.mkdir(bucket)
+    with running_s3() as started:
         yield started
-        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -154,16 +154,25 @@ def main(options: dict[str, Any]) -> None:
     """Start the cluster and wait."""
     from ray.cluster_utils import Cluster
 
-    def ports() -> dict[str, int]:
+    def its_own() -> dict[str, int]:
         # Two clusters on one machine would else quarrel about the agents' default port.
         return {"dashboard_agent_listen_port": free_port(), "object_store_memory": STORE_BYTES}
 
+    def folder_of(number: int) -> str:
+        # Else each node would unpack the job's code anew where another one's workers are at home.
+        return f"{os.environ['RAY_TMPDIR']}/{number}"
+
     port = options["dashboard_port"]
     dashboard = {"include_dashboard": True, "dashboard_host": "0.0.0.0", "dashboard_port": port}
-    head = {"num_cpus": 1, **options["head"], **dashboard, **ports()}
+    head = {"num_cpus": 1, **options["head"], **dashboard, **its_own()}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     node = {"num_cpus": 2, **options["node"]}
-    nodes = [cluster.add_node(**node, **ports()) for _ in range(options["nodes"])]
+    # Whoever has a folder of his own has logs of his own, too.
+    node |= {"include_log_monitor": True}
+    nodes = [
+        cluster.add_node(**node, **its_own(), temp_dir=folder_of(number))
+        for number in range(options["nodes"])
+    ]
     cluster.wait_for_nodes(READY_SECONDS)
     started = cluster.head_node.all_processes
     pids = {name: processes[0].process.pid for name, processes in started.items()}

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.plan import PlannedRun, make_plan
+from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
 from tasks.report import RunReport, report_run
 from tasks.run import failure, left_to_do, next_attempt
@@ -42,12 +43,15 @@ def classify_spec(folder: Path, init: dict[str, Any] | None = None, **more: Any)
     return parse_spec({**raw, **more})
 
 
-def run_attempt(planned: PlannedRun) -> None:
-    """One attempt; raise what it failed with."""
-    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+def run_attempt(planned: PlannedRun, gap: Gap | None = None) -> None:
+    """One attempt at a gap, or at what is left to do; raise what it failed with."""
+    attempt = next_attempt(planned, gap or left_to_do(planned, tried=False))
     attempt.ensure_started()
-    while (result := attempt.look().result) is None:
-        time.sleep(0.01)
+    try:
+        while (result := attempt.look().result) is None:
+            time.sleep(0.01)
+    finally:
+        attempt.stop()
     error = failure(result)
     if error:
         raise error

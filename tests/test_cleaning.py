@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import time
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tasks.protocol.records import Record, StagedFile, to_json
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.protocol.test_ledger_contract import entry
+from tests.s3_server import S3
 
 DAYS_AGO = time.time() - 3 * OLD_SECONDS
 
@@ -133,6 +136,40 @@ def test_a_preview_that_was_killed_is_cleared_away(spec: BatchInferenceSpec) -> 
     kept = put(f"{spec.sink.path}.state/prepared/key/runs/r/staging/x")
     assert found(spec) == {left}
     assert Path(kept).exists()
+
+
+def age(s3: S3, path: str) -> None:
+    """Make an object of the S3 server one of three days ago."""
+    from moto.s3.models import s3_backends
+
+    [buckets] = [
+        each["aws"].buckets for each in s3_backends.values() if s3.bucket in each["aws"].buckets
+    ]
+    key = buckets[s3.bucket].keys[path.removeprefix(f"{s3.bucket}/")]
+    key.last_modified = datetime.fromtimestamp(DAYS_AGO, UTC).replace(tzinfo=None)
+
+
+@pytest.mark.s3
+def test_on_s3_the_ages_are_those_that_the_store_tells(spec: BatchInferenceSpec, s3: S3) -> None:
+    options = s3.storage_options
+    sink = spec.sink.moved_to(s3.url(f"{uuid.uuid4().hex}/out"), options)
+    spec = spec.model_copy(update={"sink": sink})
+    storage, output = output_of(spec)
+    run = output.run("run-a")
+    staged = [f"{run.staging}/{name}" for name in ("old", "young", "named")]
+    for path in staged:
+        storage.write(path, b"x")
+    storage.write(run.header, json.dumps({"run_id": "run-a", "ledger_version": 0}).encode())
+    record = Record("00-a", "plan", "", (StagedFile("named", IdRuns(((0, 1, 1),)), 1),))
+    storage.write(f"{run.records}/00-a.json", to_json(record))
+    assert found(spec) == set(), "nothing is a day old"
+    age(s3, staged[0])
+    age(s3, staged[2])
+    [orphan] = find_orphans(spec)
+    assert orphan.path == staged[0]
+    assert 2.9 < orphan.seconds / OLD_SECONDS < 3.1
+    remove(spec, [orphan])
+    assert [stat.path for stat in storage.list(run.staging)] == [staged[2], staged[1]]
 
 
 def test_the_command_lists_and_deletes_on_request(spec: BatchInferenceSpec, tmp_path: Path) -> None:

@@ -10,32 +10,36 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources import ParquetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
-from tasks.protocol.plan_file import Shard
+from tasks.protocol.plan_file import Shard, shard_table, shards_of
+from tasks.protocol.storage import open_storage
 from tasks.sharding import first_rows, shuffled
 from tasks.spec_file import parse_spec
 
 SHARDS = [Shard(0, f"/{name}.png", "1", 9) for name in "abcdefghijklmnop"]
 
 
+def in_order(shards: list[Shard], seed: int) -> list[Shard]:
+    return shards_of(shuffled(shard_table(shards), seed))
+
+
 def test_shards_are_shuffled_by_their_names_and_the_seed_alone() -> None:
-    first = shuffled(SHARDS, 0)
+    first = in_order(SHARDS, 0)
     assert sorted(first, key=lambda each: each.path) == SHARDS
-    assert SHARDS != first != shuffled(SHARDS, 1)
-    assert shuffled(SHARDS[::-1], 0) == first
+    assert SHARDS != first != in_order(SHARDS, 1)
+    assert in_order(SHARDS[::-1], 0) == first
     # What is new finds its place among the others, which keep theirs.
-    assert shuffled(SHARDS[:9], 0) == [each for each in first if each in SHARDS[:9]]
+    assert in_order(SHARDS[:9], 0) == [each for each in first if each in SHARDS[:9]]
 
 
 def test_parts_of_a_big_file_are_shuffled_too(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": range(4_000)}), tmp_path / "a.parquet", row_group_size=100)
     source = ParquetSource(path=str(tmp_path), split_above_mib=0.001)
-    storage, (stat,) = list_inputs(source)
-    parts = source.split(storage, stat)
+    parts = source.shards(*list_inputs(source))
     mixed = shuffled(parts, 3)
     assert len(parts) > 5
-    assert mixed != parts
-    few = first_rows(source, storage, mixed, {}, limit=150)
-    assert few[0].start == mixed[0].start
+    assert shards_of(mixed) != shards_of(parts)
+    few = first_rows(source, open_storage(str(tmp_path))[0], mixed, {}, limit=150)
+    assert few[0].start == mixed["start"][0].as_py()
     assert sum(each.rows or 0 for each in few) == 150
 
 

@@ -17,8 +17,8 @@ from tasks.report import RunReport, report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.past_runs import SHOWN_RUNS, Figures, PastRun, past_runs
 from tasks.reporting.trend import MEASURES, REPLACED, runs_table, trend_part, trend_svg
-from tests.conftest import S3
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
+from tests.s3_server import S3
 
 PRICED = {"cost": {"per_cpu_hour": 3600}}
 SMALL_RUN = 2

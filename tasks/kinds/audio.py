@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.kinds.columns import AUDIO, MEDIA
+from tasks.kinds.column_types import AUDIO, MEDIA
 
 Samples = npt.NDArray[np.float32]
 

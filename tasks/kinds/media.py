@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds import columns
+from tasks.kinds import column_types, columns
 from tasks.kinds.audio import audio_rate, decode_audio_column
 from tasks.kinds.images import decode_column
 from tasks.kinds.tensors import tensor_array
@@ -17,10 +17,10 @@ def decode_media_columns(rows: pa.Table) -> pa.Table:
         ValueError: one of them cannot be decoded.
     """
     for at, each in enumerate(rows.schema if len(rows) else ()):
-        if columns.is_encoded(each, columns.IMAGE):
+        if column_types.is_encoded(each, column_types.IMAGE):
             # Of one type whatever their sizes: rows around a broken one are decoded in parts.
             decoded = tensor_array(decode_column(rows[each.name]))
-        elif columns.is_encoded(each, columns.AUDIO):
+        elif column_types.is_encoded(each, column_types.AUDIO):
             decoded = decode_audio_column(rows[each.name], audio_rate(each))
         else:
             continue
@@ -33,7 +33,7 @@ def encode_untouched(rows: pa.Table, decoded: pa.Table, returned: pa.Table) -> p
 
     So they stay small, and models that decode images themselves find what they look for.
     """
-    media = [each for each in rows.schema if columns.is_media(each)]
+    media = [each for each in rows.schema if column_types.is_media(each)]
     media = [each for each in media if each.name in returned.column_names]
     order = order_of(rows, returned) if media else None
     for each in media:

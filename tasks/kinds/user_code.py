@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import columns
+from tasks.kinds import columns, user_rows
 from tasks.kinds.alike import alike
 from tasks.protocol.batch import ROW
 
@@ -193,7 +193,7 @@ def call(
             raise
         has = f"the batch has the columns {', '.join(given.column_names)}"
         raise KeyError(f"{error}; {has}") from error
-    return columns.from_user(returned, untouched(given, returned, batch_format))
+    return user_rows.from_user(returned, untouched(given, returned, batch_format))
 
 
 def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict[str, Any]:
@@ -216,8 +216,8 @@ def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict
 def untouched_in_order(given: pa.Table, again: Any, returned: Any) -> dict[str, Any]:
     """The same where rows came back in another order, or not all of them."""
     try:
-        ids = columns.row_ids(columns.from_user({ROW: returned[ROW]}))
-        order = columns.positions(given[ROW].to_numpy(), ids)
+        ids = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
+        order = user_rows.positions(given[ROW].to_numpy(), ids)
     except UserCodeBroke:
         return {}  # the adapter says so; a step may leave out some children of a row
     at = slice(None) if order is None else order

@@ -4,16 +4,17 @@ Ray retries write tasks that had finished, cuts batches anew when it replays, an
 worker can still write. All of that is a record as good as any other, or one that is skipped.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
+from tasks.protocol.ends import Ends
+from tasks.protocol.ids import Ids, Mask, as_ids, row_of, shard_of
 from tasks.protocol.plan_file import UNKNOWN, Plan
-from tasks.protocol.records import Record, all_ids, unique_in_order
-
-NOTHING = IdRuns()
+from tasks.protocol.ranges import IdRanges, Spans, late
+from tasks.protocol.records import Record
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,17 @@ class Accepted:
     """Records taken, in order, and the outcome of every row they name."""
 
     records: tuple[Record, ...]
-    ok: Ids
-    filtered: Ids
-    rejected: Ids
+    ok: IdRanges
+    filtered: IdRanges
+    rejected: IdRanges
     """Rows whose only outcome so far is a rejection."""
-    ends: dict[int, int]
-    """Rows by shard, for shards read to their end."""
+    ends: Ends
+    """Shards read to their end."""
 
-    @property
-    def settled(self) -> Ids:
-        """Rows that need no second look, sorted."""
-        return np.sort(np.concatenate([self.ok, self.filtered]), kind="stable")
+    @cached_property
+    def settled(self) -> IdRanges:
+        """Rows that need no second look."""
+        return self.ok | self.filtered
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Gap:
 
     shards: Ids
     """Positions of the shards that have something left."""
-    covered: tuple[IdRuns, ...]
-    """For each of them the ids that are settled."""
+    covered: IdRanges
+    """Their ids that are settled."""
     rows: int | None
     """Rows missing; None while a shard's length is unknown."""
 
@@ -49,12 +50,19 @@ class Gap:
         return len(self.shards) > 0
 
     def todo(self, plan: Plan) -> pa.Table:
-        """The shards to read, with what to leave out in the column `covered`."""
-        covered = [[list(run) for run in runs.runs] for runs in self.covered]
-        kind = pa.list_(pa.list_(pa.int64()))
-        is_all = len(self.shards) == len(plan.shards)
-        table = plan.shards if is_all else plan.shards.take(pa.array(self.shards))
-        return table.append_column("covered", pa.array(covered, kind))
+        """The shards to read, with what to leave out, as runs, in the column `covered`."""
+        starts, stops = self.covered.starts, self.covered.stops
+        runs = np.column_stack([starts, stops - starts, np.ones_like(starts)])
+        ends_of_runs = np.arange(0, runs.size + 1, 3, dtype=np.int32)
+        first = np.searchsorted(shard_of(starts), plan.numbers[self.shards])
+        ends_of_shards = np.append(first, len(starts)).astype(np.int32)
+        covered = pa.ListArray.from_arrays(
+            ends_of_shards, pa.ListArray.from_arrays(ends_of_runs, runs.ravel())
+        )
+        is_left = np.zeros(len(plan.shards), dtype=bool)
+        is_left[self.shards] = True
+        table = plan.shards if is_left.all() else plan.shards.filter(pa.array(is_left))
+        return table.append_column("covered", covered)
 
 
 def accept(records: list[Record], plan: Plan) -> Accepted:
@@ -63,42 +71,25 @@ def accept(records: list[Record], plan: Plan) -> Accepted:
     Overlap counts rows published or filtered: ends may be repeated, and a later outcome replaces
     a rejection.
     """
-    ends = first_ends(records, plan)
-    limits = shard_limits(plan, ends)
-    candidates = [record for record in records if fits(record, plan, limits, ends)]
-    taken = without_overlap(candidates)
-    ok = all_ids(record.ok for record in taken)
-    filtered = all_ids(record.filtered for record in taken)
-    rejected = unique_in_order(all_ids(record.rejected for record in taken))
-    accepted = Accepted(
+    mine = [record for record in records if record.plan in plan.lineage]
+    taken = without_overlap(fitting(mine, plan))
+    ok = IdRanges.of(record.ok for record in taken)
+    filtered = IdRanges.of(record.filtered for record in taken)
+    return Accepted(
         records=tuple(taken),
         ok=ok,
         filtered=filtered,
-        rejected=rejected,
-        ends={end.shard: end.rows for record in taken for end in record.ends},
+        rejected=IdRanges.of(record.rejected for record in taken) - (ok | filtered),
+        ends=Ends.of(record.ends for record in taken).first(),
     )
-    if not len(rejected):
-        return accepted
-    return replace(accepted, rejected=rejected[~are_in(accepted.settled, rejected)])
 
 
-def first_ends(records: list[Record], plan: Plan) -> dict[int, int]:
-    """The first end that a record of this plan's line names for each shard."""
-    ends: dict[int, int] = {}
-    for record in records:
-        if record.plan in plan.lineage:
-            for end in record.ends:
-                ends.setdefault(end.shard, end.rows)
-    return ends
-
-
-def shard_limits(plan: Plan, ends: dict[int, int]) -> Ids:
+def shard_limits(plan: Plan, ends: Ends) -> Ids:
     """Rows of each shard of the plan's table, or UNKNOWN."""
     limits = plan.lengths.copy()
-    if ends:
-        at = positions(plan, as_ids(ends))
-        known = at >= 0
-        limits[at[known]] = as_ids(ends.values())[known]
+    at = positions(plan, ends.shards)
+    known = at >= 0
+    limits[at[known]] = ends.rows[known]
     return limits
 
 
@@ -120,28 +111,30 @@ def rows_to_do(plan: Plan, limits: Ids) -> Ids:
     return limits
 
 
-def fits(record: Record, plan: Plan, limits: Ids, ends: dict[int, int]) -> bool:
-    """Whether a record speaks of this plan's rows only, with the first record's schema left out."""
-    if record.plan not in plan.lineage:
-        return False
-    if any(ends[end.shard] != end.rows for end in record.ends):
-        return False
-    if (positions(plan, as_ids(end.shard for end in record.ends)) < 0).any():
-        return False
-    ids = all_ids((record.ok, record.filtered, record.rejected))
-    at = positions(plan, shard_of(ids))
-    if (at < 0).any():
-        return False
-    limit = limits[at]
-    return bool(((limit == UNKNOWN) | (row_of(ids) < limit)).all()) and all_wanted(plan, ids)
+def fitting(records: list[Record], plan: Plan) -> list[Record]:
+    """Records of this plan's rows only, which give a shard the length that the first one gives."""
+    ends = Ends.of(record.ends for record in records)
+    first = ends.first()
+    differs = first.rows[np.searchsorted(first.shards, ends.shards)] != ends.rows
+    differs |= positions(plan, ends.shards) < 0
+    spans = Spans.of((record.ok, record.filtered, record.rejected) for record in records)
+    outside = are_outside(spans, plan, shard_limits(plan, first))
+    unfit = {*ends.owners[differs].tolist(), *spans.owners[outside].tolist()}
+    return [record for at, record in enumerate(records) if at not in unfit]
 
 
-def all_wanted(plan: Plan, ids: Ids) -> bool:
-    """Whether a redrive's plan asks for all of these rows."""
-    if not plan.wanted:
-        return True
-    asked = np.isin(ids, np.concatenate(list(plan.wanted.values())))
-    return bool((asked | ~np.isin(shard_of(ids), as_ids(plan.wanted))).all())
+def are_outside(spans: Spans, plan: Plan, limits: Ids) -> Mask:
+    """Which spans name a row that the plan does not have, or that a redrive's does not ask for."""
+    # A shard that is not in the plan is at position -1, and has no rows.
+    limit = np.append(limits, 0)[positions(plan, shard_of(spans.starts))]
+    outside = (limit != UNKNOWN) & (row_of(spans.stops - 1) >= limit)
+    if plan.wanted:
+        ids = np.sort(np.concatenate(list(plan.wanted.values())))
+        asked = IdRanges.joined(ids, ids + 1)
+        num_asked = asked.rank(spans.stops) - asked.rank(spans.starts)
+        is_partial = np.isin(shard_of(spans.starts), as_ids(plan.wanted))
+        outside |= is_partial & (num_asked < spans.stops - spans.starts)
+    return outside
 
 
 def without_overlap(records: list[Record]) -> list[Record]:
@@ -149,19 +142,8 @@ def without_overlap(records: list[Record]) -> list[Record]:
     with_rows = [record for record in records if record.files]
     schema = with_rows[0].schema if with_rows else ""
     records = [record for record in records if not record.files or record.schema == schema]
-    ids = [all_ids((record.ok, record.filtered)) for record in records]
-    # Records come nearly in order, and what is nearly in order a stable sort merges in one go.
-    everything = np.sort(np.concatenate(ids), kind="stable") if ids else as_ids(())
-    twice = np.unique(everything[1:][everything[1:] == everything[:-1]])
-    taken: list[Record] = []
-    seen: set[int] = set()
-    for record, own in zip(records, ids, strict=True):
-        shared = set(own[np.isin(own, twice)].tolist()) if len(twice) else set()
-        if shared & seen or len(unique_in_order(own)) < len(own):
-            continue
-        seen |= shared
-        taken.append(record)
-    return taken
+    skipped = late(Spans.of((record.ok, record.filtered) for record in records).shared())
+    return [record for at, record in enumerate(records) if at not in skipped]
 
 
 def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
@@ -173,18 +155,10 @@ def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         retry_rejected: whether rows set aside so far count as left to do.
     """
     limits = rows_to_do(plan, shard_limits(plan, accepted.ends))
-    settled = accepted.settled
-    if not retry_rejected:
-        settled = np.sort(np.concatenate([settled, accepted.rejected]))
-    counts = np.bincount(positions(plan, shard_of(settled)), minlength=len(limits))
+    settled = accepted.settled if retry_rejected else accepted.settled | accepted.rejected
+    counts = settled.count_in(plan.numbers)
     # Ids are unique and below the limit (in a redrive: wanted), so a full count is exact cover.
     left = np.flatnonzero((limits == UNKNOWN) | (counts < limits))
-    numbers = plan.numbers[left]
-    starts = np.searchsorted(settled, numbers << ROW_BITS)
-    stops = np.searchsorted(settled, (numbers + 1) << ROW_BITS)
-    covered = tuple(
-        IdRuns.of(settled[start:stop]) if stop > start else NOTHING
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-    )
     missing = limits[left] - counts[left]
-    return Gap(left, covered, None if (limits[left] == UNKNOWN).any() else int(missing.sum()))
+    rows = None if (limits[left] == UNKNOWN).any() else int(missing.sum())
+    return Gap(left, settled.in_shards(plan.numbers[left]), rows)

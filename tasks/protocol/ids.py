@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 ROW_BITS = 32
 MAX_SHARDS = 1 << 31
@@ -40,7 +41,7 @@ def row_of(ids: Ids) -> Ids:
     return ids & (MAX_ROWS - 1)
 
 
-def are_in(ordered: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
+def are_in(ordered: Ids, ids: Ids) -> Mask:
     """Which ids are among ordered ones."""
     if not len(ordered):
         return np.zeros(len(ids), dtype=bool)
@@ -52,7 +53,13 @@ def as_ids(values: Iterable[int]) -> Ids:
     return np.fromiter(values, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+def sequences(firsts: Ids, counts: Ids, steps: Ids | None = None) -> Ids:
+    """Several sequences as one array, each from its first number on in steps of its own, or 1."""
+    at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(firsts, counts) + (at if steps is None else at * np.repeat(steps, counts))
+
+
+@dataclass(frozen=True, slots=True)
 class IdRuns:
     """A sequence of ids as runs of (first id, count, step)."""
 

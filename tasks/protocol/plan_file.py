@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import Storage
@@ -92,7 +94,7 @@ class Plan:
     @cached_property
     def lengths(self) -> Ids:
         """Rows of each shard, or UNKNOWN."""
-        return self.shards["rows"].fill_null(UNKNOWN).to_numpy().astype(np.int64)
+        return self.shards["rows"].fill_null(UNKNOWN).to_numpy()
 
     @property
     def redrives(self) -> bool:
@@ -115,20 +117,44 @@ class Plan:
     @property
     def known_rows(self) -> int | None:
         """Rows in all, or None where only reading tells."""
-        rows = self.shards["rows"]
-        return None if rows.null_count else int(pc.sum(rows).as_py() or 0)
+        return total_rows(self.shards)
 
 
-def shard_table(shards: list[Shard]) -> pa.Table:
+def shard_table(shards: Iterable[Shard]) -> pa.Table:
     """Shards as a table."""
-    names = SHARD_SCHEMA.names
-    columns = {name: [getattr(shard, name) for shard in shards] for name in names}
+    return table_of(shards, SHARD_SCHEMA)
+
+
+def whole_files(files: pa.Table, rows: int | None) -> pa.Table:
+    """Files as a table of shards, one each; they share the memory of its columns.
+
+    Args:
+        files: their path, identity and size.
+        rows: of each; None where only reading tells.
+    """
+    same = {"number": 0, "start": None, "stop": None, "first_row": 0, "rows": rows}
+    columns = [
+        pa.repeat(pa.scalar(same[field.name], field.type), len(files))
+        if field.name in same
+        else files[field.name]
+        for field in SHARD_SCHEMA
+    ]
     return pa.table(columns, schema=SHARD_SCHEMA)
 
 
-def shards_of(table: pa.Table) -> list[Shard]:
+def each_shard(table: pa.Table) -> Iterator[Shard]:
     """Rows of a shard table as shards; extra columns are left out."""
-    return [Shard(**row) for row in table.select(SHARD_SCHEMA.names).to_pylist()]
+    return objects_of(table.select(SHARD_SCHEMA.names), Shard)
+
+
+def shards_of(table: pa.Table) -> list[Shard]:
+    """All of them."""
+    return list(each_shard(table))
+
+
+def total_rows(shards: pa.Table) -> int | None:
+    """Rows of all shards, or None where only reading tells."""
+    return None if shards["rows"].null_count else int(pc.sum(shards["rows"]).as_py() or 0)
 
 
 def wanted_of(line: dict[str, Any]) -> Ids | None:
@@ -138,11 +164,27 @@ def wanted_of(line: dict[str, Any]) -> Ids | None:
     return line["number"] << ROW_BITS | row_of(IdRuns.of_json(line["aside"]).ids())
 
 
+class HashedFile(io.RawIOBase):
+    """A file of which only the hash is kept."""
+
+    def __init__(self, digest: "hashlib._Hash") -> None:
+        self.digest = digest
+
+    def writable(self) -> bool:
+        """It can only be written."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take some more of it."""
+        self.digest.update(data)
+        return len(data)
+
+
 def digest_of(plan: Plan) -> str:
     """Content hash of a plan; over text, since Arrow's buffers differ for equal tables."""
-    stream = pa.BufferOutputStream()
-    csv.write_csv(plan.shards, stream)
-    digest = hashlib.sha256(stream.getvalue())
+    digest = hashlib.sha256()
+    with HashedFile(digest) as file:
+        csv.write_csv(plan.shards, file)
     digest.update(json.dumps([plan.pins, plan.ancestors], sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
@@ -165,11 +207,15 @@ def plan_to_bytes(plan: Plan) -> bytes:
 
 def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
     """The plan in force: of the latest generation the first by name; None where there is none."""
+    path = path_in_force(storage, run)
+    return None if path is None else read_plan(storage, path)
+
+
+def path_in_force(storage: Storage, run: RunFolder) -> str | None:
+    """Where that plan lies."""
     found = [stat.path for stat in storage.list(run.plans)]
-    if not found:
-        return None
-    latest = max(name_of(path)[:4] for path in found)
-    return read_plan(storage, min(path for path in found if name_of(path).startswith(latest)))
+    latest = max((name_of(path)[:4] for path in found), default="")
+    return min((path for path in found if name_of(path).startswith(latest)), default=None)
 
 
 def read_plan(storage: Storage, path: str) -> Plan:
@@ -212,16 +258,16 @@ def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
     return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
 
 
-def first_plan(shards: list[Shard], pins: dict[str, Any]) -> Plan:
-    """A plan that supersedes none; shards are numbered in order.
+def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:
+    """A plan that supersedes none; its shards are numbered in their order.
 
     Raises:
         OverflowError: more than 2**31 shards.
     """
     if len(shards) >= MAX_SHARDS:
         raise OverflowError(f"{len(shards)} shards; at most {MAX_SHARDS} fit a row id")
-    table = shard_table(shards).set_column(0, "number", pa.array(range(len(shards)), pa.int64()))
-    return Plan(table, {**pins, "next_number": len(shards)})
+    numbered = shards.set_column(0, "number", pa.array(np.arange(len(shards))))
+    return Plan(numbered, {**pins, "next_number": len(shards)})
 
 
 def parquet_bytes(table: pa.Table, metadata: dict[str, str] | None = None) -> bytes:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.batch import ROW, RowBatch, ShardEnd, without
+from tasks.protocol.ends import Ends
 from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Content, Plan, shards_of
@@ -85,7 +86,7 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[PreparedRun]) 
         FileNotFoundError: nobody has kept a shard; names its path.
     """
     left = {s.content: s.number for s in shards_of(plan.shards.take(pa.array(gap.shards)))}
-    covered = np.sort(all_ids(gap.covered))
+    covered = gap.covered.ids()
     found: list[Kept] = []
     for run in runs:
         numbers = {run.numbers[each]: left.pop(each) for each in [*left] if each in run.numbers}
@@ -95,11 +96,9 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[PreparedRun]) 
     return found
 
 
-def kept_by(
-    run: PreparedRun, numbers: dict[int, int], covered: Ids, ends: dict[int, int]
-) -> Iterator[Kept]:
+def kept_by(run: PreparedRun, numbers: dict[int, int], covered: Ids, ends: Ends) -> Iterator[Kept]:
     """A run's batches with rows or ends of some shards that are not settled."""
-    aside = set(run.accepted.rejected.tolist())
+    aside = set(run.accepted.rejected.ids().tolist())
     for record in reversed(run.accepted.records):  # of a row set aside twice, the last reason
         rejected = record.rejected.ids()
         last = np.isin(rejected, as_ids(aside))
@@ -109,8 +108,8 @@ def kept_by(
             np.concatenate([all_ids((record.ok, record.filtered)), rejected[last]]), own
         )
         done = ids[are_in(covered, ids)]
-        ended = {own[end.shard] for end in record.ends if end.shard in own} <= ends.keys()
-        if len(done) == len(ids) and ended:
+        ended = as_ids(own[end.shard] for end in record.ends if end.shard in own)
+        if len(done) == len(ids) and are_in(ends.shards, ended).all():
             continue
         (file,) = record.files
         without_ids = np.union1d(done, renumbered(rejected[~last], own))

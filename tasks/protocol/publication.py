@@ -4,15 +4,31 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import LedgerFile
 from tasks.protocol.plan_file import Plan, path_of
-from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are
+from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are, stage_kept
+from tasks.protocol.storage import Storage
+
+
+class Keys(Protocol):
+    """Names of a run's rows: published rows of the same names leave when these come."""
+
+    def chosen(self) -> dict[str, Mask]:
+        """By staged file, which of its rows are published, where that is not all of them.
+
+        Raises:
+            KeysRepeated: rows of one name, and nothing says which of them counts.
+        """
+
+    def left(self, files: list[LedgerFile]) -> Iterator[Mask]:
+        """Of each published file, which rows have names that the run does not bring."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,8 @@ class Publication:
     details: dict[str, Any] = field(default_factory=dict)
     amend_rejections: AmendRows = as_they_are
     """Adds to rows that a redrive sets aside again what was said of them before."""
+    keys: Keys | None = None
+    """None where rows are added beside those of the same name."""
 
     @property
     def entry_details(self) -> dict[str, Any]:
@@ -53,9 +71,16 @@ def part_names(output: OutputFolder, version: int) -> Iterator[str]:
     return (f"part-{version:05d}-{number:05d}{unique}" for number in count())
 
 
-def data_files(what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
+def data_files(storage: Storage, what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
     """The accepted records' files, with the names they will bear."""
+    chosen = what.keys.chosen() if what.keys is not None else {}
     for record in what.accepted.records:
         for file in record.files:
+            staged = file
+            if file.name in chosen:
+                content = storage.read(f"{what.run.staging}/{file.name}")
+                keep, drop = chosen[file.name], what.drop_rows
+                staged = stage_kept(storage, what.run, content, file.ids, keep, drop, file.name)
             path = f"{file.partition}{next(names)}{what.suffix}"
-            yield LedgerFile.staged_in(what.run, file, path)
+            if staged.ids:
+                yield LedgerFile.staged_in(what.run, staged, path)

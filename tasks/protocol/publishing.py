@@ -11,7 +11,8 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Ledger, LedgerFile, Snapshot
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
-from tasks.protocol.rewriting import final_rejections, republished, without_inputs
+from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
+from tasks.protocol.rewriting import final_rejections, without_inputs
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import refuse_moved
 
@@ -24,6 +25,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     Raises:
         OutputHeld: another run has published some of the same inputs since this one was planned.
         InvalidSpec: of a table, rows that are to be replaced have been moved to other files.
+        KeysRepeated: two rows of the run have the same key.
         StaleLedger: others kept committing, or the ledger did not answer.
     """
     if find_gap(what.plan, what.accepted, retry_rejected=False):
@@ -37,6 +39,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         if version is not None:
             return version
         try:
+            refuse_unplaced(output, seen, what)
             entry = make_entry(storage, output, seen, what)
             if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
                 refuse_moved(output.table, seen)
@@ -54,7 +57,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
     """The entry that publishes a run on top of what is published now."""
     refuse_published(seen, what)
     names = part_names(output, seen.version + 1)
-    files = [*data_files(what, names), *rejected_files(storage, what, names)]
+    files = [*data_files(storage, what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
     if not what.replaces:
         rewritten, removed = changed_files(storage, output, seen, what, names)
@@ -105,21 +108,16 @@ def changed_files(
     what: Publication,
     names: Iterator[str],
 ) -> tuple[list[LedgerFile], list[str]]:
-    """Published files that hold rows of inputs predicted again, rewritten without those rows."""
+    """Published files with rows of inputs predicted again, or of keys that come again, anew."""
     holders = seen.holders
     again = holders.filter(pc.is_in(holders["path"], what.plan.shards["path"].combine_chunks()))
     gone: dict[str, list[int]] = {}
     for row in again.select(["run_id", "shard"]).to_pylist():
         gone.setdefault(row["run_id"], []).append(row["shard"])
-    added, removed = [], []
-    for file in [*seen.files.values(), *seen.quarantine.values()] if gone else []:
-        if file.run_id not in gone:
-            continue
-        drop = what.drop_rows if file.line == "file" else what.drop_rejections
-        kept = without_inputs(storage, output, what.run, file, gone[file.run_id], drop)
-        if kept is None:
-            continue
-        removed.append(file.path)
-        if kept.ids:
-            added.append(republished(what.run, file, kept, next(names)))
-    return added, removed
+    left = left_by_keys(output, seen, what, again=bool(gone))
+    files = (
+        (file, without_inputs(file, gone.get(file.run_id, ())) & left.get(file.path, True))
+        for file in [*seen.files.values(), *seen.quarantine.values()]
+        if file.run_id in gone or file.path in left
+    )
+    return rewritten(storage, output, what, files, names)

@@ -5,20 +5,24 @@ whole, whoever wrote it and whenever.
 """
 
 import json
+import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from tasks.protocol.batch import RowBatch, ShardEnd
+from tasks.protocol.batch import RowBatch
+from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, Ids, as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import Storage
 
 READERS = 32
+READ_AHEAD = 1024
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Part:
     """Hive folders below the output, e.g. `day=2026-01-31/`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StagedFile:
     """A data file that a record names; `ids` are its rows, in order."""
 
@@ -47,7 +51,7 @@ class StagedFile:
         return len(self.ids)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """What one write task made durable."""
 
@@ -58,7 +62,7 @@ class Record:
     quarantine: StagedFile | None = None
     ok: IdRuns = IdRuns()
     filtered: IdRuns = IdRuns()
-    ends: tuple[ShardEnd, ...] = ()
+    ends: EndRuns = EndRuns()
     seconds: dict[str, float] = field(default_factory=dict)
     inferred_at: tuple[float, float] | None = None
 
@@ -99,7 +103,7 @@ def store(
         quarantine=quarantine,
         ok=IdRuns.of(unique_in_order(batch.ids)),
         filtered=batch.filtered,
-        ends=batch.ends,
+        ends=EndRuns.of(batch.ends),
         seconds=seconds,
         inferred_at=batch.inferred_at,
     )
@@ -128,7 +132,8 @@ def load_records(storage: Storage, run: RunFolder) -> list[Record]:
     if len(paths) < READERS:
         return [from_json(storage.read(path)) for path in paths]
     with ThreadPoolExecutor(READERS) as pool:
-        return [from_json(data) for data in pool.map(storage.read, paths)]
+        chunks = (paths[at : at + READ_AHEAD] for at in range(0, len(paths), READ_AHEAD))
+        return [from_json(data) for chunk in chunks for data in pool.map(storage.read, chunk)]
 
 
 def to_json(record: Record) -> bytes:
@@ -142,7 +147,7 @@ def to_json(record: Record) -> bytes:
             "quarantine": file_to_dict(record.quarantine) if record.quarantine else None,
             "ok": record.ok.runs,
             "filtered": record.filtered.runs,
-            "ends": end_runs(record.ends),
+            "ends": record.ends.as_json(),
             "seconds": {stage: round(spent, 6) for stage, spent in record.seconds.items()},
             "inferred_at": record.inferred_at,
         },
@@ -156,34 +161,16 @@ def from_json(data: bytes) -> Record:
     span = raw["inferred_at"]
     return Record(
         name=raw["name"],
-        plan=raw["plan"],
-        schema=raw["schema"],
+        plan=sys.intern(raw["plan"]),
+        schema=sys.intern(raw["schema"]),
         files=tuple(file_from_dict(file) for file in raw["files"]),
         quarantine=file_from_dict(raw["quarantine"]) if raw["quarantine"] else None,
         ok=runs_of(raw["ok"]),
         filtered=runs_of(raw["filtered"]),
-        ends=tuple(ends_of(raw["ends"])),
-        seconds=raw["seconds"],
+        ends=EndRuns.of_json(raw["ends"]),
+        seconds={sys.intern(stage): spent for stage, spent in raw["seconds"].items()},
         inferred_at=(span[0], span[1]) if span else None,
     )
-
-
-def end_runs(ends: Iterable[ShardEnd]) -> list[list[int]]:
-    """Ends as [shard, rows], or as [first shard, rows of each, how many] one after another."""
-    runs: list[list[int]] = []
-    for end in ends:
-        if runs and runs[-1][1] == end.rows and end.shard == sum(runs[-1][::2]):
-            runs[-1][2] += 1
-        else:
-            runs.append([end.shard, end.rows, 1])
-    return [run[:2] if run[2] == 1 else run for run in runs]
-
-
-def ends_of(runs: list[list[int]]) -> Iterator[ShardEnd]:
-    """What `end_runs` made."""
-    for first, rows, *more in runs:
-        for shard in range(first, first + (more[0] if more else 1)):
-            yield ShardEnd(shard, rows)
 
 
 def file_to_dict(file: StagedFile) -> dict[str, object]:
@@ -205,7 +192,13 @@ def file_from_dict(raw: dict[str, object]) -> StagedFile:
 def runs_of(raw: object) -> IdRuns:
     """Runs from JSON's lists."""
     assert isinstance(raw, Iterable)
-    return IdRuns(tuple((first, count, step) for first, count, step in raw))
+    return kept_once(tuple((first, count, step) for first, count, step in raw))
+
+
+@lru_cache(maxsize=8)
+def kept_once(runs: tuple[tuple[int, int, int], ...]) -> IdRuns:
+    """Runs in memory once, where a record names the rows of its only file as its own."""
+    return IdRuns(runs)
 
 
 def all_ids(runs: Iterable[IdRuns]) -> Ids:

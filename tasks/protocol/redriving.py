@@ -15,7 +15,8 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, LedgerFile, Snapshot
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.records import StagedFile
-from tasks.protocol.rewriting import final_rejections, only_kept, republished
+from tasks.protocol.replacing import left_by_keys, rewritten
+from tasks.protocol.rewriting import final_rejections
 from tasks.protocol.storage import Storage
 
 
@@ -32,22 +33,20 @@ def redrive_entry(
     done = what.plan.rows_aside
     refuse_settled(seen, done)
     names = part_names(output, seen.version + 1)
-    files = [*data_files(what, names), *still_rejected(storage, what, names)]
-    removed = []
-    for file in seen.quarantine.values():
-        keep = ~np.isin(file.ids.ids(), done.get(file.run_id, ()))
-        kept = only_kept(storage, output, what.run, file, keep, what.drop_rejections)
-        if kept is None:
-            continue
-        removed.append(file.path)
-        if kept.ids:
-            files.append(republished(what.run, file, kept, next(names)))
+    files = [*data_files(storage, what, names), *still_rejected(storage, what, names)]
+    settled = [
+        (file, ~np.isin(file.ids.ids(), done.get(file.run_id, ())))
+        for file in seen.quarantine.values()
+    ]
+    left = left_by_keys(output, seen, what)
+    replaced = [(seen.files[path], keep) for path, keep in left.items()]
+    anew, removed = rewritten(storage, output, what, [*settled, *replaced], names)
     return Entry(
         run_key=what.run_key,
         run_id=what.run.run_id,
         inputs=what.published_shards,
         redrives=True,
-        files=tuple(files),
+        files=(*files, *anew),
         removed=tuple(removed),
         details=what.entry_details,
     )

@@ -4,16 +4,14 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.ids import IdRuns, Ids, as_ids, shard_of
+from tasks.protocol.ids import IdRuns, Ids, Mask, as_ids, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import LedgerFile
 from tasks.protocol.records import StagedFile
 from tasks.protocol.storage import Storage
 
-Mask = npt.NDArray[np.bool_]
 DropRows = Callable[[bytes, Mask], bytes]
 """A file's content and which rows to keep of it, to the content without the others."""
 AmendRows = Callable[[bytes, Ids], bytes]
@@ -29,7 +27,7 @@ def final_rejections(
     storage: Storage, run: RunFolder, accepted: Accepted, drop: DropRows
 ) -> Iterator[StagedFile]:
     """Quarantine files that hold each finally rejected row once, with its latest reason."""
-    left = set(accepted.rejected.tolist())
+    left = set(accepted.rejected.ids().tolist())
     for record in reversed(accepted.records):
         file = record.quarantine
         if file is None:
@@ -43,17 +41,9 @@ def final_rejections(
             yield stage_kept(storage, run, content, file.ids, keep, drop, file.name)
 
 
-def without_inputs(
-    storage: Storage,
-    output: OutputFolder,
-    run: RunFolder,
-    file: LedgerFile,
-    shards: Iterable[int],
-    drop: DropRows,
-) -> StagedFile | None:
-    """A published file without the rows of some shards; None where it has none of them."""
-    keep = ~np.isin(shard_of(file.ids.ids()), as_ids(shards))
-    return only_kept(storage, output, run, file, keep, drop)
+def without_inputs(file: LedgerFile, shards: Iterable[int]) -> Mask:
+    """Which rows of a published file stay when those of some shards go."""
+    return ~np.isin(shard_of(file.ids.ids()), as_ids(shards))
 
 
 def only_kept(

@@ -12,12 +12,17 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from stat import S_ISREG
 from typing import IO, Any, Protocol
 
 import fsspec
 
+from tasks.protocol.s3_pages import infos_in_pages
+
 TEMPORARY = ".tmp-"
+Info = dict[str, Any]
+"""What fsspec says of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,9 @@ class FsspecStorage:
     def __init__(self, filesystem: Any) -> None:
         self.filesystem = filesystem
         protocol = filesystem.protocol
-        self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        protocols = (protocol,) if isinstance(protocol, str) else protocol
+        self.is_local = "file" in protocols
+        self.has_pages = "s3" in protocols and not filesystem.version_aware
 
     @as_oserror()
     def write(self, path: str, data: bytes) -> None:
@@ -118,31 +125,32 @@ class FsspecStorage:
         """All objects below `folder`, by path, without half-written ones."""
         self.filesystem.invalidate_cache()
         try:
-            found = self.find(folder)
+            whole = (info for info in self.find(folder) if TEMPORARY not in info["name"])
+            found = [stat for info in whole if (stat := stat_if_there(info))]
         except FileNotFoundError:
             return []
-        whole = [info for path, info in sorted(found.items()) if TEMPORARY not in path]
-        return [stat for info in whole if (stat := stat_if_there(info))]
+        return sorted(found, key=attrgetter("path"))
 
-    def find(self, folder: str) -> dict[str, Any]:
+    def find(self, folder: str) -> Iterator[Info]:
         """Infos, as fsspec gives them, of all objects below `folder`, or of the object it is."""
         if self.is_local and os.path.isdir(folder):
             return find_local(self.filesystem, folder)
-        found: dict[str, Any] = self.filesystem.find(folder, detail=True)
-        return found
+        if self.has_pages:
+            return infos_in_pages(self.filesystem, folder)
+        return used_up(self.filesystem.find(folder, detail=True))
 
     @as_oserror()
     def list_with_ages(self, folder: str) -> dict[str, Lying]:
         """All objects below `folder`, half-written ones too, and when they were written."""
         self.filesystem.invalidate_cache()
         try:
-            found = self.find(folder)
+            found = {
+                info["name"]: Lying(int(info["size"] or 0), modified_seconds(info))
+                for info in self.find(folder)
+            }
         except FileNotFoundError:
             return {}
-        return {
-            path: Lying(int(info["size"] or 0), modified_seconds(info))
-            for path, info in sorted(found.items())
-        }
+        return dict(sorted(found.items()))
 
     @as_oserror()
     def stat(self, path: str) -> Stat | None:
@@ -187,7 +195,7 @@ class FsspecStorage:
             return
 
 
-def stat_if_there(info: dict[str, Any]) -> Stat | None:
+def stat_if_there(info: Info) -> Stat | None:
     """An info as a Stat; None where the file is gone since the folder was listed."""
     try:
         return stat_of(info)
@@ -206,7 +214,13 @@ def stat_local(path: str) -> Stat | None:
     return Stat(path, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
 
 
-def find_local(filesystem: Any, folder: str) -> dict[str, Any]:
+def used_up(infos: dict[str, Info]) -> Iterator[Info]:
+    """Infos one by one, each let go once it was looked at: there may be millions."""
+    for name in list(infos):
+        yield infos.pop(name)
+
+
+def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
     """Infos of all files below a folder on a local disk.
 
     fsspec leaves a nested folder out that it may not list, as if nothing lay there.
@@ -214,7 +228,6 @@ def find_local(filesystem: Any, folder: str) -> dict[str, Any]:
     Raises:
         OSError: a folder cannot be listed.
     """
-    found: dict[str, Any] = {}
     folders = [folder]
     while folders:
         # What is deleted meanwhile is not there; any other trouble is an error.
@@ -224,11 +237,10 @@ def find_local(filesystem: Any, folder: str) -> dict[str, Any]:
                     folders.append(entry.path)
                     continue
                 with suppress(FileNotFoundError):
-                    found[entry.path] = filesystem.info(entry)
-    return found
+                    yield filesystem.info(entry)
 
 
-def stat_of(info: dict[str, Any]) -> Stat:
+def stat_of(info: Info) -> Stat:
     """An fsspec info as a Stat: ETag, else modification time and size.
 
     No version id: S3's listings lack it, and what is listed must equal what is looked up.
@@ -238,14 +250,14 @@ def stat_of(info: dict[str, Any]) -> Stat:
     return Stat(path=info["name"], size=size, identity=str(identity).strip('"'))
 
 
-def modified(info: dict[str, Any]) -> int | str:
+def modified(info: Info) -> int | str:
     """Modification time; in nanoseconds where the disk has them."""
     if "ino" in info:
         return os.stat(info["name"]).st_mtime_ns
     return str(info.get("mtime") or info.get("LastModified") or info.get("last_modified") or "")
 
 
-def modified_seconds(info: dict[str, Any]) -> float:
+def modified_seconds(info: Info) -> float:
     """When an object was written, in seconds since the epoch; just now where nobody knows."""
     names = ("mtime", "LastModified", "last_modified", "updated")
     when = next((info[name] for name in names if info.get(name)), None)

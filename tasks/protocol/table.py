@@ -79,7 +79,9 @@ def commit_to_table(table: Table, ledger: Snapshot) -> None:
     for seconds in waits():
         try:
             return commit_once(table, ledger)
-        except (StaleTable, Unreachable) as error:
+        except FileNotFoundError:
+            raise  # a file of ours is gone, and stays so
+        except (StaleTable, Unreachable, OSError) as error:
             last = error  # looking again tells a lost reply from a lost race
             time.sleep(seconds)
     raise StaleTable(
@@ -95,6 +97,7 @@ def commit_once(table: Table, ledger: Snapshot) -> None:
         InvalidSpec: files to be removed are no longer in the table.
         StaleTable: it did not take the transaction, or the reply was lost.
         Unreachable: it does not answer.
+        OSError: the same.
     """
     found = table.look(ledger.id)
     found = replace(found, applied=last_applied(found, ledger))
@@ -149,6 +152,18 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
         problem = "is an append-only table, and rows of it are to be replaced: let it take removals"
         raise InvalidSpec.at("sink.path", table.place, problem)
     refuse_rewritten(table.place, found, ledger)
+
+
+def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
+    """Published files that are in the table no more: somebody has deleted all of their rows.
+
+    What lies of them still is for readers of older versions, until a vacuum: no row comes back.
+    """
+    if table is None:
+        return set()
+    found = table.look(ledger.id)
+    applied = ledger.at(last_applied(found, ledger)).files.keys()
+    return (applied & ledger.files.keys()) - found.files
 
 
 def refuse_rewritten(place: str, found: TableState, ledger: Snapshot) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, UserCodeBroke
-from tasks.kinds import columns
+from tasks.kinds import column_types, columns, user_rows
 from tasks.protocol.batch import ROW
 
 Function = Callable[[pa.Table], pa.Table]
@@ -96,7 +96,7 @@ def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
     for name in tables[0].column_names:
         kinds = {each.schema.field(name).type for each in having(name, tables)}
-        if len(kinds) > 1 and all(map(columns.is_deep, kinds)):
+        if len(kinds) > 1 and all(map(column_types.is_deep, kinds)):
             tables = [with_tensors(each, name) for each in tables]
     return tables
 
@@ -197,7 +197,7 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
                 "same order, or set with_row_ids and return __row to filter or multiply rows"
             )
         return returned.add_column(0, ROW, rows[ROW])
-    ids, given = columns.row_ids(returned), rows[ROW].to_numpy()
+    ids, given = user_rows.row_ids(returned), rows[ROW].to_numpy()
     if np.array_equal(ids, given) and returned[ROW].type == pa.int64():
         return returned
     unknown = np.setdiff1d(ids, given)

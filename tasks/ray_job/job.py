@@ -24,6 +24,7 @@ class Job:
     plan: str
     """Digest of the plan that the attempt works on."""
     pins: dict[str, Any]
+    """Of the plan: what must not change between attempts."""
     num_shards: int
     """Shards to read, or batches that another job has kept: rows of the attempt's todo.parquet."""
     todo_bytes: int

@@ -18,7 +18,8 @@ def stage_error(error: BaseException) -> BatchInferenceError:
     if isinstance(error, ModuleNotFoundError):
         return InvalidSpec(
             f"environment.pip: {describe(error)}, where the job runs: name the package that has "
-            f"{error.name!r} here, or install it there"
+            f"{error.name!r} here, or install it there; cluster.kind inline, and a preview without "
+            "--cluster (on_cluster), take the process as it is"
         )
     if isinstance(error, SystemExit):
         return StageFailed(f"the code ended its process (sys.exit({error.code!r})): raise an error")

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import columns
+from tasks.kinds import column_types, user_rows
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import RESERVED, ROW
@@ -121,7 +121,7 @@ def in_returned_order(kept: pa.Table, returned: pa.Table) -> pa.Table:
     """
     if set(kept.column_names) <= set(returned.column_names):
         return returned.select(kept.column_names)  # nothing is to be joined
-    order = columns.positions(kept[ROW].to_numpy(), columns.row_ids(returned))
+    order = user_rows.positions(kept[ROW].to_numpy(), user_rows.row_ids(returned))
     return kept if order is None else kept.take(pa.array(order))
 
 
@@ -131,12 +131,12 @@ def is_kept(spec: BatchInferenceSpec, each: pa.Field) -> bool:
         return each.name == ROW
     if spec.sink.keep_columns is not None:
         return each.name in spec.sink.keep_columns
-    return not columns.is_media(each)
+    return not column_types.is_media(each)
 
 
 def is_dropped(spec: BatchInferenceSpec, each: pa.Field) -> bool:
     """Whether a column holds media that nobody asked to keep."""
-    return columns.is_media(each) and each.name not in (spec.sink.keep_columns or ())
+    return column_types.is_media(each) and each.name not in (spec.sink.keep_columns or ())
 
 
 def without_media(spec: BatchInferenceSpec, rows: pa.Table) -> pa.Table:

@@ -25,6 +25,8 @@ class Preview:
     evidence: Evidence
     rows: pa.Table | None
     """Inputs beside predictions, in the inputs' order."""
+    measured: str
+    """Where speed and estimate were."""
     whole: FullRun
     estimate: Estimate | None
 
@@ -56,6 +58,7 @@ class Preview:
             "state": "previewed",
             "published": False,
             "rows": count_rows(self.evidence.accepted),
+            "measured": self.measured,
             "rows_per_second": self.speeds,
             "source": {
                 "inputs": self.whole.inputs,
@@ -79,7 +82,7 @@ def preview_page(preview: Preview) -> str:
         section("Inputs and predictions", sample),
         section("Rows set aside", rejections_part(preview.evidence)),
         section("Speed", speed_table(preview)),
-        section("A whole run", whole_table(preview.whole), estimate_part(preview.estimate)),
+        section("A whole run", whole_table(preview.whole), estimate_part(preview)),
     )
 
 
@@ -101,11 +104,11 @@ def whole_table(whole: FullRun) -> str:
     return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
 
 
-def estimate_part(estimate: Estimate | None) -> str:
+def estimate_part(preview: Preview) -> str:
     """What a whole run would take, and how sure that is."""
-    if estimate is None:
+    if preview.estimate is None:
         return ""
-    return pairs(dict(estimate_lines(estimate)))
+    return pairs({**dict(estimate_lines(preview.estimate)), "measured": preview.measured})
 
 
 def estimate_lines(estimate: Estimate) -> list[tuple[str, str]]:

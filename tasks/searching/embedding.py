@@ -4,12 +4,13 @@ import os
 
 import pyarrow as pa
 
+from tasks.config import model_digest
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import IMAGE, MEDIA, column_to_numpy
+from tasks.kinds.column_types import IMAGE, MEDIA
+from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import Model
 from tasks.kinds.models.model import Placement
-from tasks.plan import model_digest
 from tasks.preflight import check_code, check_model
 from tasks.protocol.batch import ROW
 from tasks.protocol.ledger import Snapshot

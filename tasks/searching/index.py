@@ -127,9 +127,16 @@ class IndexedVectors(PublishedVectors):
 
 
 def with_index(vectors: PublishedVectors) -> PublishedVectors:
-    """The same vectors, searched by their index where there is one and Lance is here to read it."""
+    """The same vectors, searched by their index where there is one and Lance is here to read it.
+
+    What somebody has deleted by hand is not there: an index costs time and nothing else.
+    """
     state = IndexPlace(vectors.spec, vectors.column).load()
     if state is None:
         return vectors
     require("index", "use", "lance", "lance")
-    return IndexedVectors(vectors.spec, vectors.seen, vectors.schema, vectors.column, state)
+    found = IndexedVectors(vectors.spec, vectors.seen, vectors.schema, vectors.column, state)
+    try:
+        return found if found.dataset.version == state.version else vectors
+    except (FileNotFoundError, LookupError):
+        return vectors

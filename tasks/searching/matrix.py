@@ -5,7 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import combined, is_list
+from tasks.kinds.column_types import is_list
+from tasks.kinds.columns import combined
 from tasks.searching.scoring import Matrix, Rows
 
 DEFAULT_COLUMN = "embedding"

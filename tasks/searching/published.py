@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleLedger
 from tasks.output_rows import READERS, OutputFile, OutputReader
-from tasks.plan import ledger_of, published_schema
+from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
+from tasks.run_folder import published_schema
 from tasks.searching.matrix import as_matrix, vector_column, width_of
 from tasks.searching.scoring import Best, Rows, Vector, score
 from tasks.spec import BatchInferenceSpec

@@ -17,7 +17,7 @@ from tasks.protocol.acceptance import accept
 from tasks.protocol.batch import RowBatch
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.plan_file import Shard, first_plan
+from tasks.protocol.plan_file import Shard, first_plan, shard_table
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, Part, load_records, store
@@ -103,7 +103,7 @@ def requests_at(endpoint: str) -> Counter[str]:
 def staged(storage: Storage, output: OutputFolder) -> Publication:
     """A run whose records name the parts, each of one row, as writes by partition leave them."""
     shard = Shard(0, "input", "v1", 1, rows=PARTS)
-    plan = first_plan([shard], {"ledger_version": 0})
+    plan = first_plan(shard_table([shard]), {"ledger_version": 0})
     run = output.run("run-1")
 
     def write(begin: int) -> None:

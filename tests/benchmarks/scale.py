@@ -1,6 +1,7 @@
-"""Planning and resuming beyond what any disk here holds: a listing that is made up as it is asked.
+"""Planning and resuming beyond what any disk here holds: listing and records are made up.
 
-`SCALE=10000000 make bench ROW=scale` plans ten million objects, a million of them done.
+`SCALE=10000000 ROWS=1000000000 make bench ROW=scale` plans ten million objects, a million of them
+done, and accepts a billion rows.
 """
 
 import json
@@ -10,41 +11,14 @@ import sys
 from pathlib import Path
 
 OBJECTS = int(os.environ.get("SCALE", "1000000"))
+ROWS = int(os.environ.get("ROWS", "100000000"))
 DONE_FRACTION = 0.1
 ROWS_PER_RECORD = 2_048
+ROWS_PER_FILE = 1_000_000
 
-MEASURE = """
+LAPS = """
 import json, resource, sys, time
-
-import fsspec, numpy as np, psutil, pyarrow as pa
-from tasks.kinds.sources.images import ImagesSource
-from tasks.kinds.sources.listing import list_inputs
-from tasks.new_inputs import unpublished
-from tasks.protocol.acceptance import accept, find_gap
-from tasks.protocol.batch import ShardEnd
-from tasks.protocol.ids import ROW_BITS, IdRuns
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
-from tasks.protocol.plan_file import first_plan, parquet_bytes, plan_from_bytes, plan_to_bytes
-from tasks.protocol.records import Record, StagedFile, from_json, to_json
-
-objects, done, per_record = (int(each) for each in sys.argv[1:])
-
-
-class MadeUp(fsspec.AbstractFileSystem):
-    protocol = "madeup"
-
-    def find(self, path, detail=False, **options):
-        names = (f"bucket/in/{n // 1000:06d}/{n:09d}.jpg" for n in range(objects))
-        return {name: {"name": name, "size": 99, "type": "file", "ETag": f'"{n:032x}"'}
-                for n, name in enumerate(names)}
-
-    def exists(self, path, **options):
-        return True
-
-
-fsspec.register_implementation("madeup", MadeUp)
-process = psutil.Process()
-before, begun, lines = process.memory_info().rss, time.process_time(), []
+import psutil
 
 
 def lap(name, size=None):
@@ -54,29 +28,69 @@ def lap(name, size=None):
     begun = time.process_time()
 
 
+def start():
+    global before, begun, lines
+    before, begun, lines = psutil.Process().memory_info().rss, time.process_time(), []
+"""
+PLANNING = """
+import fsspec, numpy as np, pyarrow as pa
+from s3fs import S3FileSystem
+from tasks.kinds.sources.images import ImagesSource
+from tasks.kinds.sources.listing import list_inputs
+from tasks.new_inputs import unpublished
+from tasks.protocol.acceptance import accept, find_gap
+from tasks.protocol.ends import EndRuns
+from tasks.protocol.ids import ROW_BITS, IdRuns
+from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
+from tasks.protocol.plan_file import first_plan, parquet_bytes, plan_from_bytes, plan_to_bytes
+from tasks.protocol.records import Record, StagedFile, from_json, to_json
+
+objects, done, per_record = (int(each) for each in sys.argv[1:])
+
+
+class MadeUp(S3FileSystem):
+    protocol = ("madeup", "s3")
+
+    def call_s3(self, method, Bucket, Prefix, ContinuationToken="0"):
+        start = int(ContinuationToken)
+        stop = min(objects, start + 1000)
+        found = [{"Key": f"{Prefix}{n // 1000:06d}/{n:09d}.jpg", "Size": 99, "ETag": f'"{n:032x}"'}
+                 for n in range(start, stop)]
+        return {"Contents": found, "IsTruncated": stop < objects,
+                "NextContinuationToken": str(stop)}
+
+    def exists(self, path, **options):
+        return True
+
+
+fsspec.register_implementation("madeup", MadeUp)
+start()
 source = ImagesSource(kind="images", path="madeup://bucket/in")
 storage, stats = list_inputs(source)
 lap("list")
 seen = Snapshot(0, LINE_SCHEMA.empty_table())
-inputs = {"path": [s.path for s in stats[:done]], "identity": [s.identity for s in stats[:done]]}
+inputs = {name: stats.table[name][:done] for name in ("path", "identity")}
 entry = Entry("k", "r", pa.table({**inputs, "shard": np.arange(done)}))
 del inputs
 seen = Snapshot(1, entry.lines(1))
 lap("the ledger of what is published", seen.lines.nbytes)
 left = unpublished(source, storage, stats, seen)
 assert len(left) == objects - done
+del left
 lap("subtract it")
-plan = first_plan([shard for stat in stats for shard in source.split(storage, stat)], {})
+plan = first_plan(source.shards(storage, stats), {})
 lap("plan all")
 data = plan_to_bytes(plan)
 lap("write the plan", len(data))
+del plan
 plan = plan_from_bytes(data)
-lap("read it")
+lap("read it, with the listing")
+del stats, data
 records, size = [], 0
-for start in range(0, done, per_record):
-    ids = IdRuns(((start << ROW_BITS, min(per_record, done - start), 1 << ROW_BITS),))
-    ends = tuple(ShardEnd(n, 1) for n in range(start, min(done, start + per_record)))
-    made = to_json(Record(f"{start:020d}", plan.digest, "s", (StagedFile("f", ids, 1),), ok=ids,
+for first in range(0, done, per_record):
+    ids = IdRuns(((first << ROW_BITS, min(per_record, done - first), 1 << ROW_BITS),))
+    ends = EndRuns(((first, 1, len(ids)),))
+    made = to_json(Record(f"{first:020d}", plan.digest, "s", (StagedFile("f", ids, 1),), ok=ids,
                           ends=ends))
     size += len(made)
     records.append(from_json(made))
@@ -89,22 +103,73 @@ lap("write the todo", len(todo))
 print(json.dumps(lines))
 """
 
+ACCEPTING = """
+from tasks.protocol.acceptance import accept, find_gap
+from tasks.protocol.ends import EndRuns
+from tasks.protocol.ids import ROW_BITS, IdRuns
+from tasks.protocol.plan_file import Shard, first_plan, shard_table
+from tasks.protocol.records import Record, StagedFile, from_json, to_json
+
+rows, per_file, per_record = (int(each) for each in sys.argv[1:])
+shards = [Shard(0, f"bucket/in/{n:06d}.parquet", f"{n:032x}", 99, rows=per_file)
+          for n in range(rows // per_file)]
+plan = first_plan(shard_table(shards), {})
+start()
+
+
+def stored():
+    for shard in range(rows // per_file):
+        for first in range(0, per_file, per_record):
+            number, stop = shard * per_file + first, min(per_file, first + per_record)
+            ids = IdRuns((((shard << ROW_BITS) + first, stop - first, 1),))
+            ends = EndRuns(((shard, per_file, 1),)) if stop == per_file else EndRuns()
+            files = (StagedFile(f"{number:032x}.parquet", ids, 1_000_000 + number),)
+            seconds = {"read": 0.125, "preprocess": 0.25, "infer": 2.5, "write": 0.0625}
+            yield to_json(Record(f"{number:020d}-{shard:012x}", plan.digest, "0" * 16, files,
+                                 ok=ids, ends=ends, seconds=seconds,
+                                 inferred_at=(1e9 + shard, 2e9 + shard)))
+
+
+size, records = 0, []
+for data in stored():
+    size += len(data)
+    records.append(from_json(data))
+lap(f"write and read {len(records):,} records", size)
+accepted = accept(records, plan)
+assert len(accepted.settled) == rows
+lap("accept them")
+assert not find_gap(plan, accepted, retry_rejected=False)
+lap("what is left")
+print(json.dumps(lines))
+"""
+
 
 def measure(folder: Path) -> list[str]:
-    """CPU seconds, memory and bytes of each part, and the same for each object."""
+    """CPU seconds, memory and bytes of each part, and the same for each object or row."""
     done = int(OBJECTS * DONE_FRACTION)
-    command = [sys.executable, "-c", MEASURE, *map(str, (OBJECTS, done, ROWS_PER_RECORD))]
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    lines = [
+    return [
         f"{OBJECTS:,} objects, {done:,} of them done.",
         "",
-        "| part | CPU seconds | µs an object | peak MiB so far | bytes an object | stored |",
+        *table(PLANNING, "object", OBJECTS, done, ROWS_PER_RECORD),
+        "",
+        f"{ROWS:,} rows in files of {ROWS_PER_FILE:,}, all of them done.",
+        "",
+        *table(ACCEPTING, "row", ROWS, ROWS_PER_FILE, ROWS_PER_RECORD),
+    ]
+
+
+def table(script: str, what: str, total: int, *more: int) -> list[str]:
+    """What the parts of a script took, in all and for each of so many."""
+    command = [sys.executable, "-c", LAPS + script, *map(str, (total, *more))]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = [
+        f"| part | CPU seconds | µs for each {what} | peak MiB so far | bytes for each | stored |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, seconds, mib, size in json.loads(out):
         stored = f"{size / 2**20:.1f} MiB" if size else ""
         lines.append(
-            f"| {name} | {seconds:.1f} | {seconds / OBJECTS * 1e6:.1f} | {mib:,.0f} | "
-            f"{mib * 2**20 / OBJECTS:,.0f} | {stored} |"
+            f"| {name} | {seconds:.1f} | {seconds / total * 1e6:.3g} | {mib:,.0f} | "
+            f"{mib * 2**20 / total:,.3g} | {stored} |"
         )
     return lines

@@ -18,39 +18,15 @@ from unittest.mock import patch
 from tasks import lease
 from tasks.errors import BatchInferenceError
 from tasks.plan import RunOptions, make_plan
-from tasks.protocol.delta_ledger import DeltaLedger
-from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.spec_file import parse_spec
+from tests.chaos.calls import at_call
 from tests.chaos.publisher import predict
 
-CALLS = {
-    "commit": (DeltaLedger, "commit", ""),
-    "move": (FsspecStorage, "move", "/staging/"),
-    "marker": (FsspecStorage, "write", "/_SUCCESS"),
-    "applied": (FsspecStorage, "write", "/applied"),
-}
 
-
-def stop_at(call: str, number: int, *, after: bool) -> None:
-    """Let this process stop itself at the n-th call of a kind, before or after it."""
-    owner, name, piece = CALLS[call]
-    whole, made = getattr(owner, name), 0
-
-    def stopping(self: Any, *given: Any) -> Any:
-        nonlocal made
-        is_it = False
-        if piece in str(given[0]):
-            made += 1
-            is_it = made == number
-        if is_it and not after:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        found = whole(self, *given)
-        if is_it and after:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return found
-
-    setattr(owner, name, stopping)
+def stop_itself() -> None:
+    """Stop this process until somebody lets it go on."""
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def run(raw: dict[str, Any], options: dict[str, Any]) -> None:
@@ -71,7 +47,7 @@ def fork(scene: dict[str, Any], raw: dict[str, Any], log: str, *, stops: bool) -
     code = 0
     try:
         if stops:
-            stop_at(scene["call"], scene["number"], after=scene["after"])
+            at_call(scene["call"], scene["number"], stop_itself, after=scene["after"])
         host = scene["host"] if stops else socket.gethostname()
         with (
             patch.object(socket, "gethostname", lambda: host),

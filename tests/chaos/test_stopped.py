@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from tasks.plan import ledger_of
 from tasks.spec_file import parse_spec
@@ -23,12 +24,12 @@ SILENT_SECONDS = 0.2
 Scene = dict[str, Any]
 
 
-def spec_at(folder: Path, *files: int, seconds: float = 0.0) -> dict[str, Any]:
+def spec_at(folder: Path, *files: int, kind: str, seconds: float = 0.0) -> dict[str, Any]:
     return {
         "name": "stopped",
         "source": {"kind": "parquet", "path": [str(folder / f"{n}.parquet") for n in files]},
         "model": {"kind": "python", "class": "predictors:Double", "init": {"seconds": seconds}},
-        "sink": {"kind": "parquet", "path": str(folder / "out")},
+        "sink": {"kind": kind, "path": str(folder / "out")},
         "cluster": {"kind": "inline"},
         "environment": {"working_dir": str(CODE)},
         "stages": {"read": {"rows_per_batch": 10}},
@@ -37,7 +38,7 @@ def spec_at(folder: Path, *files: int, seconds: float = 0.0) -> dict[str, Any]:
 
 def scene(folder: Path, name: str, other: tuple[int, ...] = (0, 1), **more: Any) -> Scene:
     """Two runs of twenty rows in four files; the same spec, if nothing else is said."""
-    place = folder / name
+    place, kind = folder / name, more.pop("kind", "parquet")
     place.mkdir()
     for number in range(3):
         ids = list(range(number * 20, number * 20 + 20))
@@ -45,8 +46,8 @@ def scene(folder: Path, name: str, other: tuple[int, ...] = (0, 1), **more: Any)
         pq.write_table(rows, place / f"{number}.parquet")
     return {
         "folder": str(place),
-        "first": spec_at(place, 0, 1),
-        "other": spec_at(place, *other, seconds=more.pop("seconds", 0.0)),
+        "first": spec_at(place, 0, 1, kind=kind),
+        "other": spec_at(place, *other, kind=kind, seconds=more.pop("seconds", 0.0)),
         "call": "commit",
         "number": 1,
         "after": False,
@@ -70,6 +71,13 @@ OTHERS: dict[str, Scene] = {
     "given up": {"seconds": 0.001, "options": {"restart": True}},
     "other inputs": {"other": (2,), "options": {"restart": True}},
 }
+TABLES: dict[str, Scene] = {
+    "before the table's transaction": {"kind": "delta", "call": "table"},
+    "after the table's transaction": {"kind": "delta", "call": "table", "after": True},
+    "others add to the table": {
+        "kind": "delta", "call": "table", "other": (2,), "options": {"restart": True},
+    },
+}  # fmt: skip
 Ended = Callable[[str], tuple[Scene, dict[str, Any]]]
 
 
@@ -77,7 +85,7 @@ Ended = Callable[[str], tuple[Scene, dict[str, Any]]]
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """All scenes, played by processes that one interpreter forks; each takes a second or two."""
     folder = tmp_path_factory.mktemp("s")
-    cases = SAME | OTHERS
+    cases = SAME | OTHERS | TABLES
     scenes = {name: scene(folder, f"s{n}", **cases[name]) for n, name in enumerate(cases)}
     command = [sys.executable, "-m", "tests.chaos.stopping", json.dumps(list(scenes.values()))]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -125,3 +133,15 @@ def test_who_was_given_up_publishes_inputs_that_nobody_else_has(ended: Ended) ->
     assert ends["codes"] == [0, 0], ends["said"]
     assert len(entries_of(played)) == 2
     assert rows_of(played) == list(range(60))
+
+
+@pytest.mark.parametrize("moment", TABLES)
+def test_a_table_has_each_run_in_one_transaction(ended: Ended, moment: str) -> None:
+    """Who was stopped had looked at the table before the other committed to it."""
+    played, ends = ended(moment)
+    assert ends["codes"] == [0, 0], ends["said"]
+    runs = len(entries_of(played))
+    assert runs == (2 if "other" in TABLES[moment] else 1)
+    table = DeltaTable(played["first"]["sink"]["path"])
+    assert sorted(pa.table(table.scan())["id"].to_pylist()) == list(range(20 + 20 * runs))
+    assert table.version() == runs  # the first made it, without rows

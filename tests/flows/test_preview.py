@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prefect.client.orchestration import get_client
@@ -10,9 +11,12 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from flows.batch_inference import batch_inference
 from flows.preview import preview, stop_preview
-from tasks.errors import InvalidSpec, StageFailed
-from tasks.previewing import trial_of
+from flows.printing import preview_lines
+from tasks.errors import InvalidSpec, StageFailed, Unreachable
+from tasks.previewing import refuse_unlike, trial_of
 from tests.flows.conftest import spec_of
+
+VLLM = {"kind": "vllm", "task": "generate", "name_or_path": "any/model"}
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -107,9 +111,41 @@ def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
     assert not state.exists()
 
 
+def test_a_preview_needs_no_cluster_and_says_where_it_was_measured(numbers: Path) -> None:
+    nowhere = {"kind": "ray_jobs", "address": "http://127.0.0.1:9"}
+    spec = spec_of(numbers, name="here", cluster=nowhere)
+    found = preview(spec, rows=8)
+    assert found["rows"]["written"] == 8
+    said = "on this machine's CPUs, not on cluster ray_jobs, where a run would go"
+    assert said in found["measured"]
+    assert said in preview_lines(found)["measured"]
+    assert "not on cluster ray_jobs" in page_of("here")
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
+        preview(spec, rows=8, on_cluster=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resources": {"num_gpus": 1}}, r"resources\.num_gpus: 1.* cannot be had in this process"),
+        ({"model": VLLM}, r"resources\.num_gpus: 1.* on cluster.kind local"),
+        ({"resources": {"accelerator_type": "A100"}}, r"accelerator_type: 'A100' .*--cluster"),
+        ({"environment": {"env_vars": {"A": "b"}}}, r"env_vars: \['A'\] .* on cluster.kind local"),
+    ],
+)
+def test_what_only_the_cluster_has_is_named_with_the_way_there(
+    numbers: Path, changes: dict[str, Any], message: str
+) -> None:
+    spec = spec_of(numbers, cluster={"kind": "local"}, **changes)
+    with pytest.raises(InvalidSpec, match=message):
+        preview(spec)
+    refuse_unlike(spec_of(numbers, **changes))
+
+
 @pytest.mark.ray
 def test_a_preview_runs_on_the_specs_cluster(numbers: Path, ray_address: str) -> None:
     cluster = {"kind": "local", "address": ray_address}
-    found = preview(spec_of(numbers, cluster=cluster), rows=30)
+    found = preview(spec_of(numbers, cluster=cluster), rows=30, on_cluster=True)
+    assert found["measured"] == "on cluster local"
     assert found["rows"]["written"] == 30
     assert found["rows_per_second"]["infer"] > 0

@@ -45,7 +45,7 @@ def test_reports_say_what_the_model_ran_on_and_where_profiles_lie(
     spec: BatchInferenceSpec,
 ) -> None:
     from flows.batch_inference import batch_inference
-    from flows.calls import runtime_line
+    from flows.printed_report import runtime_line
 
     report = batch_inference(spec, profile=True)
     (used,) = report["runtimes"]

@@ -22,8 +22,8 @@ from tasks.publish import publish_planned
 from tasks.ray_job.job import output_of
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
-from tests.conftest import S3
 from tests.flows.conftest import spec_of
+from tests.s3_server import S3
 
 pytestmark = pytest.mark.s3
 

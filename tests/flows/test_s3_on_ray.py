@@ -20,8 +20,8 @@ from flows.batch_inference import batch_inference
 from tasks.errors import JobLost
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.spec import BatchInferenceSpec, InlineCluster
-from tests.conftest import S3
 from tests.flows.conftest import spec_of
+from tests.s3_server import S3
 
 pytestmark = [
     pytest.mark.s3,

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.plan import PlannedRun, make_plan
+from flows.printed_report import left_by
+from tasks.kinds.gates.rows import RowsGate
+from tasks.plan import PlannedRun, RunOptions, make_plan
 from tasks.publish import publish_planned
 from tasks.run import left_to_do
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_s3 import predict
 from tests.kinds.sources.tables import Lake
@@ -59,6 +62,8 @@ def test_rows_that_are_deleted_with_their_file_leave_the_output(
     spec: BatchInferenceSpec,
     lake: Lake,  # noqa: F811
 ) -> None:
+    """Though the spec wants rows of each run: there is none to be judged."""
+    spec = spec.model_copy(update={"gates": [RowsGate(minimum=1)]})
     run(spec)
     lake.append(10, 12)
     run(spec)
@@ -89,6 +94,26 @@ def test_a_compaction_that_the_history_does_not_tell_of_doubles_none(
     version = type(lake.source().open())
     monkeypatch.setattr(version, "rewrites", lambda self: iter(()))
     assert (run(spec), ids(spec)) == (10, list(range(10)))
+
+
+def test_what_was_set_aside_of_a_compacted_file_is_left_by_a_redrive_and_said_to_be(
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+) -> None:
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}}
+    raw = {**spec.model_dump(by_alias=True), "model": picky}
+    run(parse_spec({**raw, "errors": {"max_rejected_fraction": 1}}))
+    assert len(published(spec)) == 9
+    lake.append(10)
+    lake.compact()
+    again = make_plan(spec, RunOptions(redrive=True))
+    assert (again.nothing_to_do, again.inputs_skipped) == (True, 1)
+    assert again.summary == "0 to do, 1 changed or gone since"
+    assert "1 inputs have changed since or are gone" in left_by({"inputs_skipped": 1})
+    anew = make_plan(spec, RunOptions(replace_output=True))
+    predict(anew)
+    publish_planned(anew)
+    assert ids(spec) == list(range(11))
 
 
 def test_a_run_that_is_resumed_reads_what_it_planned(

@@ -9,6 +9,7 @@ import pytest
 
 from tasks.errors import (
     BatchInferenceError,
+    GateFailed,
     OutOfMemory,
     SchemaMismatch,
     StageFailed,
@@ -42,6 +43,22 @@ def spec(folder: Path, how: str, **changes: Any) -> BatchInferenceSpec:
         errors={"max_rejected_fraction": 0.1},
         **changes,
     )
+
+
+def test_nan_is_a_value_that_is_published_and_that_a_gate_holds_back(tmp_path: Path) -> None:
+    gates = [{"kind": "nulls", "column": "doubled", "max_fraction": 0.2}]
+    asked = spec(tmp_path, "returns NaN", gates=gates)
+    planned = make_plan(asked)
+    run_attempt(planned)
+    with pytest.raises(GateFailed, match=r"share of rows without doubled.*0\.25.*10 of 40 rows"):
+        publish_planned(planned)
+    assert not Path(asked.sink.path).exists()
+    publish_planned(make_plan(asked.model_copy(update={"gates": []})))
+    rows = published_rows(asked).sort_by("id")
+    assert rows["doubled"].null_count == 0
+    nan = [number for number, value in enumerate(rows["doubled"].to_pylist()) if value != value]
+    assert nan == list(range(20, 30)), "the batch that the model answered with NaN"
+    assert rows_set_aside(asked) == []
 
 
 def test_a_row_that_raises_is_set_aside(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models import OnnxModel, TorchModel, file_model
 from tasks.protocol.storage import open_storage
-from tests.conftest import S3
 from tests.kinds.digits import digits_module, logits, predicted, rows_of, unseen, values
 from tests.kinds.test_onnx import digits_model
+from tests.s3_server import S3
 
 pytestmark = pytest.mark.s3
 

@@ -13,7 +13,7 @@ from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ids import row_id
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
-from tasks.protocol.plan_file import Shard, first_plan, shards_of
+from tasks.protocol.plan_file import Shard, first_plan, shard_table, shards_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.records import Encoded, Part, load_records, store
 from tasks.protocol.rewriting import read_published
@@ -42,7 +42,7 @@ class Bench:
     ) -> Publication:
         """A run on inputs of three rows each, written in so many records, not yet published."""
         shards = [Shard(0, path, identity, 1, rows=3) for path, identity in inputs.items()]
-        plan = first_plan(shards, {"ledger_version": self.ledger.look().version})
+        plan = first_plan(shard_table(shards), {"ledger_version": self.ledger.look().version})
         run = self.output.run(f"run-{key}")
         rows = [(shard, row) for shard in shards_of(plan.shards) for row in range(3)]
         for mine in np.array_split(np.arange(len(rows)), writes):

@@ -10,9 +10,11 @@ from tasks.errors import StaleLedger
 from tasks.protocol import acceptance, applying, publishing, records
 from tasks.protocol.acceptance import Accepted, Gap
 from tasks.protocol.batch import RowBatch
+from tasks.protocol.ends import Ends
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import UNKNOWN, Plan
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimLedger, SimStorage
@@ -23,7 +25,7 @@ def resume_starts_anew(breaker: Breaker) -> None:
 
     def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         gap = whole(plan, accepted, retry_rejected=retry_rejected)
-        return replace(gap, covered=tuple(IdRuns() for _ in gap.covered))
+        return replace(gap, covered=IdRanges.of(()))
 
     breaker.function(whole, broken)
 
@@ -35,7 +37,7 @@ def done_shards_are_opened_again(breaker: Breaker) -> None:
         gap = whole(plan, accepted, retry_rejected=retry_rejected)
         if not gap:
             return gap
-        everything = whole(plan, replace(accepted, ends={}), retry_rejected=retry_rejected)
+        everything = whole(plan, replace(accepted, ends=Ends.of(())), retry_rejected=retry_rejected)
         return everything
 
     breaker.function(whole, broken)
@@ -51,8 +53,8 @@ def rejections_outlive_success(breaker: Breaker) -> None:
 
     def broken(found: list[Record], plan: Plan) -> Accepted:
         accepted = whole(found, plan)
-        rejected = records.all_ids(record.rejected for record in accepted.records)
-        return replace(accepted, rejected=np.unique(rejected))
+        rejected = IdRanges.of(record.rejected for record in accepted.records)
+        return replace(accepted, rejected=rejected)
 
     breaker.function(whole, broken)
 
@@ -62,7 +64,7 @@ def nothing_is_audited(breaker: Breaker) -> None:
 
     def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         if not retry_rejected:
-            return Gap(as_ids(()), (), 0)
+            return Gap(as_ids(()), IdRanges.of(()), 0)
         return whole(plan, accepted, retry_rejected=retry_rejected)
 
     breaker.function(whole, broken)
@@ -76,7 +78,7 @@ def rows_are_counted_not_compared(breaker: Breaker) -> None:
         limits = acceptance.shard_limits(plan, accepted.ends)
         rows = sum(len(ids) for ids in (accepted.ok, accepted.filtered, accepted.rejected))
         enough = not (limits == UNKNOWN).any() and rows >= limits.sum()
-        return Gap(as_ids(()), (), 0) if enough and not retry_rejected else gap
+        return Gap(as_ids(()), IdRanges.of(()), 0) if enough and not retry_rejected else gap
 
     breaker.function(whole, broken)
     breaker.function(acceptance.without_overlap, list)

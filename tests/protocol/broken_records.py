@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tasks.protocol import acceptance, batch, plan_file, records
 from tasks.protocol.acceptance import Accepted, Gap
 from tasks.protocol.ids import IdRuns
@@ -42,10 +40,9 @@ def shards_need_no_end(breaker: Breaker) -> None:
     def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         gap = whole(plan, accepted, retry_rejected=retry_rejected)
         limits = acceptance.shard_limits(plan, accepted.ends)[gap.shards]
-        started = np.array([len(runs) > 0 for runs in gap.covered], dtype=bool)
-        left = (limits != UNKNOWN) | ~started
-        runs = tuple(runs for runs, is_left in zip(gap.covered, left, strict=True) if is_left)
-        return Gap(gap.shards[left], runs, None)
+        started = gap.covered.count_in(plan.numbers[gap.shards]) > 0
+        left = gap.shards[(limits != UNKNOWN) | ~started]
+        return Gap(left, gap.covered.in_shards(plan.numbers[left]), None)
 
     breaker.function(whole, broken)
 
@@ -98,4 +95,4 @@ def overlapping_records_are_taken_if_some_row_is_new(breaker: Breaker) -> None:
 
 
 def rows_outside_the_plan_count(breaker: Breaker) -> None:
-    breaker.function(acceptance.fits, lambda *arguments: True)
+    breaker.function(acceptance.fitting, lambda records, plan: records)

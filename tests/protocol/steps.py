@@ -15,7 +15,15 @@ from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import row_id
 from tasks.protocol.layout import OutputFolder, RunFolder
-from tasks.protocol.plan_file import Plan, Shard, first_plan, load_plan, save_plan, shards_of
+from tasks.protocol.plan_file import (
+    Plan,
+    Shard,
+    first_plan,
+    load_plan,
+    save_plan,
+    shard_table,
+    shards_of,
+)
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, Part, load_records, store
@@ -110,7 +118,7 @@ class Process:
         plan = load_plan(self.storage, run)
         if plan is None:
             shards = [Shard(0, path, name, 1, rows=ROWS) for path, name in left.items()]
-            plan = first_plan(shards, {"ledger_version": seen.version})
+            plan = first_plan(shard_table(shards), {"ledger_version": seen.version})
             save_plan(self.storage, run, plan)
         accepted = self.write_what_is_left(run, plan)
         publish(self.storage, self.ledger, self.output, self.publication(run, plan, accepted))

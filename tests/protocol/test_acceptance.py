@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tasks.protocol.acceptance import Accepted, accept, find_gap
 from tasks.protocol.batch import ShardEnd
+from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, as_ids, row_id
 from tasks.protocol.plan_file import Plan, Shard, shard_table
 from tasks.protocol.records import Record, StagedFile
@@ -43,7 +44,7 @@ def records(draw: st.DrawFn) -> Record:
         quarantine=StagedFile("q", runs["r"], 1) if of["r"] else None,
         ok=runs["o"],
         filtered=runs["f"],
-        ends=tuple(ends),
+        ends=EndRuns.of(ends),
     )
 
 
@@ -53,6 +54,11 @@ histories = st.lists(records(), max_size=8)
 def of_plan(history: list[Record], plan: Plan) -> list[Record]:
     """Records of the plan's own generation bear its digest."""
     return [replace(r, plan=plan.digest) if r.plan == "own" else r for r in history]
+
+
+def rows_by_shard(accepted: Accepted) -> dict[int, int]:
+    ends = accepted.ends
+    return dict(zip(ends.shards.tolist(), ends.rows.tolist(), strict=True))
 
 
 def rows_of(record: Record, *kinds: str) -> list[int]:
@@ -98,16 +104,19 @@ def test_records_are_taken_as_the_rules_say(plan: Plan, history: list[Record]) -
     taken = slowly_accepted(history, plan)
     assert list(accepted.records) == taken
     settled = {row for record in taken for row in rows_of(record, "ok", "filtered")}
-    assert accepted.settled.tolist() == sorted(settled)
+    assert accepted.settled.ids().tolist() == sorted(settled)
     rejected = {row for record in taken for row in rows_of(record, "rejected")} - settled
-    assert sorted(accepted.rejected.tolist()) == sorted(rejected)
-    assert accepted.ends == {end.shard: end.rows for record in taken for end in record.ends}
+    assert accepted.rejected.ids().tolist() == sorted(rejected)
+    assert rows_by_shard(accepted) == {
+        end.shard: end.rows for record in taken for end in record.ends
+    }
 
 
 @given(plans, histories)
 def test_what_is_accepted_is_disjoint(plan: Plan, history: list[Record]) -> None:
     accepted = accept(of_plan(history, plan), plan)
-    everything = [*accepted.ok, *accepted.filtered, *accepted.rejected]
+    outcomes = (accepted.ok, accepted.filtered, accepted.rejected)
+    everything = [row for rows in outcomes for row in rows.ids().tolist()]
     assert len(everything) == len(set(everything))
 
 
@@ -115,12 +124,13 @@ def test_what_is_accepted_is_disjoint(plan: Plan, history: list[Record]) -> None
 @example(Plan(shard_table([]), PINS), [], True)
 def test_gap_is_what_is_not_covered(plan: Plan, history: list[Record], retry: bool) -> None:
     accepted = accept(of_plan(history, plan), plan)
-    done = set(accepted.settled.tolist())
-    done |= set() if retry else set(accepted.rejected.tolist())
+    done = set(accepted.settled.ids().tolist())
+    done |= set() if retry else set(accepted.rejected.ids().tolist())
+    ends = rows_by_shard(accepted)
     left: dict[int, list[int]] = {}
     missing: list[int | None] = []
     for number, known in zip(plan.numbers.tolist(), plan.shards["rows"].to_pylist(), strict=True):
-        rows = accepted.ends.get(number, known)
+        rows = ends.get(number, known)
         covered = sorted(row for row in done if row >> 32 == number)
         if rows is None or len(covered) < rows:
             left[number] = covered
@@ -129,7 +139,8 @@ def test_gap_is_what_is_not_covered(plan: Plan, history: list[Record], retry: bo
     assert bool(gap) == bool(left)
     todo = gap.todo(plan)
     assert todo["number"].to_pylist() == list(left)
-    assert [runs.ids().tolist() for runs in gap.covered] == list(left.values())
+    covered = [IdRuns(tuple(map(tuple, runs))) for runs in todo["covered"].to_pylist()]
+    assert [runs.ids().tolist() for runs in covered] == list(left.values())
     known_missing = [rows for rows in missing if rows is not None]
     assert gap.rows == (sum(known_missing) if len(known_missing) == len(missing) else None)
 

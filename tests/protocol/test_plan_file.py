@@ -14,6 +14,7 @@ from tasks.protocol.plan_file import (
     first_plan,
     load_plan,
     save_plan,
+    shard_table,
     shards_of,
     supersede,
 )
@@ -23,6 +24,10 @@ RUN = RunFolder("runs/one")
 PINS: dict[str, Any] = {"model": "m@1", "ledger_version": 3}
 
 contents = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["v1", "v2", "v3"]))
+
+
+def plan_for(inputs: dict[str, str], pins: dict[str, Any] = PINS) -> Plan:
+    return first_plan(shard_table(shards_for(inputs)), pins)
 
 
 def shards_for(inputs: dict[str, str]) -> list[Shard]:
@@ -51,7 +56,7 @@ shard_lists = st.lists(
 @given(shard_lists)
 def test_plan_and_its_digest_survive_storage(shards: list[Shard]) -> None:
     storage = SimStorage(Calm())
-    plan = first_plan(shards, PINS)
+    plan = first_plan(shard_table(shards), PINS)
     save_plan(storage, RUN, plan)
     back = load_plan(storage, RUN)
     assert back is not None
@@ -62,14 +67,14 @@ def test_plan_and_its_digest_survive_storage(shards: list[Shard]) -> None:
 
 @given(contents, contents)
 def test_digest_tells_plans_apart(one: dict[str, str], other: dict[str, str]) -> None:
-    plans = [first_plan(shards_for(inputs), PINS) for inputs in (one, other)]
+    plans = [plan_for(inputs) for inputs in (one, other)]
     assert (plans[0].digest == plans[1].digest) == (one == other)
-    assert first_plan(shards_for(one), {**PINS, "model": "m@2"}).digest != plans[0].digest
+    assert plan_for(one, {**PINS, "model": "m@2"}).digest != plans[0].digest
 
 
 @given(st.lists(contents, min_size=1, max_size=5))
 def test_a_number_means_the_same_content_for_ever(history: list[dict[str, str]]) -> None:
-    plan = first_plan(shards_for(history[0]), PINS)
+    plan = plan_for(history[0])
     meaning: dict[int, tuple] = {}
     for inputs in history:
         new = supersede(plan, shards_for(inputs), PINS)
@@ -85,7 +90,7 @@ def test_a_number_means_the_same_content_for_ever(history: list[dict[str, str]])
 def test_latest_generation_is_in_force() -> None:
     storage = SimStorage(Calm())
     assert load_plan(storage, RUN) is None
-    old = first_plan(shards_for({"a": "v1"}), PINS)
+    old = plan_for({"a": "v1"})
     new = supersede(old, shards_for({"a": "v2"}), PINS)
     for plan in (new, old):
         save_plan(storage, RUN, plan)
@@ -96,7 +101,7 @@ def test_latest_generation_is_in_force() -> None:
 
 def test_of_two_plans_made_at_once_all_take_the_same() -> None:
     storage = SimStorage(Calm())
-    plans = [first_plan(shards_for({"a": identity}), PINS) for identity in ("v1", "v2")]
+    plans = [plan_for({"a": identity}) for identity in ("v1", "v2")]
     for plan in plans:
         save_plan(storage, RUN, plan)
     found = load_plan(storage, RUN)
@@ -108,10 +113,10 @@ def test_of_two_plans_made_at_once_all_take_the_same() -> None:
 def test_too_many_shards_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_file, "MAX_SHARDS", 2)
     with pytest.raises(OverflowError, match="2 shards; at most 2"):
-        first_plan(shards_for({"a": "v1", "b": "v1"}), PINS)
+        plan_for({"a": "v1", "b": "v1"})
 
 
 @pytest.mark.parametrize(("rows", "known"), [([], 0), ([2, 3], 5), ([2, None], None)])
 def test_known_rows(rows: list[int | None], known: int | None) -> None:
     shards = [Shard(0, str(at), "v1", 1, rows=n) for at, n in enumerate(rows)]
-    assert first_plan(shards, PINS).known_rows == known
+    assert first_plan(shard_table(shards), PINS).known_rows == known

@@ -10,7 +10,7 @@ from tasks.protocol.acceptance import accept, find_gap
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import IdRuns, Ids, as_ids, row_id
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.plan_file import Plan, Shard, first_plan
+from tasks.protocol.plan_file import Plan, Shard, first_plan, shard_table
 from tasks.protocol.prepared import Kept, PreparedRun, kept_for, take
 from tasks.protocol.records import Encoded, Part, Record, load_records, store
 from tests.simulation.storage import Calm, SimStorage
@@ -26,7 +26,7 @@ Rows = dict[str, list[str]]
 
 def plan_of(names: str) -> Plan:
     """A plan of whole inputs whose lengths nobody knows."""
-    return first_plan([Shard(0, name, "v", 1) for name in names], {})
+    return first_plan(shard_table([Shard(0, name, "v", 1) for name in names]), {})
 
 
 def encode(batch: RowBatch) -> Encoded:

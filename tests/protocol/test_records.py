@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
+from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import (
     READERS,
     Record,
     StagedFile,
-    end_runs,
-    ends_of,
     from_json,
     load_records,
     store,
@@ -38,7 +37,7 @@ records = st.builds(
     st.none() | files,
     runs,
     runs,
-    st.lists(st.builds(ShardEnd, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(tuple),
+    st.lists(st.builds(ShardEnd, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(EndRuns.of),
     st.dictionaries(st.text(), seconds),
     st.none() | st.tuples(seconds, seconds),
 )
@@ -119,10 +118,11 @@ def test_seconds_are_kept_short() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2))))
 def test_ends_come_back_from_their_runs(pairs: list[tuple[int, int]]) -> None:
     ends = [ShardEnd(shard, rows) for shard, rows in pairs]
-    assert list(ends_of(end_runs(ends))) == ends
+    assert list(EndRuns.of_json(EndRuns.of(ends).as_json())) == ends
 
 
 def test_ends_of_many_small_files_take_little_room() -> None:
     ends = [ShardEnd(shard, 1) for shard in range(7, 2_055)]
-    assert end_runs(ends) == [[7, 1, 2_048]]
-    assert list(ends_of([[3, 8], [4, 1, 2]])) == [ShardEnd(3, 8), ShardEnd(4, 1), ShardEnd(5, 1)]
+    assert EndRuns.of(ends).as_json() == [[7, 1, 2_048]]
+    read = EndRuns.of_json([[3, 8], [4, 1, 2]])
+    assert list(read) == [ShardEnd(3, 8), ShardEnd(4, 1), ShardEnd(5, 1)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.protocol.storage import TEMPORARY, FsspecStorage, Stat, open_storage
-from tests.conftest import S3
+from tests.s3_server import S3
 
 Open = Callable[[], FsspecStorage]
 PLACES = ["disk", pytest.param("s3", marks=pytest.mark.s3)]

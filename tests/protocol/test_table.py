@@ -1,5 +1,6 @@
 """A table and its ledger, in memory: every call of publishing goes wrong once, in every way."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -7,7 +8,9 @@ from itertools import count
 import pytest
 
 from tasks.errors import StaleLedger, StaleTable
+from tasks.protocol.ids import Mask, row_of
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import LedgerFile
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.table import TableState
@@ -49,20 +52,33 @@ def put(bench: Bench, what: Publication) -> None:
     publish(bench.storage, bench.ledger, bench.output, what)
 
 
+class FirstRows:
+    """Each input's first row replaces those of all others."""
+
+    def chosen(self) -> dict[str, Mask]:
+        return {}
+
+    def left(self, files: list[LedgerFile]) -> Iterator[Mask]:
+        return (row_of(file.ids.ids()) != 0 for file in files)
+
+
+@pytest.mark.parametrize(("keys", "left"), [(None, 9), (FirstRows(), 8)])
 @pytest.mark.parametrize("how", [BEFORE, AFTER, LOST_REQUEST, LOST_REPLY])
-def test_the_table_has_what_the_ledger_says_after_any_crash(how: str) -> None:
+def test_the_table_has_what_the_ledger_says_after_any_crash(
+    how: str, keys: FirstRows | None, left: int
+) -> None:
     for call in count(1):
         fault = OneFault()
         bench, table = table_bench(fault)
         put(bench, bench.prepare("k1", {"a": "v1", "b": "v1"}))
-        what = bench.prepare("k2", {"b": "v2", "c": "v1"})
+        what = bench.prepare("k2", {"b": "v2", "c": "v1"}, keys=keys)
         fault.calls, fault.at, fault.how = 0, call, how
         with suppress(Killed, ConnectionError, StaleLedger, StaleTable):
             put(bench, what)
         calls, fault.at = fault.calls, -1
         put(bench, what)
         assert table.files == set(bench.ledger.look().files), f"{how} call {call}"
-        assert (table.version, len(bench.published())) == (2, 9), f"{how} call {call}"
+        assert (table.version, len(bench.published())) == (2, left), f"{how} call {call}"
         if calls < call:
             break
     assert call > 15

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, StageFailed, UserCodeBroke
-from tasks.kinds import columns, user_code
+from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import RESERVED, ROW, RowBatch
@@ -132,7 +132,7 @@ def children_get_the_columns_of_the_last(patch: Patch) -> None:
         known = {row: at for at, row in enumerate(given.tolist())}
         return np.array([known[row] for row in returned.tolist()], dtype=np.int64)
 
-    function(patch, columns.positions, broken)
+    function(patch, user_rows.positions, broken)
 
 
 def input_columns_are_published_as_they_came_back(patch: Patch) -> None:

@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -150,10 +149,10 @@ def outcome(planned: PlannedRun) -> dict[str, Any]:
     return {
         "rows": sorted(map(repr, rows.to_pylist())),
         "schema": rows.schema,
-        "ok": np.sort(accepted.ok).tolist(),
-        "filtered": np.sort(accepted.filtered).tolist(),
-        "rejected": np.sort(accepted.rejected).tolist(),
-        "ends": accepted.ends,
+        "ok": accepted.ok.ids().tolist(),
+        "filtered": accepted.filtered.ids().tolist(),
+        "rejected": accepted.rejected.ids().tolist(),
+        "ends": (accepted.ends.shards.tolist(), accepted.ends.rows.tolist()),
         "set aside": set_aside(planned),
         "left": planned.gap(accepted, retry_rejected=False).rows,
     }

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tasks.searching.index import IndexedVectors, IndexPlace, with_index
 from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors
 from tasks.searching.scoring import Vector, unit
-from tests.conftest import S3
+from tests.s3_server import S3
 from tests.searching.outputs import published, spec_at
 
 WIDTH, CLUSTERS = 16, 40
@@ -76,6 +77,14 @@ def test_what_is_found_of_the_exact_answer(tmp_path: Path) -> None:
     assert recall(vectors, used, 30) >= 0.8
     all_of_it = replace(fine, state=replace(fine.state, looked_at=fine.state.groups))
     assert recall(vectors, all_of_it, 30) == 1.0
+
+
+def test_an_index_that_somebody_has_deleted_is_not_used(tmp_path: Path) -> None:
+    vectors = published(spec_at(tmp_path), tables(2))
+    bring_up_to_date(vectors, 0.5)
+    rmtree(IndexPlace(vectors.spec, vectors.column).url)
+    assert with_index(vectors) is vectors
+    assert isinstance(bring_up_to_date(vectors, 0.5), IndexedVectors)
 
 
 def test_files_that_came_and_went_since(tmp_path: Path) -> None:

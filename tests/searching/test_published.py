@@ -11,7 +11,7 @@ from tasks.errors import InvalidSpec, StaleLedger
 from tasks.searching import published as searched
 from tasks.searching.matrix import vector_column
 from tasks.searching.scoring import unit
-from tests.conftest import S3
+from tests.s3_server import S3
 from tests.searching.outputs import published, spec_at
 
 WIDTH = 6

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.searching.query import MediaQuery, QueryForm, VectorQuery, read_query
-from tests.conftest import S3
+from tests.s3_server import S3
 from tests.searching.outputs import spec_at
 
 

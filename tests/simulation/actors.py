@@ -16,6 +16,7 @@ from tasks.protocol.plan_file import (
     first_plan,
     load_plan,
     save_plan,
+    shard_table,
     shards_of,
     supersede,
 )
@@ -199,7 +200,7 @@ class Orchestrator:
 @lru_cache(maxsize=4096)
 def plan_of(shards: tuple[Shard, ...], ledger_version: int) -> Plan:
     """A first plan: worlds are many, their first plans are few."""
-    return first_plan(list(shards), {"ledger_version": ledger_version})
+    return first_plan(shard_table(shards), {"ledger_version": ledger_version})
 
 
 def check_todo(todo: list[Todo], accepted: Accepted, inputs: Inputs) -> None:
@@ -207,12 +208,12 @@ def check_todo(todo: list[Todo], accepted: Accepted, inputs: Inputs) -> None:
     rows: set[int] = set()
     for left in todo:
         block, number = blocks_left(left, inputs), left.shard.number
-        if not block.rows and (not block.ends or number in accepted.ends):
+        if not block.rows and (not block.ends or number in accepted.ends.shards):
             raise Violation(f"{left.shard} is done and opened again")
         rows |= {row_id(number, row) for row in block.rows}
-    if again := rows & set(accepted.settled.tolist()):
+    if again := rows & set(accepted.settled.ids().tolist()):
         raise Violation(f"settled rows are done again: {sorted(again)}")
-    if missed := set(accepted.rejected.tolist()) - rows:
+    if missed := set(accepted.rejected.ids().tolist()) - rows:
         raise Violation(f"rejected rows are not tried again: {sorted(missed)}")
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd, merge
-from tasks.protocol.ids import IdRuns, as_ids, row_id
+from tasks.protocol.ids import IdRuns, Mask, as_ids, row_id
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Plan, Shard
 from tasks.protocol.records import Encoded, Part, store
-from tasks.protocol.rewriting import Mask
 from tasks.protocol.storage import Storage
 from tests.simulation.inputs import CHILDREN, FILTERED, FLAKY, OK, REJECTED, Inputs
 

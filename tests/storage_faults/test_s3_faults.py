@@ -2,6 +2,7 @@
 
 import io
 import re
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
-from tasks.spec import BatchInferenceSpec
-from tests.conftest import S3
+from tasks.spec import BatchInferenceSpec, Timeouts
 from tests.flows.conftest import spec_of
 from tests.reporting import run_attempt
+from tests.s3_server import S3
 from tests.storage_faults.faulty_s3 import Behave, Fault, FaultyS3, Request, faulty_s3
 
 pytestmark = pytest.mark.s3
@@ -140,6 +141,39 @@ def test_expired_credentials_are_told_before_anything_starts(place: Place) -> No
     place.proxy.behave = lambda asked: Fault(400, "ExpiredToken")
     with pytest.raises(Unreachable, match=r"cannot be reached.*the credentials in"):
         place.run()
+
+
+# The job cannot even write down why it failed; a process would end with the same traceback.
+@pytest.mark.filterwarnings("ignore:Exception in thread job-")
+@pytest.mark.parametrize(("method", "path"), [("GET", r"in/1\.parquet"), ("PUT", "records")])
+def test_credentials_that_expire_in_mid_run_are_named_and_the_next_run_goes_on(
+    place: Place, method: str, path: str
+) -> None:
+    asked = place.spec.model_copy(update={"timeouts": Timeouts(unreachable_seconds=1)})
+    planned = make_plan(asked)
+    expired = threading.Event()
+
+    def behave(asked: Request) -> Fault | None:
+        if asked.method == method and re.search(path, asked.path):
+            expired.set()
+        return Fault(400, "ExpiredToken") if expired.is_set() else None
+
+    place.proxy.behave = behave
+    with pytest.raises(BatchInferenceError, match=r"credentials|ExpiredToken") as caught:
+        run_attempt(planned)
+    assert caught.value.can_retry
+    assert place.published() == []
+    place.run()
+    assert place.published() == ALL
+
+
+def test_an_input_that_a_listing_hides_is_done_by_the_next_run(place: Place) -> None:
+    place.proxy.behave = always(Fault(omit=r"in/1\.parquet"), "GET", "list-type")
+    place.run()
+    assert place.published() == ALL[:ROWS]
+    place.run()
+    assert place.published() == ALL
+    assert make_plan(place.spec).nothing_to_do
 
 
 def test_a_listing_that_omits_a_record_costs_work_and_no_row(place: Place) -> None:

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.judging import staged_files
 from tasks.kinds.sinks import Sink
-from tasks.protocol.acceptance import accept
+from tasks.output_rows import OutputReader
+from tasks.protocol.acceptance import Accepted, accept
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ids import row_id
-from tasks.protocol.layout import OutputFolder
+from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Ledger
-from tasks.protocol.plan_file import Shard, first_plan, shards_of
+from tasks.protocol.plan_file import Shard, first_plan, shard_table, shards_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, load_records, store
-from tasks.protocol.storage import Storage, open_storage
+from tasks.protocol.storage import FsspecStorage, Storage, open_storage
 from tasks.protocol.table import Table
+from tasks.row_keys import RowKeys
 
 Row = tuple[str, str, int]
 """Input, its content's identity, row."""
@@ -37,7 +40,7 @@ class TableBench:
     sink: Sink
 
     @cached_property
-    def place(self) -> tuple[Storage, str]:
+    def place(self) -> tuple[FsspecStorage, str]:
         """Storage and path."""
         return open_storage(self.sink.path, self.sink.storage_options)
 
@@ -74,7 +77,7 @@ class TableBench:
     def prepare(self, key: str, inputs: dict[str, str], **more: Any) -> Publication:
         """A run on inputs, all in one file, not yet published."""
         shards = [Shard(0, path, identity, 1, rows=3) for path, identity in inputs.items()]
-        plan = first_plan(shards, {"ledger_version": self.ledger.look().version})
+        plan = first_plan(shard_table(shards), {"ledger_version": self.ledger.look().version})
         run = self.output.run(f"run-{key}")
         batch = batch_of(shards_of(plan.shards), more.pop("extra", {}))
         schema = self.sink.schema_for(batch.rows.drop_columns(ROW).schema)
@@ -83,8 +86,15 @@ class TableBench:
         details = {"schema": schema.serialize().to_pybytes().hex()}
         return Publication(
             key, run, plan, accepted, self.sink.suffix, self.sink.drop_rows,
-            lambda data, keep: data, details=details, **more,
+            lambda data, keep: data, details=details, keys=self.keys(run, accepted, schema), **more,
         )  # fmt: skip
+
+    def keys(self, run: RunFolder, accepted: Accepted, schema: pa.Schema) -> RowKeys | None:
+        """Of a run's rows, where they have any."""
+        key, (storage, _) = self.sink.row_key, self.place
+        reader = OutputReader(storage, self.sink, schema, key)
+        staged = staged_files(run, accepted)
+        return RowKeys(reader, self.output, staged, key, self.sink.newest) if key else None
 
     def encode(self, batch: RowBatch, schema: pa.Schema) -> Encoded:
         """As a write task does."""
@@ -116,7 +126,12 @@ def batch_of(shards: list[Shard], extra: dict[str, Any]) -> RowBatch:
             "score": numbers / 8,
             "embedding": pa.FixedSizeListArray.from_arrays(vectors, 4),
             "top": [[{"label": "a", "score": 0.5}]] * len(pairs),
-            **{name: pa.array([value] * len(pairs)) for name, value in extra.items()},
+            **{name: column(value, len(pairs)) for name, value in extra.items()},
         }
     )
     return RowBatch(rows)
+
+
+def column(value: Any, num_rows: int) -> pa.Array:
+    """One value for all rows, or a value each."""
+    return value if isinstance(value, pa.Array) else pa.array([value] * num_rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.kinds.sinks import DeltaSink, IcebergSink, LanceSink, Sink
-from tests.conftest import S3
+from tests.s3_server import S3
 from tests.tables.bench import TableBench
 
 SINKS: dict[str, type[Sink]] = {"delta": DeltaSink, "iceberg": IcebergSink, "lance": LanceSink}

@@ -15,24 +15,22 @@ class Killed(BaseException):
 
 
 class Fault:
-    """Counts calls until one goes wrong; of replies only those of changes can be lost."""
+    """One call goes wrong, by number or the first of a name; only changes' replies can be lost."""
 
-    def __init__(self, call: int, how: str) -> None:
+    def __init__(self, call: int | str, how: str) -> None:
         self.call, self.how, self.calls = call, how, 0
         self.names: list[str] = []
-
-    @property
-    def struck(self) -> bool:
-        """Whether it has gone wrong."""
-        return self.calls > self.call
+        self.struck = False
 
     def strike(self, who: str, call: str, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Make a call, or not."""
         if self.how == LOST_REPLY and call not in CHANGES:
             return function(*arguments)
-        is_it = self.calls == self.call
+        name = f"{who}.{call}"
+        is_it = not self.struck and self.call in (self.calls, name)
+        self.struck |= is_it
         self.calls += 1
-        self.names.append(f"{who}.{call}")
+        self.names.append(name)
         if is_it and self.how == CRASH:
             raise Killed
         found = function(*arguments)

@@ -4,6 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Event
+from time import sleep
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +16,7 @@ from tasks.errors import InvalidSpec, SchemaMismatch, StaleTable
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tasks.protocol.table import Table, TableChange, TableState
 from tests.kinds.sources.test_tables import delete_by_vector
-from tests.tables.bench import TableBench, rows_of
+from tests.tables.bench import Row, TableBench, rows_of
 from tests.tables.conftest import OpenBench
 from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
 from tests.tables.foreigners import APPEND, COMPACT, EMPTY, FOREIGN, ROW, lance
@@ -150,6 +153,34 @@ def test_a_reader_of_an_old_version_keeps_its_rows(bench: TableBench) -> None:
     assert rows_in(bench, old) == rows_of({"a": "v1", "b": "v1"})
 
 
+def test_who_reads_meanwhile_sees_one_version_whole(kind: str, open_bench: OpenBench) -> None:
+    parts: dict[str, Any] = {} if kind == "lance" else {"partition_by": ["path"]}
+    bench, reader, seen, over = open_bench(**parts), open_bench(**parts), list[list[Row]](), Event()
+    versions = [{"a": f"v{number}", "b": f"v{number}"} for number in range(5)]
+
+    def read_on() -> None:
+        while not over.is_set():
+            seen.append(rows_in(reader))
+
+    def await_read() -> None:
+        before = len(seen)
+        while len(seen) < before + 2 and not reading.done():  # one that began after this
+            sleep(0.01)
+
+    bench.run("k0", versions[0])
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read_on)
+        await_read()
+        for number, inputs in enumerate(versions[1:], 1):
+            bench.run(f"k{number}", inputs)
+        await_read()
+        over.set()
+        reading.result()
+    assert seen[0] == rows_of(versions[0])
+    assert seen[-1] == rows_of(versions[-1])
+    assert all(rows in map(rows_of, versions) for rows in seen)
+
+
 def test_vectors_and_numbers_come_as_they_were(bench: TableBench) -> None:
     bench.run("k1", {"a": "v1"})
     frame = frame_of(bench).sort("row")
@@ -231,6 +262,26 @@ def test_a_delta_table_of_mapped_columns_is_refused(bench: TableBench) -> None:
     DeltaTable.create(bench.sink.path, columns, configuration=mapping)
     with pytest.raises(InvalidSpec, match="calls its columns by other names"):
         bench.sink.check()
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+@pytest.mark.parametrize("call", ["create_write_transaction", "get_add_actions"])
+def test_a_store_that_fails_deltalake_once_is_asked_again(
+    bench: TableBench, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    bench.run("k1", {"a": "v1"})
+    what, left = bench.prepare("k2", {"b": "v1"}), [OSError("Generic S3 error: 503")]
+    whole = getattr(DeltaTable, call)
+
+    def fails_once(*given: Any, **more: Any) -> Any:
+        if left:
+            raise left.pop()
+        return whole(*given, **more)
+
+    monkeypatch.setattr(DeltaTable, call, fails_once)
+    bench.put(what)
+    assert left == []
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1"})
 
 
 @pytest.mark.parametrize("kind", ["iceberg"])

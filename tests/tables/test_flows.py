@@ -3,14 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from flows.backfill import backfill
 from flows.redrive import redrive
 from flows.testing import RunSpec
+from tasks.errors import KeysRepeated
 from tasks.previewing import trial_of
 from tasks.spec_file import complete_spec
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS
+from tests.tables.foreigners import iceberg
 from tests.tables.readers import frame_of
 
 CODE = Path(__file__).parents[1] / "flows" / "user_code"
@@ -59,6 +64,71 @@ def test_a_redrive_is_one_transaction(run_spec: RunSpec, kind: str, tmp_path: Pa
     run_spec(spec, *place, "model.init.refuses=[]", flow=redrive)
     assert frame_of(bench)["id"].sort().to_list() == [0, 1, 2, 3]
     assert bench.table.look("").version == before + 1  # type: ignore[operator]
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["lance"])
+def test_runs_and_redrives_replace_rows_by_key(
+    run_spec: RunSpec, kind: str, tmp_path: Path
+) -> None:
+    out, more = tmp_path / "out", tmp_path / "more.parquet"
+    spec = doubling(kind, out) | {"errors": {"max_rejected_fraction": 0.5}}
+    spec["model"] = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}}
+    spec["sink"] |= {"mode": "upsert", "key": ["id"]}
+    place, rows = f"sink.path={out}", [{"id": n, "x": float(n)} for n in range(4)]
+    first = run_spec(spec, place, rows=rows)
+    pq.write_table(pa.table({"id": [2, 3], "x": [20.0, 30.0]}), more)
+    run_spec(spec, place, f"source.path={more}")
+    columns = ["id", "doubled"]
+    bench = TableBench(SINKS[kind](path=str(out)))
+    assert sorted(frame_of(bench)[columns].rows()) == [(0, 0), (1, 2), (2, 40), (3, 60)]
+    source = f"source.path={first.spec.source.paths[0]}"
+    redriven = run_spec(spec, place, source, "model.init.refuses=[]", flow=redrive)
+    found = [(row["id"], row["doubled"]) for row in redriven.rows]
+    assert sorted(found) == [(0, 0), (1, 2), (2, 40), (3, 6)]
+    assert sorted(frame_of(bench)[columns].rows()) == sorted(found)
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_run_with_a_key_twice_is_published_as_it_is_once_told_which_counts(
+    run_spec: RunSpec, kind: str, tmp_path: Path
+) -> None:
+    out, given = tmp_path / "out", tmp_path / "given.parquet"
+    pq.write_table(pa.table({"id": [1, 2, 1], "x": [1.0, 2.0, 3.0]}), given)
+    spec = doubling(kind, out)
+    spec["sink"] |= {"mode": "upsert", "key": ["id"]}
+    place = f"sink.path={out}", f"source.path={given}"
+    with pytest.raises(KeysRepeated, match=r"say with sink\.newest_by"):
+        run_spec(spec, *place)
+    done = run_spec(spec, *place, "sink.newest_by=x")
+    assert done.report["resumed_rows"] == 3
+    bench = TableBench(SINKS[kind](path=str(out)))
+    assert sorted(frame_of(bench)[["id", "doubled"]].rows()) == [(1, 6), (2, 4)]
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_a_backfill_is_one_transaction(run_spec: RunSpec, kind: str, tmp_path: Path) -> None:
+    folder, bench = tmp_path / "in", TableBench(SINKS[kind](path=str(tmp_path / "out")))
+    spec, place = doubling(kind, folder), (f"sink.path={bench.sink.path}", f"source.path={folder}")
+    folder.mkdir()
+    for number in range(2):
+        pq.write_table(pa.table({"id": [number], "x": [1.0]}), folder / f"{number}.parquet")
+        run_spec(spec, *place)
+    with iceberg(bench) as table:
+        table.append(pa.table({"id": [9], "x": [1.0], "doubled": [0.0]}))
+    old = bench.table.look("").version
+    spec["model"]["init"] = {"bad": -1.0}  # another model
+    done = run_spec(spec, *place, flow=backfill)
+    assert [each["told"] for each in done.report["periods"]] == ["replaced, 2 rows written"]
+    found = [frame_of(bench, each)[["id", "doubled"]].sort("id").rows() for each in (old, None)]
+    assert found == [[(0, 2.0), (1, 2.0), (9, 0.0)]] * 2
+    assert len(done.rows) == 2
+    with iceberg(bench) as table:
+        assert [each.summary["run-id"] for each in table.snapshots()[3:]] == [
+            done.report["periods"][0]["run_id"]
+        ]
 
 
 def test_a_test_or_a_preview_touches_no_catalog(run_spec: RunSpec, tmp_path: Path) -> None:

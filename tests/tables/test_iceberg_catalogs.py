@@ -1,5 +1,6 @@
 """Iceberg tables in a catalog elsewhere, as the spec configures it."""
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.places import check_sink
 from tasks.kinds.sinks import IcebergSink
+from tests.s3_server import S3
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.readers import rows_in
 from tests.tables.rest_catalog import rest_catalog
@@ -42,3 +44,17 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
     undriven = {"type": "sql", "uri": "mysql+pymysql://127.0.0.1:1/catalog"}
     with pytest.raises(InvalidSpec, match=r"is no catalog: .* not installed"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=undriven, table="a.b"))
+
+
+def test_a_glue_catalog(s3: S3) -> None:
+    """Moto answers for Glue too, at the same address."""
+    glue = {"type": "glue", "glue.endpoint": s3.endpoint_url, "glue.region": "us-east-1"}
+    url = s3.url(f"{uuid.uuid4().hex}/out")
+    sink = IcebergSink(
+        path=url, catalog=glue, table="analytics.pets", storage_options=s3.storage_options
+    )
+    bench = TableBench(sink)
+    check_sink(bench.sink)
+    bench.run("k1", {"a": "v1", "b": "v1"})
+    bench.run("k2", {"a": "v2"})
+    assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"})

@@ -7,8 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_list, visible
+from tasks.kinds.column_types import is_list
+from tasks.kinds.columns import column_to_numpy, visible
 from tasks.kinds.tensors import is_tensor
+from tasks.kinds.user_rows import array_from_numpy
 from tasks.protocol.batch import RESERVED, ROW
 
 Index = npt.NDArray[np.int64]

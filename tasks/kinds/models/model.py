@@ -75,11 +75,11 @@ class Model(Kind):
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together, where the user has no wish."""
 
+    needs_gpu: ClassVar[bool] = False
+    """Whether it predicts on GPUs only."""
+
     takes_encoded_media: ClassVar[bool] = False
     """Whether the preprocessor decodes images itself; else it gets arrays."""
-
-    not_in_identity: ClassVar[frozenset[str]] = frozenset()
-    """Fields that never change what is predicted, only how: another value is no other model."""
 
     @property
     def can_use_gpu(self) -> bool:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds import columns, user_code
+from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.model import Function, Media, Model, Placement
 from tasks.protocol.batch import ROW
 
@@ -98,7 +98,7 @@ def came_back(
     if columns.same_values(column, returned):
         return True
     try:
-        there_and_back = columns.from_user(user_code.TO_USER[batch_format](sent))
+        there_and_back = user_rows.from_user(user_code.TO_USER[batch_format](sent))
     except TypeError:
         return False  # it has no way back, so what came back is something else
     return columns.same_values(there_and_back.column(0), returned)

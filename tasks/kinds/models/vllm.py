@@ -82,6 +82,7 @@ class VllmModel(Model):
         "all of them are on one node.",
     )
 
+    needs_gpu: ClassVar[bool] = True
     batch_size: ClassVar[int | None] = 1024
     """Several times what the engine runs at once: it fills up from the rest as rows finish."""
 

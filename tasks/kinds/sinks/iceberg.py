@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import ParquetTableSink
-from tasks.kinds.tables.iceberg import CatalogProperties
+from tasks.kinds.tables.iceberg import NAME, CatalogProperties
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 
 
@@ -28,7 +28,7 @@ class IcebergSink(ParquetTableSink):
     )
     table: str | None = Field(
         default=None,
-        pattern=r"^[^.]+(\.[^.]+)+$",
+        pattern=f"^{NAME.pattern}$",
         description="Name in the catalog, as in analytics.predictions; where empty, default and "
         "the last part of the path. The table's location is the path.",
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.errors import SchemaMismatch
-from tasks.kinds.columns import inner
+from tasks.kinds.column_types import inner
 from tasks.kinds.sinks.sink import Mask, Sink
 
 BYTES = (

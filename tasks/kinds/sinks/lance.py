@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -79,7 +80,7 @@ class LanceSink(TableSink):
 
     def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
         """Rows as one file to stage, for the dataset's folder of data files."""
-        return [Part(self.encode(rows), self.suffix, ids, f"{DATA}/")] if len(rows) else []
+        return [replace(part, partition=f"{DATA}/") for part in super().parts(rows, ids)]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.columns import is_list, is_text
+from tasks.kinds.column_types import is_list, is_text
 from tasks.kinds.sinks.sink import Sink
 
 BYTES_READ_AT_ONCE = 8 << 20

@@ -26,7 +26,6 @@ class Sink(Kind):
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {"path", "storage_options", "rows_per_file"}
     )
-    """Fields that do not change what is published."""
     keeps_partition_columns: ClassVar[bool] = False
     """Whether the columns that became folders stay in the files too."""
 
@@ -74,6 +73,16 @@ class Sink(Kind):
 
     def as_table(self) -> Table | None:
         """The table that the published files are the data files of; None where they are none's."""
+        return None
+
+    @property
+    def row_key(self) -> list[str]:
+        """Columns that name a row, where rows replace published ones of the same name."""
+        return []
+
+    @property
+    def newest(self) -> str | None:
+        """Column that tells which of a run's rows of one name is published."""
         return None
 
     def as_files(self) -> "Sink":

@@ -1,16 +1,22 @@
 """What sinks have in common that make their files the data files of a table."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pyarrow.types import is_null
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
-from tasks.kinds.tables.types import check_fit, check_partition_types, plain_schema
+from tasks.kinds.tables.types import (
+    check_fit,
+    check_key,
+    check_order,
+    check_partition_types,
+    plain_schema,
+)
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -19,12 +25,50 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 class TableSink(Sink):
     """Publishes files that a table's log names: its readers see whole versions only."""
 
-    not_in_identity: ClassVar[frozenset[str]] = Sink.not_in_identity | {"evolve_schema"}
+    # Which of two rows counts is asked where both have been predicted: they stay as they are.
+    not_in_identity: ClassVar[frozenset[str]] = Sink.not_in_identity | {
+        "evolve_schema",
+        "newest_by",
+    }
     kind: Any  # of each table
     evolve_schema: bool = Field(
         default=False,
         description="Whether columns that the table lacks are added to it; else they are refused.",
     )
+    mode: Literal["append", "replace", "upsert"] = Field(  # type: ignore[assignment]  # one more
+        default="append",
+        description="append adds new inputs' rows; replace makes every run a complete version; "
+        "upsert adds them and takes out those that former runs have published of the same key.",
+    )
+    key: list[str] = Field(
+        default=[],
+        description="Columns whose values together name a row, for mode upsert; none may be "
+        "missing.",
+    )
+    newest_by: str | None = Field(
+        default=None,
+        description="Column of which the greatest value tells the row that is published, of those "
+        "of one run with the same key, such as updated_at; where empty, a run with two such rows "
+        "is not published.",
+    )
+
+    @model_validator(mode="after")
+    def _a_key_to_upsert_by(self) -> Self:
+        if (self.mode == "upsert") != bool(self.key):
+            raise ValueError("mode upsert and key, the columns that name a row, need each other")
+        if self.newest_by is not None and not self.key:
+            raise ValueError("newest_by is for mode upsert: of rows with the same key one stays")
+        return self
+
+    @property
+    def row_key(self) -> list[str]:
+        """Columns that name a row, where rows replace published ones of the same name."""
+        return self.key
+
+    @property
+    def newest(self) -> str | None:
+        """Column that tells which of a run's rows of one name is published."""
+        return self.newest_by
 
     def columns(self) -> pa.Schema | None:
         """The table's own; None where there is no table yet."""
@@ -59,9 +103,23 @@ class TableSink(Sink):
         )
         wanted = self.as_stored(schema)
         check_partition_types(wanted, self.partition_by)
+        check_key(wanted, self.key)
+        check_order(wanted, self.newest_by)
         if there is not None:
             check_fit(self.path, wanted, there, evolve=self.evolve_schema)
         return schema
+
+    def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
+        """Rows as files to stage, one for each partition.
+
+        Raises:
+            InvalidSpec: a row has no key, or the partition columns do not do.
+        """
+        missing = [name for name in self.key if rows[name].null_count]
+        if missing:
+            problem = "is missing in some rows, which then have no name: leave these out in a step"
+            raise InvalidSpec.at("sink.key", missing, f"{problem}, or take another key")
+        return super().parts(rows, ids)
 
     def opened(self) -> tuple[FsspecStorage, str, str]:
         """The output's storage, its path there, and its whole URL."""

@@ -1,7 +1,7 @@
 """Rows from CSV files, of the columns and types that the first file with rows has."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import IO, Any, ClassVar, Literal
@@ -48,7 +48,7 @@ class CsvSource(Source):
         f"{name}{codec}" for name in (".csv", ".tsv") for codec in ("", *CODECS)
     )
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer names and types from the first file with rows; without rows all are strings.
 
         Raises:

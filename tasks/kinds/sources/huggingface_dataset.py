@@ -1,7 +1,7 @@
 """Rows of datasets that `datasets` wrote to disk; no line of that library runs."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from tasks.kinds.sources.hf_dataset.folder import data_files, splits
 from tasks.kinds.sources.parquet import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
 from tasks.protocol.plan_file import Shard
+from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage, Stat, open_storage
 
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
@@ -42,7 +43,7 @@ class HuggingFaceDatasetSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = (".arrow",)
     has_media: ClassVar[bool] = True
 
-    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+    def chosen(self, storage: FsspecStorage, inputs: Stats) -> Stats:
         """The dataset's own files, of the split asked for.
 
         Raises:
@@ -62,7 +63,7 @@ class HuggingFaceDatasetSource(Source):
                     problem = "belongs to the dataset by its state.json and is not there"
                     raise InputNotFound.at("source.path", path, problem)
                 wanted.add(path)
-        return [stat for stat in inputs if stat.path in wanted]
+        return Stats.of(stat for stat in inputs if stat.path in wanted)
 
     def is_asked_for(self, storage: FsspecStorage, folder: str) -> bool:
         """Whether a dataset is of the split to be read, or no split.
@@ -90,7 +91,7 @@ class HuggingFaceDatasetSource(Source):
         storage, path = open_storage(url, self.storage_options)
         return os.path.realpath(path) if storage.is_local else path
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Take names and types from the first file that can be read.
 
         Raises:

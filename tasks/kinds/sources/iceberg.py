@@ -10,7 +10,13 @@ from tasks.kinds.extras import require
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot
 from tasks.kinds.sources.table_reading.iceberg_filter import iceberg_filter
-from tasks.kinds.tables.iceberg import METADATA, CatalogProperties, open_catalog, open_metadata
+from tasks.kinds.tables.iceberg import (
+    METADATA,
+    NAME,
+    CatalogProperties,
+    open_catalog,
+    open_metadata,
+)
 
 
 class IcebergSource(TableSource):
@@ -43,8 +49,16 @@ class IcebergSource(TableSource):
         return self
 
     def check(self) -> None:
-        """See that pyiceberg is installed and the filter can be given to it."""
+        """See that pyiceberg is installed, and that path and filter can be given to it.
+
+        Raises:
+            InvalidSpec: they cannot.
+        """
         require("source.kind", self.kind, "pyiceberg", "iceberg")
+        if not (self.path.endswith(METADATA) or NAME.fullmatch(self.path)):
+            problem = "is no table's name: write its namespace too, as in sales.orders, or the "
+            way_out = f"path of a metadata file, which ends with {METADATA}"
+            raise InvalidSpec.at("source.path", self.path, problem + way_out)
         super().check()
 
     @property

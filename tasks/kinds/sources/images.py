@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict
 
-from tasks.kinds.columns import IMAGE, MEDIA
+from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.sources.source import BadRow, Read, Source, url_of, whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage

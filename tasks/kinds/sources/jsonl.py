@@ -2,13 +2,15 @@
 
 import io
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 from pydantic import ConfigDict, Field
 
@@ -33,6 +35,7 @@ ROWS_TO_INFER = 1_000
 BLANK = b" \t\r\n"
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
+MORE_DIGITS_THAN_DOUBLES = re.compile(rb"\d{309}")
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
 
 
@@ -50,7 +53,7 @@ class JsonlSource(Source):
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
     )
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer the columns' types from the first rows.
 
         Raises:
@@ -106,6 +109,9 @@ class Parser:
         table = pj.read_json(io.BytesIO(block), read_options=options, parse_options=self.options)
         if len(table) != len(lines):
             raise ValueError("the line holds more than one object")
+        # Arrow takes a number with an exponent that is too large for an error, and this for inf.
+        if MORE_DIGITS_THAN_DOUBLES.search(block) and any(map(has_infinity, table.columns)):
+            raise ValueError("a number is larger than any double")
         return table
 
     def explain(self, line: bytes, error: Exception) -> str:
@@ -140,6 +146,17 @@ class Parser:
                     "source.columns to the keys to read, then all others are ignored"
                 )
         return None
+
+
+def has_infinity(column: pa.ChunkedArray) -> bool:
+    """Whether some number in a column, or within its lists and objects, is infinite."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_inf(column)).as_py())
+    if pa.types.is_list(column.type):
+        return has_infinity(pc.list_flatten(column))
+    if pa.types.is_struct(column.type):
+        return any(map(has_infinity, column.flatten()))
+    return False
 
 
 def object_types(storage: FsspecStorage, stat: Stat) -> Iterator[pa.DataType]:

@@ -3,45 +3,52 @@
 import fnmatch
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from tasks.errors import InputNotFound, InvalidSpec
-from tasks.protocol.storage import FsspecStorage, Stat, stat_of
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage, Info, Stat, stat_of
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
 GLOB = re.compile(r"[*?\[]")
-Infos = dict[str, dict[str, Any]]
 
 
-def list_inputs(source: "Source") -> tuple[FsspecStorage, list[Stat]]:
+def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
     """The storage a source reads from, and its inputs by path.
 
     Overlapping globs and links lead to one input; the same bytes at two paths are two.
 
     Raises:
         InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
-        InvalidSpec: the paths lie on different filesystems.
+        InvalidSpec: the paths lie on different filesystems, or a file's name is not UTF-8.
     """
     storage, _ = source.opened(source.paths[0])
-    found: dict[str, Stat] = {}
+    found: list[Stats] = []
     for url in source.paths:
         other, path = source.opened(url)
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
-        infos = source.found(storage, path)
-        num_files, num_kept = len(infos), 0
-        while infos:  # of millions of files what the listing says is let go one by one
-            name, info = infos.popitem()
-            if not is_excluded(name, source.exclude):
-                stat = canonical(storage, info)
-                found[stat.path] = stat
-                num_kept += 1
-        if not num_kept and source.on_empty == "fail":
+        kept = not_excluded(source.found(storage, path), source.exclude)
+        try:
+            found.append(Stats.of(canonical(storage, info) for info in kept))
+        except UnicodeEncodeError as error:
+            problem = "is not UTF-8; rename the file, or leave it out by source.exclude"
+            raise InvalidSpec.at("source.path", error.object, problem) from error
+        if not len(found[-1]) and source.on_empty == "fail":
+            num_files = sum(1 for _ in source.found(storage, path))
             raise InputNotFound.at("source.path", url, nothing_there(source, num_files))
-    return storage, source.chosen(storage, [found[path] for path in sorted(found)])
+    return storage, source.chosen(storage, Stats.by_path(found))
+
+
+def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
+    """Files that none of the patterns leaves out."""
+    return (info for info in infos if not is_excluded(info["name"], patterns))
 
 
 def nothing_there(source: "Source", num_files: int) -> str:
@@ -52,37 +59,30 @@ def nothing_there(source: "Source", num_files: int) -> str:
     return f"holds no {source.holds}{wanted}; mend the path, or set source.on_empty: succeed"
 
 
-def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:
+def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
     """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
     storage.filesystem.invalidate_cache()
     special = GLOB.search(path)
     if not special or storage.filesystem.exists(path):
         return list_folder(storage, path, suffixes)
-    found: Infos = storage.filesystem.glob(path, detail=True)
+    found: dict[str, Info] = storage.filesystem.glob(path, detail=True)
     fixed = path.rfind("/", 0, special.start())
     shown = {name: info for name, info in found.items() if is_shown(name[fixed:], path[fixed:])}
     files = {name: info for name, info in shown.items() if info["type"] == "file"}
     if files:
         any_name = not path.rsplit("/", 1)[-1].strip("*")
         wanted = suffixes if any_name else ()
-        return {name: info for name, info in files.items() if has_suffix(name, wanted)}
-    folders = [list_folder(storage, name, suffixes) for name in shown]
-    return {name: info for folder in folders for name, info in folder.items()}
+        return (info for name, info in files.items() if has_suffix(name, wanted))
+    return chain.from_iterable(list_folder(storage, name, suffixes) for name in shown)
 
 
-def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Infos:
+def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
     """Inputs below a folder; a file that is named itself, whatever it is called."""
-    try:
-        infos: Infos = storage.find(path)
-    except FileNotFoundError:
-        return {}
-    if infos.keys() == {path}:
-        return infos
-    return {
-        name: info
-        for name, info in infos.items()
-        if is_shown(name[len(path) :]) and has_suffix(name, suffixes)
-    }
+    with suppress(FileNotFoundError):
+        for info in storage.find(path):
+            name = info["name"]
+            if name == path or (is_shown(name[len(path) :]) and has_suffix(name, suffixes)):
+                yield info
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
@@ -96,7 +96,7 @@ def is_shown(name: str, glob: str = "") -> bool:
     return all(part[0] in [each[:1] for each in glob.split("/")] for part in hidden)
 
 
-def canonical(storage: FsspecStorage, info: dict[str, Any]) -> Stat:
+def canonical(storage: FsspecStorage, info: Info) -> Stat:
     """The input an info stands for; links are followed.
 
     Raises:

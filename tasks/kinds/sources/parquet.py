@@ -1,6 +1,6 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from typing import IO, Any, ClassVar, Literal
@@ -49,7 +49,7 @@ class ParquetSource(Source):
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Take names and types from the first file; later ones say what a column of nulls holds.
 
         Raises:
@@ -131,7 +131,7 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
     return file
 
 
-def schemas(storage: FsspecStorage, inputs: list[Stat]) -> Iterator[pa.Schema]:
+def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:
     """Schemas of the inputs that are Parquet files."""
     for stat in inputs:
         with storage.open(stat.path) as opened:

@@ -1,19 +1,18 @@
 """What every source does: list its inputs, cut them into shards, read a shard's rows in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
-from tasks.kinds.sources.listing import Infos, list_path
-from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat, open_storage
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from tasks.kinds.sources.listing import list_path
+from tasks.protocol.plan_file import Shard, shard_table, whole_files
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage, Info, Stat, open_storage
 
 ROWS_PER_READ = 2_048
 BYTES_PER_READ = 32 << 20
@@ -30,7 +29,7 @@ class BadRow:
     """What was found there, shortened, for the person who looks into it."""
 
 
-Read: TypeAlias = "pa.Table | BadRow"
+Read: TypeAlias = pa.Table | BadRow
 Content: TypeAlias = tuple[str, str]
 """An input's path and identity."""
 
@@ -66,7 +65,7 @@ class Source(Kind):
     """What lies at a path, for messages."""
     one_row_per_file: ClassVar[bool] = False
     has_media: ClassVar[bool] = False
-    """Whether columns may hold encoded media; their fields say so, see tasks/kinds/columns.py."""
+    """Whether columns may hold encoded media; their fields say so (tasks/kinds/column_types.py)."""
 
     @field_validator("path")
     @classmethod
@@ -116,8 +115,8 @@ class Source(Kind):
         """
         return self
 
-    def found(self, storage: FsspecStorage, path: str) -> Infos:
-        """What lies at one of the paths, as fsspec shows it; the caller uses it up."""
+    def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
+        """What lies at one of the paths, as fsspec shows it."""
         return list_path(storage, path, self.endings_wanted)
 
     def check(self) -> None:
@@ -127,23 +126,34 @@ class Source(Kind):
             InvalidSpec: says what is missing, and the way out.
         """
 
-    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+    def chosen(self, storage: FsspecStorage, inputs: Stats) -> Stats:
         """Those of the files at the paths that are inputs."""
         return inputs
 
-    def left(
-        self, storage: FsspecStorage, inputs: list[Stat], published: set[Content]
-    ) -> list[Stat]:
-        """Those of the inputs that are new or have changed since they were published."""
-        return [stat for stat in inputs if (stat.path, stat.identity) not in published]
+    def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
+        """Those of the inputs that are new or have changed since they were published.
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+        Args:
+            storage: where they lie.
+            inputs: what lies there now.
+            published: path and identity of what is published.
+        """
+        return inputs.without(published)
+
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Reader settings that must not change between attempts, e.g. inferred column types.
 
         Returns:
             What `read` gets as `pins`; can be stored as JSON.
         """
         return {}
+
+    def shards(self, storage: FsspecStorage, inputs: Stats) -> pa.Table:
+        """All inputs cut into shards; their numbers are set later."""
+        if type(self).split is Source.split:  # of millions of files none is looked at
+            return whole_files(inputs.table, rows=1 if self.one_row_per_file else None)
+        cut = (shard for stat in inputs for shard in self.split(storage, stat))
+        return shard_table(cut)
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """Cut an input into shards; their numbers are set later."""

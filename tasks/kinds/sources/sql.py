@@ -1,7 +1,7 @@
 """Rows of a database's table or query, in ranges of a column."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,6 +15,7 @@ from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
 from tasks.protocol.plan_file import Shard
+from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage, Stat
 
 RANGES_TO_INFER = 10
@@ -140,12 +141,12 @@ class SqlSource(Source):
             raise ImportError(problem) from error
         return FsspecStorage(database), self.root
 
-    def chosen(self, storage: FsspecStorage, inputs: list[Stat]) -> list[Stat]:
+    def chosen(self, storage: FsspecStorage, inputs: Stats) -> Stats:
         """The ranges in the order of their values, not of their names."""
-        prefix = f"{self.root}/"
-        return sorted(inputs, key=lambda stat: order_of(range_of(stat.path.removeprefix(prefix))))
+        size = len(self.root) + 1
+        return Stats.of(sorted(inputs, key=lambda stat: order_of(range_of(stat.path[size:]))))
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer types from the first rows of some ranges; without a value, text.
 
         Raises:

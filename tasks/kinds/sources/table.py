@@ -1,6 +1,6 @@
 """What the sources of tables have in common: a version that is pinned, and its data files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -16,7 +16,8 @@ from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat, open_storage
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage, Info, Stat, open_storage
 
 
 class TableSource(Source):
@@ -93,15 +94,15 @@ class TableSource(Source):
         """The version as a storage, and the table in it."""
         return FsspecStorage(TableFiles(self)), self.path
 
-    def found(self, storage: FsspecStorage, path: str) -> dict[str, dict[str, Any]]:
+    def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
         """Infos of all data files, whatever their names."""
         return storage.find(path)
 
-    def left(
-        self, storage: FsspecStorage, inputs: list[Stat], published: set[Content]
-    ) -> list[Stat]:
+    def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
         """What is not published as it is, and what is published and no longer there."""
-        return left_to_do(inputs, published, storage.filesystem.version)
+        columns = (published[name].to_pylist() for name in ("path", "identity"))
+        known: set[Content] = set(zip(*columns, strict=True))
+        return Stats.of(left_to_do(inputs, known, storage.filesystem.version))
 
     def check(self) -> None:
         """See that the filter can be read.
@@ -135,7 +136,7 @@ class TableSource(Source):
             "a run that was planned on it starts anew with --restart",
         )
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """The version, and the names and types of its columns."""
         version: TableVersion = storage.filesystem.version
         names = list(dict.fromkeys(self.columns or version.schema.names))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from PIL import Image
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.columns import IMAGE, MEDIA
+from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.extras import require
 from tasks.kinds.images import Pixels
 from tasks.kinds.sources.source import BadRow, Read, Source, url_of

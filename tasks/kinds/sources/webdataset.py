@@ -1,6 +1,6 @@
 """Samples of WebDataset shards: tar archives whose files of one key, side by side, are a row."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal
 
@@ -49,7 +49,7 @@ class WebdatasetSource(Source):
     )
     has_media: ClassVar[bool] = True
 
-    def pin(self, storage: FsspecStorage, inputs: list[Stat]) -> dict[str, Any]:
+    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Take the columns from the first samples.
 
         Raises:
@@ -83,7 +83,7 @@ class WebdatasetSource(Source):
             return BadRow(error, ascii(found.key)[1:-1][:500])
 
 
-def heads(storage: FsspecStorage, inputs: list[Stat]) -> Iterator[Iterator[Sample]]:
+def heads(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[Iterator[Sample]]:
     """The samples of each input, without what their files hold; damage is left to reading."""
     for stat in inputs:
         with storage.open(stat.path) as file:

@@ -7,7 +7,8 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import children, is_text
+from tasks.kinds.column_types import is_text
+from tasks.kinds.columns import children
 from tasks.kinds.steps.chunking.spans import Span, spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
 from tasks.kinds.steps.step import Function, Step, column_to_cut

@@ -8,13 +8,8 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import (
-    IMAGE,
-    MEDIA,
-    children,
-    column_to_numpy,
-    is_deep,
-)
+from tasks.kinds.column_types import IMAGE, MEDIA, is_deep
+from tasks.kinds.columns import children, column_to_numpy
 from tasks.kinds.images import Pixels, decode_image
 from tasks.kinds.steps.step import Function, Step, column_to_cut
 from tasks.kinds.tensors import tensor_array

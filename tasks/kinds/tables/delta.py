@@ -29,3 +29,5 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
         if version is None:
             raise ConnectionError(str(error)) from error
         raise LookupError(str(error)) from error
+    except OSError as error:
+        raise ConnectionError(str(error)) from error

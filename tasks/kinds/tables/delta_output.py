@@ -92,7 +92,7 @@ class DeltaOutput:
             return  # neither a table nor a row to make one for
         try:
             self.commit_on(self.made(change, seen), change)
-        except (DeltaError, ConnectionError) as error:
+        except DeltaError as error:
             raise StaleTable(f"{self.place} did not take the transaction: {error}") from error
 
     def made(self, change: TableChange, seen: TableState) -> DeltaTable:

@@ -12,6 +12,8 @@ from tasks.protocol.delta_ledger import delta_options
 
 METADATA = ".metadata.json"
 """How the names of metadata files end."""
+NAME = re.compile(r"[^.]+(\.[^.]+)+")
+"""A table's name in its catalog: one namespace at least."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET_NAME = re.compile(
     r"(password|secret|token|credential|authorization|connection-string|[.-]key)$", re.IGNORECASE

@@ -1,9 +1,11 @@
 """Arrow's types as tables have them, and schemas that must fit each other."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, SchemaMismatch
-from tasks.kinds.columns import inner
+from tasks.kinds.column_types import inner
 
 WIDER = {
     **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16(), pa.uint16()), pa.int32()),
@@ -26,6 +28,8 @@ UNKNOWN = (
     pa.types.is_run_end_encoded,
 )
 PARTITION = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
+ORDERED = (*PARTITION, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_floating)
+KEY = (*PARTITION, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_binary)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -41,6 +45,8 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 def plain_leaf(kind: pa.DataType) -> pa.DataType:
     """A type that is no list, struct or map."""
+    if isinstance(kind, pa.BaseExtensionType):  # such as tensors
+        return plain(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -80,11 +86,54 @@ def check_partition_types(schema: pa.Schema, by: list[str]) -> None:
     Raises:
         InvalidSpec: names the columns and their types.
     """
-    kinds = {name: schema.field(name).type for name in by if name in schema.names}
-    bad = {name: str(kind) for name, kind in kinds.items() if not any(c(kind) for c in PARTITION)}
+    bad = of_other_types(schema, by, PARTITION)
     if bad:
         problem = "cannot part a table: take columns of text, whole numbers, dates or true/false"
         raise InvalidSpec.at("sink.partition_by", bad, problem)
+
+
+def check_key(schema: pa.Schema, key: list[str]) -> None:
+    """See that rows have a key whose values can be told to be equal.
+
+    Raises:
+        InvalidSpec: names the columns that are not there, or of types that do not do.
+    """
+    missing = [name for name in key if name not in schema.names]
+    if missing:
+        problem = f"are not among {schema.names}; add them to sink.keep_columns"
+        raise InvalidSpec.at("sink.key", missing, problem)
+    bad = of_other_types(schema, key, KEY)
+    if bad:
+        problem = "cannot name a row: take columns of text, whole numbers, dates, times or bytes"
+        raise InvalidSpec.at("sink.key", bad, problem)
+
+
+def check_order(schema: pa.Schema, newest_by: str | None) -> None:
+    """See that the values of a column are earlier or later than each other.
+
+    Raises:
+        InvalidSpec: it is not there, or of a type that does not do.
+    """
+    if newest_by is None:
+        return
+    if newest_by not in schema.names:
+        problem = f"is not among {schema.names}; add it to sink.keep_columns"
+        raise InvalidSpec.at("sink.newest_by", newest_by, problem)
+    if bad := of_other_types(schema, [newest_by], ORDERED):
+        problem = "has no order: take a column of times, dates, numbers or text"
+        raise InvalidSpec.at("sink.newest_by", bad, problem)
+
+
+def comparable(kind: pa.DataType) -> pa.DataType:
+    """A type as values are compared: as tables have it, but no time loses its nanoseconds."""
+    return kind if pa.types.is_timestamp(kind) else plain(kind)
+
+
+def of_other_types(schema: pa.Schema, names: list[str], checks: tuple[Any, ...]) -> dict[str, str]:
+    """Those of some columns that are of none of these types, with their own."""
+    there = [name for name in names if name in schema.names]
+    kinds = {name: comparable(schema.field(name).type) for name in there}
+    return {name: str(kind) for name, kind in kinds.items() if not any(c(kind) for c in checks)}
 
 
 def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) -> None:

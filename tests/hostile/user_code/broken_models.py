@@ -18,6 +18,7 @@ BREAKS: dict[str, Callable[[np.ndarray], Any]] = {
     "raises": lambda values: 1 // 0,
     "returns fewer": lambda values: values[1:],
     "returns another type": lambda values: np.full(len(values), "many"),
+    "returns NaN": lambda values: np.full(len(values), np.nan),
     "returns nothing": lambda values: None,
     "exits": exits,
     "has no memory": lambda values: np.empty(1 << 50),

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from tasks.kinds import columns
+from tasks.kinds import column_types
 from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import LARGEST_FILE, Source
 from tasks.protocol.storage import open_storage
-from tests.conftest import S3
 from tests.kinds.sources.reading import read_all
+from tests.s3_server import S3
 
 IMAGES = ["a.png", "b.JPG", "deep/c.webp", "deep/d.tiff"]
 OTHERS = ["notes.txt", "deep/model.bin"]
@@ -51,7 +51,7 @@ def test_each_file_is_a_shard_of_one_row(folder: Path) -> None:
     assert source.one_row_per_file
     (read,) = source.read(storage, shards[0], {})
     assert isinstance(read, pa.Table)
-    assert columns.is_encoded(read.schema.field("image"), columns.IMAGE)
+    assert column_types.is_encoded(read.schema.field("image"), column_types.IMAGE)
 
 
 @pytest.mark.parametrize("kind", [AudioSource, BinarySource, ImagesSource])

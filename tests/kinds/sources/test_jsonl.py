@@ -91,6 +91,9 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
         (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
         (b'{"a":1}{"a":1}', "not JSON: Extra data"),
         (b'{"a":1,"a":1}', "the line cannot be read: it has the key 'a' twice"),
+        (b'{"c":' + b"9" * 400 + b"}", "which does not fit its type double"),
+        (b'{"c":1e400}', "Number too big to be stored in double"),
+        (b'{"c":' + b"9" * 5_000 + b"}", "the line cannot be read: Exceeds the limit"),
         (b'{"b":"\xff"}', "not UTF-8: byte 0xff at 6"),
         (b"[" * 100_000, "nested more than 32 deep"),
         (b'{"a":' * 33 + b"1" + b"}" * 33, "nested more than 32 deep"),
@@ -101,6 +104,17 @@ def test_a_bad_line_says_what_is_wrong(tmp_path: Path, line: bytes, reason: str)
     assert first == FIRST
     assert reason in str(bad.error)
     assert bad.raw.encode()[:5] == line[:5]
+
+
+def test_a_number_beyond_all_doubles_is_bad_wherever_it_is_and_infinity_is_not(
+    tmp_path: Path,
+) -> None:
+    good = [b'{"l":[1.5],"s":{"x":Infinity},"t":"1"}', b'{"l":[],"s":{"x":0},"t":"%s"}']
+    good[1] %= b"9" * 400
+    bad = [line.replace(b"%d", b"9" * 400) for line in (b'{"l":[0,%d]}', b'{"s":{"x":-%d}}')]
+    first, second, *rest = parsed(tmp_path, b"\n".join([*good, *bad]))
+    assert (first["s"], second["t"]) == ({"x": float("inf")}, "9" * 400)
+    assert [str(each.error)[:12] for each in rest] == ["'l' is [0, 9", "'s' is {\"x\":"]
 
 
 def test_types_are_those_of_the_first_rows_of_all_files(tmp_path: Path) -> None:

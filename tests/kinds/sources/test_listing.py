@@ -1,5 +1,6 @@
 """Each input is found once, under the path it really has."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,14 @@ def test_a_link_to_nowhere_is_named(folder: Path) -> None:
     with pytest.raises(InputNotFound, match=r"z.parquet' is a link to .*gone.parquet.*exclude"):
         names(folder, "")
     assert names(folder, "", exclude=["z.*"]) == ALL
+
+
+def test_a_name_that_is_no_text_is_named(folder: Path) -> None:
+    with open(os.fsencode(folder) + b"/a\xff.parquet", "wb"):
+        pass
+    with pytest.raises(InvalidSpec, match=r"a\\udcff.parquet' is not UTF-8; rename the file, or "):
+        names(folder, "")
+    assert names(folder, "", exclude=["a?.parquet"]) == ALL
 
 
 def test_the_same_bytes_at_two_paths_are_two_inputs(folder: Path) -> None:

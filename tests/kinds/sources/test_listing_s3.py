@@ -10,7 +10,7 @@ from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources import BinarySource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.protocol.storage import open_storage
-from tests.conftest import S3
+from tests.s3_server import S3
 
 pytestmark = pytest.mark.s3
 
@@ -33,7 +33,7 @@ def place(request: pytest.FixtureRequest, s3: S3, tmp_path: Path) -> str:
 def found(s3: S3, place: str, *paths: str, source: Any = ParquetSource, **fields: Any) -> list[str]:
     urls = [f"{place}/{path}" for path in paths]
     storage, stats = list_inputs(source(path=urls, storage_options=s3.storage_options, **fields))
-    assert stats == [storage.stat(stat.path) for stat in stats]
+    assert list(stats) == [storage.stat(stat.path) for stat in stats]
     folder = open_storage(place, s3.storage_options)[1]
     return [stat.path.removeprefix(f"{folder}/") for stat in stats]
 

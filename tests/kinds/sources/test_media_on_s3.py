@@ -13,9 +13,9 @@ from tasks.kinds.sources import (
     WebdatasetSource,
 )
 from tasks.protocol.storage import open_storage
-from tests.conftest import S3
 from tests.kinds import archives, sounds, videos
 from tests.kinds.sources.reading import read_all
+from tests.s3_server import S3
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_every_range_is_looked_at_as_it_is_listed(shop: Shop) -> None:
     for column in ("id", "region", "placed_at"):
         found = shop.source(range_column=column, version_column="changed")
         storage, inputs = list_inputs(found)
-        assert [storage.stat(each.path) for each in inputs] == inputs
+        assert [storage.stat(each.path) for each in inputs] == list(inputs)
         assert sorted(row["id"] for row in rows(found)) == list(range(-12, 24, 3))
 
 

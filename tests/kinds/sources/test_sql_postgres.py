@@ -77,7 +77,7 @@ def test_days_are_utcs_whatever_the_zone_of_the_server(
         names = [stat.path.rsplit("/", 1)[-1] for stat in inputs]
         assert names == ["2026-01-31", "2026-02-01", "null"]
         monkeypatch.setenv("PGTZ", "America/New_York")  # a node's own
-        assert [storage.stat(each.path) for each in inputs] == inputs
+        assert [storage.stat(each.path) for each in inputs] == list(inputs)
         assert [row["id"] for row in read_all(found)] == [1, 2, 3, 4]
         assert {str(row["at"].tzinfo) for row in read_all(found)[:3]} == {"UTC"}
         monkeypatch.delenv("PGTZ")

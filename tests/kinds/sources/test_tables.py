@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pydantic import ValidationError
 
 from tasks.errors import InputNotFound, InvalidSpec
@@ -18,9 +19,9 @@ from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.table import TableSource
-from tests.conftest import S3
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.tables import DeltaLake, IcebergLake, Lake, LanceLake, rows_of
+from tests.s3_server import S3
 
 FORMATS: list[Callable[[Path], Lake]] = [
     lambda folder: DeltaLake(str(folder / "a lake #1")),
@@ -63,7 +64,7 @@ def test_rows_are_those_that_the_library_reads(lake: Lake) -> None:
     check_source(source)
     assert by_id(read_all(source)) == by_id(lake.rows().to_pylist())
     storage, inputs = list_inputs(source)
-    assert [storage.stat(each.path) for each in inputs] == inputs
+    assert [storage.stat(each.path) for each in inputs] == list(inputs)
     assert sum(source.count_rows(storage, each) or 0 for each in inputs) == 8
 
 
@@ -149,6 +150,18 @@ def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> Non
             list_inputs(lake.source(filter=chosen))
 
 
+def test_a_name_without_a_namespace_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"source.path: 'orders' is no table's name"):
+        check_source(IcebergSource(path="orders", catalog={"type": "sql", "uri": "sqlite://"}))
+
+
+def test_partitions_of_bytes_are_refused(tmp_path: Path) -> None:
+    rows = pa.table({"k": [b"a/\xff"], "x": [1]})
+    write_deltalake(str(tmp_path), rows, partition_by=["k"])
+    with pytest.raises(InvalidSpec, match=r"is parted by the bytes of \['k'\]"):
+        list_inputs(DeltaSource(path=str(tmp_path)))
+
+
 def test_a_version_and_a_time_are_one_too_many(lake: Lake) -> None:
     field = "snapshot" if isinstance(lake, IcebergLake) else "version"
     with pytest.raises(ValidationError, match="or as_of"):
@@ -165,7 +178,7 @@ def test_no_table_there(kind: type[TableSource], tmp_path: Path) -> None:
 
 def test_no_iceberg_table_there(tmp_path: Path) -> None:
     lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
-    assert list_inputs(lake.source(on_empty="succeed"))[1] == []
+    assert not list_inputs(lake.source(on_empty="succeed"))[1]
     with pytest.raises(InputNotFound, match="holds no table with rows"):
         list_inputs(lake.source())
     for name in ("lake.others", "sea.numbers"):

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import IMAGE, is_encoded
+from tasks.kinds.column_types import IMAGE, is_encoded
 from tasks.kinds.images import decode_image
 from tasks.kinds.places import check_source
 from tasks.kinds.sources import VideoSource

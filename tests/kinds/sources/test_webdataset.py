@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import AUDIO, IMAGE, is_encoded
+from tasks.kinds.column_types import AUDIO, IMAGE, is_encoded
 from tasks.kinds.sources import WebdatasetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow

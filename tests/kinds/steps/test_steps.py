@@ -11,7 +11,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import columns
+from tasks.kinds import column_types, columns
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
 from tasks.protocol.batch import ROW
@@ -191,12 +191,12 @@ def test_python_sees_images_as_arrays(batch_format: Any, sizes: list[int]) -> No
     assert returned["brightness"].to_pylist() == [float(size) for size in sizes]
     # Left alone, they travel on as they came.
     assert returned["image"].equals(rows["image"])
-    assert columns.is_encoded(returned.schema.field("image"), columns.IMAGE)
+    assert column_types.is_encoded(returned.schema.field("image"), column_types.IMAGE)
 
 
 def test_python_may_change_images() -> None:
     returned = python("darker").build()(images([4, 4]))
-    assert not columns.is_encoded(returned.schema.field("image"), columns.IMAGE)
+    assert not column_types.is_encoded(returned.schema.field("image"), column_types.IMAGE)
     assert (columns.column_to_numpy(returned["image"]) == 3).all()
 
 

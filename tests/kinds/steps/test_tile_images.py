@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import array_from_numpy, column_to_numpy, is_encoded, is_media
+from tasks.kinds.column_types import is_encoded, is_media
+from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.images import Pixels
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import TileImagesStep
 from tasks.kinds.steps.tile_images import Edges, positions
+from tasks.kinds.user_rows import array_from_numpy
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame, keeping_rows
 from tests.kinds.tiny_models import noise, png

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import is_text, to_pandas
+from tasks.kinds.column_types import is_text
+from tasks.kinds.columns import to_pandas
 from tasks.kinds.models.arrays import (
     column_of,
     is_any_list,

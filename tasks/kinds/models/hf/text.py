@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import is_text
+from tasks.kinds.column_types import is_text
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint

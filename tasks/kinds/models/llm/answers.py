@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import StageFailed
-from tasks.kinds.columns import array_from_numpy
 from tasks.kinds.models.arrays import Columns
+from tasks.kinds.user_rows import array_from_numpy
 
 GENERATED = ("generated_text", "finish_reason", "prompt_tokens", "completion_tokens")
 SERVED = ("served_model", "system_fingerprint")

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.columns import column_to_numpy, is_deep, is_list
+from tasks.kinds.column_types import is_deep, is_list
+from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.images import decode_image
 from tasks.kinds.models.arrays import Index, slices
 

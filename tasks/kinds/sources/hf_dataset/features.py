@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.audio import DEFAULT_RATE, audio_field
-from tasks.kinds.columns import IMAGE, MEDIA
+from tasks.kinds.column_types import IMAGE, MEDIA
 
 METADATA = b"huggingface"
 NO_LABEL = -1

@@ -5,7 +5,7 @@ published of the files before it stands for the files after it, as long as all o
 they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tasks.kinds.sources.source import Content
@@ -24,7 +24,7 @@ class Carried:
     files: frozenset[Content]
 
 
-def left_to_do(now: list[Stat], published: set[Content], version: TableVersion) -> list[Stat]:
+def left_to_do(now: Sequence[Stat], published: set[Content], version: TableVersion) -> list[Stat]:
     """What a run has to do for its output to hold what the table holds.
 
     Args:

@@ -8,7 +8,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tasks.kinds.audio import audio_field
-from tasks.kinds.columns import IMAGE, MEDIA
+from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.sources.tar_reading.archive import DamagedTar, members
 from tasks.protocol.batch import RESERVED
 

@@ -1,0 +1,103 @@
+"""Reports of runs, and what else the command line says, as a person at a terminal reads them."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tasks.protocol.cleanup import Orphan
+from tasks.reporting.verdict import sentence
+
+
+def print_report(
+    console: Console, report: dict[str, Any], skipped: str = "published before"
+) -> None:
+    """The figures, a line each.
+
+    Args:
+        console: where to.
+        report: as the flow returns it.
+        skipped: why inputs were.
+    """
+    rows = report["rows"]
+    if not report["published"]:
+        inputs = report["inputs_skipped"]
+        console.print(f"nothing to do: all {inputs} inputs are published at {report['output']}")
+        return
+    accuracy, speed = report["accuracy"], report["rows_per_second"]
+    for name, value in {
+        "rows read": f"{rows['read']:,}",
+        "written": f"{rows['written']:,}",
+        "set aside": f"{rows['rejected']:,}",
+        "filtered": f"{rows['filtered']:,}",
+        "skipped": f"{report['inputs_skipped']:,} inputs, {skipped}",
+        "seconds": f"{report['seconds']['total']:.1f}",
+        "rows/s": "-" if speed is None else f"{speed:,.0f}",
+        "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
+        **runtime_line(report),
+        "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
+        **gates_line(report),
+        **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
+        "output": f"{report['output']} (version {report['version']})",
+        "report": report["report"] or "-",
+        **({"profile": report["profile"]} if report["profile"] else {}),
+        **({"scheduled": report["scheduled_time"]} if report["scheduled_time"] else {}),
+        "Prefect run": f"{report['flow_run_id']}, as `prefect flow-run inspect` or the UI of "
+        "`prefect server start` show it",
+    }.items():
+        # A path that is cut or broken cannot be followed.
+        console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def runtime_line(report: dict[str, Any]) -> dict[str, str]:
+    """Why the model did not run as the spec asks, where it did not."""
+    problems = [
+        f"eager instead of {each['asked']}: {each['problem']}"
+        for each in report["runtimes"]
+        if each["problem"]
+    ]
+    return {"runtime": "; ".join(problems)} if problems else {}
+
+
+def gates_line(report: dict[str, Any]) -> dict[str, str]:
+    """What the gates said, where there are any."""
+    gates, accepted = report["gates"], report["accepted"]
+    if not gates:
+        return {}
+    if not accepted:
+        return {"gates": f"{len(gates)} passed"}
+    failed = f"{len(accepted['failed'])} of {len(gates)} failed"
+    return {"gates": f"{failed}, published on the word of {accepted['by']}"}
+
+
+def left_by(report: dict[str, Any]) -> str:
+    """What a redrive has left to the next run."""
+    changed = report["inputs_skipped"]
+    if not changed:
+        return ""
+    return (
+        f"; {changed:,} inputs have changed since or are gone, and their rows are left: run them; "
+        "what a table's compaction has moved to other files comes back with --replace-output"
+    )
+
+
+def print_periods(console: Console, report: dict[str, Any]) -> None:
+    """What a backfill has done with each period."""
+    for each in report["periods"]:
+        line = f"{each['period']:18}{escape(each['told'])}: {escape(each['output'])}"
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def print_check(console: Console, name: str, style: str, mark: str, found: str) -> None:
+    """A line of the table; a long one is neither cut nor broken, so that it can be searched."""
+    console.print(f"{name:9}[{style}]{mark:7}[/]{escape(found)}", soft_wrap=True, highlight=False)
+
+
+def print_orphans(console: Console, orphans: list[Orphan], *, deleted: bool) -> None:
+    """What nobody needs, a line each, and how much it is."""
+    for each in orphans:
+        line = f"{each.size:>14,} bytes  {each.seconds / 86400:6.1f} days  {escape(each.path)}"
+        console.print(f"{line}  {escape(each.why)}", soft_wrap=True, highlight=False)
+    size = sum(each.size for each in orphans)
+    done = "deleted" if deleted or not orphans else "to delete with --delete"
+    console.print(f"{len(orphans)} orphans, {size:,} bytes, {done}")

@@ -1,0 +1,71 @@
+"""What decides a prediction, as a digest: two that differ are never mixed in one output."""
+
+import hashlib
+import json
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import Model
+from tasks.protocol.ledger import Snapshot
+from tasks.spec import BatchInferenceSpec
+
+
+def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None) -> str:
+    """All that decides what a row's prediction is, but not which rows there are.
+
+    What is left at its default is not in it: fields that an upgrade brings change no digest.
+
+    Args:
+        spec: what to run.
+        fingerprints: of weights and code.
+        limit: how many rows it stops after, if it does.
+    """
+    model, sink = spec.model, spec.sink
+    parts = {
+        "steps": [step.identity() for step in spec.steps],
+        "model": model.identity(model.not_in_identity),
+        "sink": sink.identity(sink.not_in_identity),
+        "dtype": spec.resources.dtype,
+        "fingerprints": fingerprints,
+        "limit": limit,
+        "cut": spec.source.cut,
+    }
+    return digest({name: part for name, part in parts.items() if part is not None})
+
+
+def model_digest(model: Model, fingerprint: str) -> str:
+    """What decides which vectors a model makes: its settings, weights and code, not their place.
+
+    Args:
+        model: as the spec has it.
+        fingerprint: of its weights.
+    """
+    settings = model.identity({"name_or_path", "path", "revision"})
+    return digest([settings, fingerprint, model.code_digest()])
+
+
+def refuse_other_config(seen: Snapshot, config: str) -> None:
+    """Never mix the predictions of two models or configs in one output.
+
+    Raises:
+        InvalidSpec: says since when, and the way out.
+    """
+    version = other_config(seen, config)
+    if version is not None:
+        raise InvalidSpec(
+            "model, steps, sink or code differ, or how the source is cut into inputs, from those "
+            f"that published version {version} (run {seen.entries[version]['run_id']}): "
+            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
+            "or use another sink.path"
+        )
+
+
+def other_config(seen: Snapshot, config: str) -> int | None:
+    """The first version of what is published that another model or config made."""
+    entries = {v: e for v, e in seen.entries.items() if v >= seen.base}
+    return next((v for v, e in entries.items() if e.get("config") not in (None, config)), None)
+
+
+def digest(parts: Any) -> str:
+    """JSON values in 32 characters."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

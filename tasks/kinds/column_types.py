@@ -1,0 +1,55 @@
+"""What a column holds, by its field: media from files, lists, texts, numbers."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tasks.kinds.tensors import is_tensor
+
+MEDIA = b"media"
+"""Field metadata: what a column of files holds. It stays when they are decoded, and keeps the
+column out of the output unless the sink's `keep_columns` names it."""
+IMAGE, AUDIO, FILE = b"image", b"audio", b"file"
+
+
+def is_media(each: pa.Field) -> bool:
+    """Whether a column came from files, encoded or not."""
+    return MEDIA in (each.metadata or {})
+
+
+def is_encoded(each: pa.Field, media: bytes) -> bool:
+    """Whether a column holds images or sound that are to be decoded."""
+    return is_media(each) and each.metadata[MEDIA] == media and pa.types.is_binary(each.type)
+
+
+def is_plain_number(kind: pa.DataType) -> bool:
+    """Whether NumPy has the very same numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists of any length."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds texts, also where numbers stand for them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """A type and all types within it."""
+    yield kind
+    if pa.types.is_dictionary(kind):
+        yield from inner(kind.value_type)
+    for at in range(kind.num_fields):
+        yield from inner(kind.field(at).type)
+
+
+def is_deep(kind: pa.DataType) -> bool:
+    """Whether a column's values are arrays of two or more dimensions, or tensors."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.types.is_fixed_size_list(kind.value_type)
+    return is_tensor(kind)

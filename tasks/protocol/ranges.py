@@ -1,0 +1,155 @@
+"""Sets of row ids as ranges: they take the memory of the ranges, however many rows are in them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from tasks.protocol.ids import (
+    ROW_BITS,
+    IdRuns,
+    Ids,
+    Mask,
+    are_in,
+    as_ids,
+    row_of,
+    sequences,
+    shard_of,
+)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Ids one after another, [start, stop), and who names them; in no order, repeats too.
+
+    None reaches beyond its shard.
+    """
+
+    starts: Ids
+    stops: Ids
+    owners: Ids
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[IdRuns, ...]]) -> "Spans":
+        """What each of several owners names."""
+        each = [[run for ids in own for run in ids.runs] for own in named]
+        runs = np.array([run for own in each for run in own], dtype=np.int64).reshape(-1, 3)
+        owners = np.repeat(np.arange(len(each)), as_ids(map(len, each)))
+        first, count, step = runs.T
+        last = first + count - 1
+        is_span = ((step == 1) | (count == 1)) & (shard_of(first) == shard_of(last))
+        if is_span.all():
+            return cls(first, last + 1, owners)
+        single = sequences(*runs[~is_span].T)
+        return cls(
+            np.append(first[is_span], single),
+            np.append(last[is_span] + 1, single + 1),
+            np.append(owners[is_span], np.repeat(owners[~is_span], count[~is_span])),
+        )
+
+    def __getitem__(self, chosen: Mask | Ids) -> "Spans":
+        """Some of them."""
+        return Spans(self.starts[chosen], self.stops[chosen], self.owners[chosen])
+
+    def shared(self) -> "Spans":
+        """Those that have an id in common with another, by owner."""
+        order = np.argsort(self.starts, kind="stable")
+        starts, stops = self.starts[order], self.stops[order]
+        shared = np.zeros(len(order), dtype=bool)
+        shared[1:] = starts[1:] < np.maximum.accumulate(stops)[:-1]
+        shared[:-1] |= stops[:-1] > starts[1:]
+        found = self[order[shared]]
+        return found[np.argsort(found.owners, kind="stable")]
+
+
+@dataclass(frozen=True)
+class IdRanges:
+    """A set of ids as [start, stop): ascending, apart, none beyond its shard."""
+
+    starts: Ids
+    stops: Ids
+
+    @classmethod
+    def of(cls, sequences: Iterable[IdRuns]) -> "IdRanges":
+        """All ids of several sequences, each once."""
+        spans = Spans.of((ids,) for ids in sequences)
+        return cls.joined(spans.starts, spans.stops)
+
+    @classmethod
+    def joined(cls, starts: Ids, stops: Ids) -> "IdRanges":
+        """Of spans that may touch or overlap."""
+        if not len(starts):
+            return cls(starts, stops)
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(stops[order])
+        is_first = np.ones(len(starts), dtype=bool)
+        is_first[1:] = starts[1:] >= reach[:-1] + (row_of(starts[1:]) > 0)
+        is_last = np.append(is_first[1:], True)
+        return cls(starts[is_first], reach[is_last])
+
+    def __or__(self, other: "IdRanges") -> "IdRanges":
+        """Ids of either."""
+        if not len(self.starts) or not len(other.starts):
+            return self if len(self.starts) else other
+        starts, stops = np.append(self.starts, other.starts), np.append(self.stops, other.stops)
+        return IdRanges.joined(starts, stops)
+
+    def __sub__(self, other: "IdRanges") -> "IdRanges":
+        """Ids of this one that are not in the other."""
+        if not len(self.starts) or not len(other.starts):
+            return self
+        edges = np.unique(np.concatenate([self.starts, self.stops, other.starts, other.stops]))
+        left = (np.diff(self.rank(edges)) > 0) & (np.diff(other.rank(edges)) == 0)
+        return IdRanges.joined(edges[:-1][left], edges[1:][left])
+
+    def rank(self, ids: Ids) -> Ids:
+        """How many ids of the set are smaller than each of `ids`."""
+        if not len(self.starts):
+            return np.zeros(len(ids), dtype=np.int64)
+        lengths = self.stops - self.starts
+        before = np.cumsum(lengths) - lengths
+        at = np.maximum(np.searchsorted(self.starts, ids, side="right") - 1, 0)
+        return before[at] + np.clip(ids - self.starts[at], 0, lengths[at])
+
+    def count_in(self, shards: Ids) -> Ids:
+        """How many ids of the set each shard has."""
+        return self.rank((shards + 1) << ROW_BITS) - self.rank(shards << ROW_BITS)
+
+    def in_shards(self, shards: Ids) -> "IdRanges":
+        """Those of some shards, which ascend."""
+        chosen = are_in(shards, shard_of(self.starts))
+        return IdRanges(self.starts[chosen], self.stops[chosen])
+
+    def ids(self) -> Ids:
+        """One by one, ascending."""
+        return sequences(self.starts, self.stops - self.starts)
+
+    def __len__(self) -> int:
+        """How many ids, not ranges."""
+        return int((self.stops - self.starts).sum())
+
+
+def late(shared: Spans) -> set[int]:
+    """Owners that name an id twice, or one that an earlier owner has who is not late himself.
+
+    Args:
+        shared: spans that have an id in common with another, by owner.
+    """
+    if not len(shared.starts):
+        return set()
+    # Between two edges all ids are named by the same spans, so that one bit stands for them.
+    edges = np.unique(np.append(shared.starts, shared.stops))
+    begin = np.searchsorted(edges, shared.starts)
+    counts = np.searchsorted(edges, shared.stops) - begin
+    is_named = np.zeros(len(edges), dtype=bool)
+    found: set[int] = set()
+    owners, first = np.unique(shared.owners, return_index=True)
+    bounds = pairwise([*first.tolist(), len(begin)])
+    for owner, (start, stop) in zip(owners.tolist(), bounds, strict=True):
+        pieces = sequences(begin[start:stop], counts[start:stop])
+        if is_named[pieces].any() or len(np.unique(pieces)) < len(pieces):
+            found.add(owner)
+        else:
+            is_named[pieces] = True
+    return found

@@ -1,0 +1,147 @@
+"""The keys of rows, by which a run's rows replace those that are published."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.errors import KeysRepeated
+from tasks.judging import staged_files
+from tasks.kinds.tables.types import comparable
+from tasks.output_rows import READERS, OutputFile, OutputReader
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.ids import Mask
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import LedgerFile
+from tasks.ray_job.writing import pinned
+
+COMPARED_AT_ONCE = 1 << 20
+"""Published rows: for so many, the run's keys are gone through once."""
+EXAMPLES = 3
+AT = "at"
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """What names the rows of a run; its own keys are in memory, published ones are read past."""
+
+    reader: OutputReader
+    output: OutputFolder
+    staged: list[OutputFile]
+    key: list[str]
+    newest_by: str | None = None
+
+    @cached_property
+    def own(self) -> pa.Table:
+        """The keys of the run's rows, with what tells which of several counts."""
+        return self.read(self.staged, self.own_names)
+
+    @property
+    def own_names(self) -> list[str]:
+        """Columns of the run's own rows that are looked at."""
+        order = [self.newest_by] if self.newest_by else []
+        return [*self.key, *order]
+
+    @property
+    def numbered(self) -> list[str]:
+        """Names of the key's columns in here: Arrow would take some, such as "a.b", for paths."""
+        return [str(number) for number in range(len(self.key))]
+
+    def read(self, files: list[OutputFile], names: list[str]) -> pa.Table:
+        """Some columns of the rows in files, in order; numbered."""
+        schema = pa.schema([(n, comparable(self.reader.schema.field(n).type)) for n in names])
+        numbers = [str(number) for number in range(len(names))]
+        with ThreadPoolExecutor(READERS) as pool:
+            tables = pool.map(lambda file: self.read_one(file, schema), files)
+            return pa.concat_tables([schema.empty_table(), *tables]).rename_columns(numbers)
+
+    def read_one(self, file: OutputFile, schema: pa.Schema) -> pa.Table:
+        """The same of one file; where it is large, no other columns are fetched."""
+        pieces = replace(self.reader, names=schema.names).pieces(file, COMPARED_AT_ONCE)
+        tables = [rows.select(schema.names).cast(schema) for rows in pieces]
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+    def chosen(self) -> dict[str, Mask]:
+        """By staged file, which of its rows are published, where that is not all of them.
+
+        Raises:
+            KeysRepeated: says how many keys have several rows, and which, and the ways out.
+        """
+        self.refuse_repeated()
+        if self.newest_by is None:
+            return {}
+        # Rows in which the column is empty are the oldest.
+        order = [(str(len(self.key)), "descending")]
+        newest_first = pc.sort_indices(self.own, sort_keys=order)
+        rows = self.own.append_column(AT, pa.array(np.arange(len(self.own)))).take(newest_first)
+        first = rows.group_by(self.numbered, use_threads=False).aggregate([(AT, "first")])
+        chosen = np.zeros(len(rows), dtype=bool)
+        chosen[first[f"{AT}_first"].to_numpy()] = True
+        masks = zip(self.staged, split(chosen, self.staged), strict=True)
+        return {file.path.rpartition("/")[2]: keep for file, keep in masks if not keep.all()}
+
+    def refuse_repeated(self) -> None:
+        """Refuse two rows of one key of which neither is newer."""
+        counted = self.own.group_by(self.own.column_names).aggregate([([], "count_all")])
+        repeated = counted.filter(pc.greater(counted["count_all"], 1))
+        if not len(repeated):
+            return
+        first = repeated.slice(0, EXAMPLES).select(self.own.column_names)
+        found = first.rename_columns(self.own_names).to_pylist()
+        raise KeysRepeated(
+            f"sink.key: {self.own_names} are the same in several rows of this run, "
+            f"{len(repeated):,} times, as in {found}; nothing was published, since which of them "
+            "counts is not known: say with sink.newest_by which column tells, leave one of each in "
+            "the source, or name more columns"
+        )
+
+    def left(self, files: list[LedgerFile]) -> Iterator[Mask]:
+        """Of each published file, which rows have keys that the run does not bring."""
+        own = self.own.select(self.numbered)
+        for group in groups(files):
+            keys = self.read([self.published(file) for file in group], self.key)
+            numbered = keys.append_column(AT, pa.array(np.arange(len(keys))))
+            found = numbered.join(own, self.numbered, join_type="left semi")
+            left = np.ones(len(keys), dtype=bool)
+            left[found[AT].to_numpy()] = False
+            yield from split(left, group)
+
+    def published(self, file: LedgerFile) -> OutputFile:
+        """A published file to be read."""
+        folder, slash, _ = file.path.rpartition("/")
+        return OutputFile(file.target(self.output), file.rows, folder + slash, file.size)
+
+
+def split(mask: Mask, files: Sequence[OutputFile | LedgerFile]) -> list[Mask]:
+    """A mask of all rows of some files as one for each."""
+    ends = np.cumsum([file.rows for file in files])
+    return np.split(mask, ends[:-1])
+
+
+def groups(files: list[LedgerFile]) -> Iterator[list[LedgerFile]]:
+    """Files in order, so many at once that their rows are worth it."""
+    group: list[LedgerFile] = []
+    num_rows = 0
+    for file in files:
+        group.append(file)
+        num_rows += file.rows
+        if num_rows >= COMPARED_AT_ONCE:
+            yield group
+            group, num_rows = [], 0
+    if group:
+        yield group
+
+
+def keys_of(planned: PlannedRun, accepted: Accepted) -> RowKeys | None:
+    """The keys of a run's rows; None where the spec has no key, or the run no rows."""
+    sink, schema = planned.spec.sink, pinned(planned.storage, planned.run)
+    if not sink.row_key or schema is None:
+        return None
+    reader = OutputReader(planned.storage, sink, schema, sink.row_key)
+    staged = staged_files(planned.run, accepted)
+    return RowKeys(reader, planned.output, staged, sink.row_key, sink.newest)

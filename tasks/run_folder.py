@@ -1,0 +1,81 @@
+"""What a plan leaves in its run's folder: itself, a header, the schema of what is published."""
+
+import json
+import time
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.kinds.gates.gate import check_columns
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.plan_file import Plan, path_in_force, path_of, read_plan, save_plan
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.writing import pinned
+from tasks.spec import BatchInferenceSpec
+
+
+def save_and_reload(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Plan:
+    """Save a plan; of two that were made at once, take the one that counts.
+
+    Where its inputs are not what lies there, reading says so and the run is planned anew.
+    """
+    save_plan(storage, run, plan)
+    path = path_in_force(storage, run)
+    # A listing may lag behind; then our own plan counts. What bears its name is the same plan.
+    found = read_plan(storage, path) if path and path != path_of(run, plan) else None
+    return found if found and len(found.ancestors) >= len(plan.ancestors) else plan
+
+
+def save_header(
+    storage: FsspecStorage,
+    run: RunFolder,
+    key: str,
+    call: dict[str, Any],
+    spec: BatchInferenceSpec,
+    version: int,
+) -> None:
+    """Say what the run is, for whoever finds it unfinished."""
+    if storage.stat(run.header) is None:
+        header = {
+            "run_key": key,
+            "run_id": run.run_id,
+            "ledger_version": version,
+            "call": call,
+            "created": time.time(),
+            "spec": spec.model_dump(mode="json", by_alias=True),
+        }
+        storage.write(run.header, json.dumps(header).encode())
+
+
+def pin_schema(storage: FsspecStorage, run: RunFolder, published: bytes | None) -> None:
+    """Give the run the schema of what is published, so that versions fit each other."""
+    if published and not storage.list(run.schemas):
+        storage.write(f"{run.schemas}/{0:020d}-published.arrow", published)
+
+
+def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:
+    """The schema of what is published; None where nothing is that the run must fit."""
+    if replaces or not seen.entries:
+        return None
+    schema = seen.entries[max(seen.entries)].get("schema")
+    return bytes.fromhex(schema) if schema else None
+
+
+def check_schema(
+    spec: BatchInferenceSpec, storage: FsspecStorage, run: RunFolder, published: bytes | None
+) -> None:
+    """See that gates and table fit the output, where its schema is known already.
+
+    Raises:
+        InvalidSpec: a gate looks at a column that the output does not have; or others have
+            changed the table's columns.
+    """
+    if not spec.gates and spec.sink.as_table() is None:
+        return
+    schema = pinned(storage, run)
+    if schema is None and published:
+        schema = pa.ipc.read_schema(pa.py_buffer(published))
+    if schema is not None:
+        check_columns(spec.gates, schema)
+        spec.sink.schema_for(schema)

@@ -1,0 +1,1 @@
+"""Results of long runs, and the table of the README that is made of them."""

@@ -1,0 +1,126 @@
+"""Digests of what decides a prediction: an upgrade changes none by itself, a person's change does.
+
+They are published with each version; one that differs stops the next run for a backfill.
+"""
+
+import copy
+import json
+from typing import Any, ClassVar, Literal
+
+import pytest
+from pydantic import Field
+
+from tasks.config import config_digest, model_digest
+from tasks.kinds.steps.step import Step
+from tasks.spec_file import parse_spec
+from tests import golden
+
+HF = {"kind": "huggingface", "task": "text-classification", "name_or_path": "a/b"}
+
+
+def spec_of(**parts: dict[str, Any]) -> dict[str, Any]:
+    source = {"kind": "text", "path": "/in"}
+    sink = {"kind": "parquet", "path": "/out"}
+    return {"source": source, "model": HF, "sink": sink, **parts}
+
+
+def digest_of(raw: dict[str, Any]) -> str:
+    return config_digest(parse_spec(raw), {"model": "m", "code": "c"}, None)
+
+
+SAME: list[dict[str, Any]] = [
+    {"model": {**HF, "revision": "main"}},
+    {"model": {**HF, "options": {}}},
+    {"model": {**HF, "options": {"top_k": None}, "runtime": "eager", "column": None}},
+    {"sink": {"kind": "parquet", "path": "/elsewhere", "compression": "zstd", "mode": "append"}},
+    {"resources": {"dtype": "auto", "batch_size": 7}},
+]
+OTHERS: list[dict[str, Any]] = [
+    {"model": {**HF, "revision": "v2"}},
+    {"model": {**HF, "options": {"top_k": 2}}},
+    {"model": {**HF, "task": "feature-extraction"}},
+    {"model": {"kind": "vllm", "task": "classify", "name_or_path": "a/b"}},
+    {"sink": {"kind": "jsonl", "path": "/out"}},
+    {"sink": {"kind": "parquet", "path": "/out", "compression": "snappy"}},
+    {"resources": {"dtype": "float16"}},
+    {"steps": [{"kind": "chunk_text"}]},
+    {"steps": [{"kind": "chunk_text", "size": 999}]},
+    {"steps": [{"kind": "label_from_path"}]},
+]
+
+
+@pytest.mark.parametrize("parts", SAME, ids=str)
+def test_a_default_written_out_is_the_default(parts: dict[str, Any]) -> None:
+    assert digest_of(spec_of(**parts)) == digest_of(spec_of())
+
+
+def test_what_is_set_makes_another_digest() -> None:
+    digests = [digest_of(spec_of(**parts)) for parts in [{}, *OTHERS]]
+    assert len({*digests}) == len(digests)
+
+
+def test_a_model_is_the_same_wherever_it_lies_and_another_with_other_settings() -> None:
+    def made_by(**changes: Any) -> str:
+        return model_digest(parse_spec(spec_of(model={**HF, **changes})).model, "weights")
+
+    assert made_by(name_or_path="c/d", revision="v2") == made_by()
+    assert made_by(options={"top_k": 2}) != made_by()
+    assert made_by(task="feature-extraction") != made_by()
+
+
+class OldStep(Step):
+    """As a release has it."""
+
+    kind: Literal["example"] = "example"
+    size: int = 8
+
+
+class NewStep(OldStep):
+    """As the next one has it: with a field more."""
+
+    edges: str = Field(default="shift", alias="at_edges")
+    levels: list[int] = Field(default=[])
+
+
+class OtherDefault(OldStep):
+    """As one has it that makes other rows of the same spec."""
+
+    size: int = 9
+    results_version: ClassVar[int] = 2
+
+
+def test_a_field_that_an_upgrade_brings_changes_nothing_until_it_is_set() -> None:
+    old = OldStep(size=5).identity()
+    assert old == {"kind": "example", "size": 5}
+    assert NewStep(size=5).identity() == old
+    assert NewStep(size=5, at_edges="shift", levels=[]).identity() == old
+    assert NewStep(size=5, at_edges="pad").identity() == {**old, "at_edges": "pad"}
+    assert NewStep(size=5, levels=[1]).identity() == {**old, "levels": [1]}
+
+
+def test_a_default_that_has_changed_makes_another_config() -> None:
+    assert OtherDefault().identity() != OldStep().identity()
+    assert OtherDefault(size=8).identity() != OldStep(size=8).identity()
+
+
+def test_no_spec_that_is_shipped_asks_for_a_backfill_after_an_upgrade() -> None:
+    """After a change that is meant, say so in CHANGELOG.md and run `python -m tests.golden`.
+
+    What is not in the file yet, a field or a spec, is not held to it.
+    """
+    kept, now = json.loads(golden.FILE.read_text()), golden.current()
+    assert golden.changed_defaults(kept["kinds"], now["kinds"]) == [], "raise results_version"
+    assert {name: now["specs"].get(name) for name in kept["specs"]} == kept["specs"]
+
+
+def test_a_default_is_not_changed_by_accident() -> None:
+    kept = json.loads(golden.FILE.read_text())["kinds"]
+    now = copy.deepcopy(kept)
+    now["model huggingface"]["defaults"] |= {"options.top_k": 5, "of_a_later_version": 1}
+    del now["step chunk_text"]["defaults"]["size"]
+    assert golden.changed_defaults(kept, now) == [
+        "model huggingface: options.top_k",
+        "step chunk_text: size",
+    ]
+    now["model huggingface"]["results_version"] += 1
+    assert golden.changed_defaults(kept, now) == ["step chunk_text: size"]
