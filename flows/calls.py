@@ -18,13 +18,14 @@ from flows.printed_report import (
 from tasks.at_work import live_jobs, stop_jobs
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.kinds.clusters import KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.periods import portions
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check, check_spec
 from tasks.rehearsal import rehearse
 from tasks.scheduled import at_time, parse_time
 from tasks.small_jobs import advice_for_small
-from tasks.spec import BatchInferenceSpec, KubeRayCluster, LocalCluster, RayJobsCluster
+from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 
 console = Console(stderr=True)

@@ -10,10 +10,10 @@ from typing import Any
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
+from tasks.kinds.clusters import RemoteCluster
 from tasks.patience import Deadline, Stall, until_reachable
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
-from tasks.spec import RemoteCluster
 
 POLL_SECONDS = (0.05, 0.5)
 """Between two looks at a job, at first and later: what takes a second should not wait for one."""

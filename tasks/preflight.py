@@ -13,15 +13,10 @@ import psutil
 from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
+from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.places import check_sink, check_source
 from tasks.ray_job.room import Node, in_gib, refuse_unmet
-from tasks.spec import (
-    BatchInferenceSpec,
-    InlineCluster,
-    KubeRayCluster,
-    LocalCluster,
-    RayJobsCluster,
-)
+from tasks.spec import BatchInferenceSpec
 
 
 @dataclass(frozen=True)

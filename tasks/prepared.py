@@ -30,8 +30,9 @@ from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import opened, output_of, place_of_prepared
+from tasks.resources import Resources
 from tasks.run_folder import save_and_reload, save_header
-from tasks.spec import BatchInferenceSpec, Resources
+from tasks.spec import BatchInferenceSpec
 
 FORMAT = 1
 """Of what is kept; rows of another are not taken."""

@@ -6,11 +6,13 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.judging import staged_files
+from tasks.kinds.clusters import InlineCluster
 from tasks.output_rows import OutputReader
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import pinned
-from tasks.spec import BatchInferenceSpec, ErrorBudget, InlineCluster, ReadOptions
+from tasks.resources import ReadOptions
+from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 BATCHES = 8
 """Batches that a preview is cut into: of one alone nobody can say how much batches differ."""

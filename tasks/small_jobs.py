@@ -3,9 +3,9 @@
 import json
 
 from tasks.clusters.choose import joined
+from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.preflight import count_gpus
-from tasks.spec import LocalCluster
 
 START_SECONDS = 12.0
 """Ray's start on this machine; what takes less work than that is small."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import Unreachable
+from tasks.kinds.clusters import RayJobsCluster
 from tasks.plan import make_plan
 from tasks.rehearsal import rehearse
-from tasks.spec import RayJobsCluster
 from tests.flows.conftest import numbers, spec_of
 
 __all__ = ["numbers"]

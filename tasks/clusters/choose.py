@@ -9,15 +9,15 @@ from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.clusters.running import Cluster
 from tasks.errors import BatchInferenceError
-from tasks.spec import (
+from tasks.kinds.clusters import (
     AnyCluster,
-    BatchInferenceSpec,
     InlineCluster,
     KubeRayCluster,
     LocalCluster,
     RayJobsCluster,
-    Resources,
 )
+from tasks.resources import Resources
+from tasks.spec import BatchInferenceSpec
 
 
 def cluster_of(cluster: AnyCluster) -> Cluster:

@@ -30,8 +30,8 @@ from tasks.clusters.kuberay_manifest import (
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs, submitted
 from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, RunStopped, Unreachable
+from tasks.kinds.clusters import KubeRayCluster
 from tasks.ray_job.job import Job
-from tasks.spec import KubeRayCluster
 
 LOOK_EVERY_SECONDS = 2.0
 RENEW_EVERY_SECONDS = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tasks.errors import InvalidSpec
-from tasks.spec import KubeRayCluster
+from tasks.kinds.clusters import KubeRayCluster
 
 GROUP, VERSION, PLURAL = "ray.io", "v1", "rayclusters"
 OURS = {"app.kubernetes.io/managed-by": "prefect-ray-data"}

@@ -8,11 +8,11 @@ import traceback
 from typing import Any
 
 from tasks.errors import BatchInferenceError
+from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import STORAGE_OPTIONS, Job, load_job
 from tasks.ray_job.line import Line
 from tasks.ray_job.stage_error import stage_error
-from tasks.spec import InlineCluster
 
 RAYS_ADVICE = re.compile(r"\s*Failed to apply UDF transform after .*", re.DOTALL)
 """Ray ends the message of what user code raised with its own view of retries."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import ray
 
+from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.job import Job
-from tasks.spec import LocalCluster
 
 
 @contextmanager

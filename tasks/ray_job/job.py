@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from tasks.kinds.clusters import RemoteCluster
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.counts import STAGES
-from tasks.spec import BatchInferenceSpec, RemoteCluster
+from tasks.spec import BatchInferenceSpec
 
 STORAGE_OPTIONS = "BATCH_INFERENCE_STORAGE_OPTIONS"
 """Environment variable that holds the options of the output's filesystem, as JSON."""

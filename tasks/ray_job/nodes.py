@@ -11,11 +11,12 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.kinds.clusters import RemoteCluster
 from tasks.kinds.places import check_source
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import GIB, Node, in_gib, refuse_unmet, requests_of
 from tasks.ray_job.stage_functions import importable
-from tasks.spec import BatchInferenceSpec, RemoteCluster
+from tasks.spec import BatchInferenceSpec
 
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0

@@ -4,11 +4,12 @@ import math
 import os
 from dataclasses import dataclass
 
+from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
-from tasks.spec import BatchInferenceSpec, LocalCluster
+from tasks.spec import BatchInferenceSpec
 
 MOST_AT_ONCE = 4.0
 """Nobody knows what becomes of a run with more than so many times the workers it had."""

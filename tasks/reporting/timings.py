@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.evidence import Evidence, PastAttempt
-from tasks.spec import InlineCluster
 
 
 @dataclass(frozen=True)

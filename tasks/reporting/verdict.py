@@ -4,11 +4,12 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.kinds.clusters import InlineCluster
 from tasks.preflight import count_gpus
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.advice import Advice, advise, advise_inline
 from tasks.reporting.timings import Timings
-from tasks.spec import BatchInferenceSpec, InlineCluster
+from tasks.spec import BatchInferenceSpec
 
 ENOUGH_BATCHES = 5
 BOUNDING_SHARE = 0.6

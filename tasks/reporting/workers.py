@@ -3,9 +3,11 @@
 import math
 import os
 
+from tasks.kinds.clusters import InlineCluster
 from tasks.preflight import count_gpus
 from tasks.ray_job.counts import STAGES
-from tasks.spec import BatchInferenceSpec, InlineCluster, StageOptions
+from tasks.resources import StageOptions
+from tasks.spec import BatchInferenceSpec
 
 
 def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]:

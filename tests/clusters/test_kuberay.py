@@ -16,8 +16,10 @@ from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import EXPIRES, load_manifest, name_of, ray_containers
 from tasks.clusters.running import renew
 from tasks.errors import InvalidSpec, JobLost, RunStopped, Unreachable
+from tasks.kinds.clusters import KubeRayCluster
 from tasks.ray_job.job import Job
-from tasks.spec import BatchInferenceSpec, KubeRayCluster, Resources
+from tasks.resources import Resources
+from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
 from tests.clusters.small_job import small_spec
 

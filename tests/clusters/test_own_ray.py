@@ -11,7 +11,7 @@ from tasks.clusters import own_ray
 from tasks.clusters.choose import joined
 from tasks.clusters.own_ray import own_installation, ray_at_hand
 from tasks.errors import InvalidSpec
-from tasks.spec import InlineCluster, LocalCluster
+from tasks.kinds.clusters import InlineCluster, LocalCluster
 
 HERE = "127.0.0.1:6399"
 

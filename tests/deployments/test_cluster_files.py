@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from tasks.clusters.kuberay_manifest import ray_containers, run_manifest
+from tasks.kinds.clusters import KubeRayCluster
 from tasks.ray_job.metrics import METRICS
-from tasks.spec import KubeRayCluster
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "deployments/cluster"

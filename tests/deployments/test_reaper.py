@@ -10,7 +10,7 @@ import yaml
 from deployments.cluster import reaper
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import EXPIRES, expiry, name_of
-from tasks.spec import KubeRayCluster
+from tasks.kinds.clusters import KubeRayCluster
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
 
 RBAC = Path(__file__).parents[2] / "deployments/cluster/rbac.yaml"

@@ -12,7 +12,7 @@ from tasks.clusters.choose import api_of
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import NOT_SHIPPED, OUR_CODE
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.spec import RayJobsCluster
+from tasks.kinds.clusters import RayJobsCluster
 from tests.flows.jobs_cluster import JobsCluster, await_that
 from tests.flows.jobs_front import jobs_front
 

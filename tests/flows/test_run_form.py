@@ -11,13 +11,13 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
+from tasks.kinds.clusters import AnyCluster
 from tasks.kinds.form import title_of
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.models import AnyModel
 from tasks.kinds.sinks import AnySink
 from tasks.kinds.sources import AnySource
 from tasks.kinds.steps import AnyStep
-from tasks.spec import AnyCluster
 
 FLOWS = [batch_inference, preview, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names", "catalog"}

@@ -18,8 +18,9 @@ from PIL import Image
 
 from flows.batch_inference import batch_inference
 from tasks.errors import JobLost
+from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.storage import FsspecStorage, open_storage
-from tasks.spec import BatchInferenceSpec, InlineCluster
+from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.s3_server import S3
 

@@ -14,8 +14,8 @@ from flows.preview import preview
 from flows.redrive import redrive
 from flows.testing import Row, RunSpec, few_rows
 from tasks.errors import ErrorBudgetExceeded, GateFailed, InvalidSpec
+from tasks.kinds.clusters import LocalCluster
 from tasks.kinds.sources import CsvSource, ParquetSource
-from tasks.spec import LocalCluster
 from tests.kinds.tiny_models import images, png
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 
 from tasks.clusters.inline import InlineJob
+from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
 from tasks.ray_job.job import load_job
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run import attempts_of
-from tasks.spec import BatchInferenceSpec, LocalCluster
+from tasks.spec import BatchInferenceSpec
 from tests.clusters.small_job import begin, whole_run
 from tests.flows.conftest import spec_of
 

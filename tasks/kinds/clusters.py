@@ -1,0 +1,126 @@
+"""All clusters, written out: the union is the contract. What runs them is in `tasks.clusters`."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from tasks.kinds.form import FormModel, PickOne
+
+Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
+
+
+class InlineCluster(FormModel):
+    """In the flow's own process, without Ray: for trials, tests and small jobs."""
+
+    model_config = ConfigDict(title="This process")
+    kind: Literal["inline"] = "inline"
+
+
+class LocalCluster(FormModel):
+    """Ray on this machine, started for the run."""
+
+    model_config = ConfigDict(title="This machine")
+    kind: Literal["local"] = "local"
+    address: str | None = Field(
+        None,
+        description="Address of a running Ray to use instead, as in 127.0.0.1:6379. Where empty, "
+        "the one of your own on this machine that RAY_ADDRESS names, if it names one.",
+    )
+    object_store_gb: float | None = Field(
+        None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."
+    )
+
+
+class RayJobsCluster(FormModel):
+    """A Ray cluster that runs already; jobs are submitted through its Jobs API."""
+
+    model_config = ConfigDict(title="A Ray cluster")
+    kind: Literal["ray_jobs"] = "ray_jobs"
+    address: str | None = Field(
+        None,
+        pattern=r"^https?://[^/\s]+",
+        description="The dashboard's URL, as in https://ray.example.com:8265.",
+    )
+    block: str | None = Field(
+        None,
+        description="Name of a Prefect block of type RayCluster instead: address, token, headers "
+        "and TLS. Secrets belong there, never into a spec.",
+    )
+    python: Interpreter = "python"
+    wait_for_nodes_seconds: float = Field(
+        0,
+        ge=0,
+        description="How long to wait for nodes that the autoscaler is to add; 0: what no node "
+        "can hold is refused at once.",
+    )
+
+    max_gpus: float | None = Field(
+        None,
+        gt=0,
+        description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
+        "for its turn. Where empty the block's; give all specs of a cluster the same.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if (self.address is None) == (self.block is None):
+            raise ValueError("name either address or block")
+        return self
+
+
+class KubeRayCluster(FormModel):
+    """A Ray cluster of its own for each run, made by KubeRay and deleted when the run ends."""
+
+    model_config = ConfigDict(title="Kubernetes (KubeRay)")
+    kind: Literal["kuberay"] = "kuberay"
+    manifest: str | None = Field(
+        None,
+        description="YAML file of a RayCluster, the pattern of the run's; where empty the "
+        "project's own, deployments/cluster/raycluster.yaml.",
+    )
+    namespace: str = Field("default", min_length=1, description="Namespace to make it in.")
+    image: str | None = Field(
+        None, description="Image of all of its nodes, instead of the manifest's."
+    )
+    context: str | None = Field(
+        None,
+        description="Context of the kubeconfig; where empty the current one, and inside "
+        "Kubernetes the pod's service account.",
+    )
+    address: str = Field(
+        "http://{name}-head-svc.{namespace}.svc:8265",
+        pattern=r"^https?://[^/\s]+",
+        description="URL of the head's dashboard as it is reached from here; {name} and "
+        "{namespace} stand for the cluster's.",
+    )
+    python: Interpreter = "python"
+    ready_seconds: float = Field(
+        900, gt=0, description="How long the head may take: a node, its image, its start."
+    )
+    wait_for_nodes_seconds: float = Field(
+        1800, ge=0, description="How long to wait for nodes that the autoscaler is to add."
+    )
+    ttl_seconds: float = Field(
+        3600,
+        ge=60,
+        description="A cluster that no run has followed for so long is deleted by the reaper in "
+        "deployments/cluster; must be more than timeouts.orphan_seconds.",
+    )
+
+    @field_validator("address")
+    @classmethod
+    def _known_placeholders(cls, address: str) -> str:
+        try:
+            address.format(name="name", namespace="namespace")
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError("only {name} and {namespace} are filled in") from error
+        return address
+
+
+RemoteCluster = RayJobsCluster | KubeRayCluster
+"""Clusters elsewhere: code is sent there, and their nodes are their own."""
+AnyCluster = Annotated[
+    InlineCluster | LocalCluster | RayJobsCluster | KubeRayCluster,
+    Field(discriminator="kind"),
+    PickOne(),
+]

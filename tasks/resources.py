@@ -1,0 +1,96 @@
+"""What the stages of a run may use: replicas of the model, and the workers around it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from tasks.kinds.form import FormModel
+from tasks.kinds.models.model import DType
+
+Auto = Literal["auto"]
+
+
+class Resources(FormModel):
+    """What one replica of the model gets, and how many there may be."""
+
+    num_gpus: float | Auto = Field(
+        "auto",
+        description="GPUs of one replica; auto: one where a node has any when the job starts, or "
+        "KubeRay's manifest declares any. Of any other cluster that adds its GPU nodes only when "
+        "they are asked for, ask for a number.",
+    )
+    num_cpus: float = Field(1, gt=0, description="CPU cores of one replica.")
+    memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
+    accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")
+    min_replicas: int = Field(1, ge=1, description="Replicas to start with.")
+    max_replicas: int = Field(4, ge=1, description="Replicas at most, where the cluster has room.")
+    batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
+        "auto", description="Rows the model gets at a time."
+    )
+    dtype: DType = Field(
+        "auto",
+        description="Precision of the weights. auto: float32 on CPUs; on GPUs bfloat16, or float16 "
+        "where there is none, for Hugging Face's and torchvision's models. Beside float32's, "
+        "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
+        "float16. float32 is exact everywhere.",
+    )
+
+
+class StageOptions(FormModel):
+    """Resources of a stage."""
+
+    num_cpus: float = Field(1, ge=0, description="CPU cores of one worker.")
+    max_workers: int | None = Field(None, ge=1, description="Workers at most.")
+
+
+class ReadOptions(StageOptions):
+    """Resources of the read stage, and how much travels at a time."""
+
+    num_cpus: float = Field(0.5, ge=0, description="CPU cores of one worker.")
+    rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
+        "auto",
+        description="Rows that travel together and are recorded together: what a crash can cost. "
+        "auto: 2048, and 131072 for trees and the like, to which so many are a moment's work; "
+        "as many as resources.batch_size where that is more. At most 32 MiB travel together.",
+    )
+
+
+class PreprocessOptions(StageOptions):
+    """Resources of the preprocess stage, and whether its rows are kept."""
+
+    materialize: bool = Field(
+        False,
+        description="Cut the run into two jobs: the first reads, applies the steps and keeps the "
+        "rows; the second does the rest, and each is retried on its own. A next run with the same "
+        "source and steps takes kept rows as they are, whatever its model. They take the space of "
+        "the rows after the steps, compressed, and stay until somebody deletes them. --limit, "
+        "preview and redrive run as one job.",
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        pattern=r"^[^{}]+$",
+        description="Folder of the kept rows, reached with the sink's storage_options; the same "
+        "in several specs, they share them. Where empty, <sink.path>.state/prepared.",
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _no_trailing_slash(cls, path: str | None) -> str | None:
+        return path and (path.rstrip("/") or path)
+
+
+class WriteOptions(StageOptions):
+    """Resources of the write stage."""
+
+    # A writer that waits for a core would let predictions pile up, to be lost in a crash.
+    num_cpus: float = Field(0, ge=0, description="CPU cores of one worker.")
+    max_workers: int | None = Field(4, ge=1, description="Workers at most.")
+
+
+class Stages(FormModel):
+    """Only when the defaults do not do."""
+
+    read: ReadOptions = ReadOptions()
+    preprocess: PreprocessOptions = PreprocessOptions()
+    write: WriteOptions = WriteOptions()
