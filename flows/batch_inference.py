@@ -13,8 +13,8 @@ from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.cancellation import stop_its_jobs
 from tasks.lineage import publish_run
 from tasks.patience import Deadline
-from tasks.plan import RunOptions
 from tasks.report import RunReport, report_run
+from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_used
 from tasks.small_jobs import advice_for_small
 from tasks.spec import BatchInferenceSpec

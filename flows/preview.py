@@ -11,9 +11,9 @@ from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.batch_inference import OURS
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
-from tasks.plan import RunOptions
 from tasks.previewing import clear_away, refuse_unlike, trial_of
 from tasks.report import report_preview
+from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_of_flow_run
 from tasks.spec import BatchInferenceSpec
 

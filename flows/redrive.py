@@ -7,7 +7,7 @@ from prefect import flow
 
 from flows.batch_inference import OURS, carry_out
 from flows.cancellation import stop_its_jobs
-from tasks.plan import RunOptions
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 

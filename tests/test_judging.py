@@ -8,8 +8,9 @@ import pytest
 
 from tasks.errors import GateFailed
 from tasks.output_rows import OutputFile, OutputReader
-from tasks.plan import RunOptions, make_plan
+from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 GATES = [{"kind": "accuracy", "minimum": 0.9}]

@@ -17,8 +17,9 @@ from unittest.mock import patch
 
 from tasks import lease
 from tasks.errors import BatchInferenceError
-from tasks.plan import RunOptions, make_plan
+from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.run_options import RunOptions
 from tasks.spec_file import parse_spec
 from tests.chaos.calls import at_call
 from tests.chaos.publisher import predict

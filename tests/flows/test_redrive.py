@@ -13,9 +13,10 @@ import pytest
 from flows.batch_inference import batch_inference
 from flows.redrive import redrive
 from tasks.errors import InvalidSpec, OutputHeld, StageFailed, UnfinishedRun
-from tasks.plan import PlannedRun, RunOptions, make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 

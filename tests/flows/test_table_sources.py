@@ -6,9 +6,10 @@ import pytest
 
 from flows.printed_report import left_by
 from tasks.kinds.gates.rows import RowsGate
-from tasks.plan import PlannedRun, RunOptions, make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.run import left_to_do
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of

@@ -10,10 +10,11 @@ from typing import Any
 
 from tasks import lease
 from tasks.errors import BatchInferenceError, InputChanged
-from tasks.plan import PlannedRun, RunOptions, make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.report import report_run
 from tasks.run import left_to_do
+from tasks.run_options import RunOptions
 from tasks.spec_file import parse_spec
 from tests.chaos.calls import at_call
 from tests.chaos.processes import MARK

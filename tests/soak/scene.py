@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from tasks.plan import RunOptions
+from tasks.run_options import RunOptions
 from tests.soak.drawn import Case, Input, Lying, Strike
 from tests.soak.formats import encoded
 from tests.soak.oracle import Promise

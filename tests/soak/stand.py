@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import psutil
 
-from tasks.plan import RunOptions
+from tasks.run_options import RunOptions
 from tests.chaos.matrix.clusters import Clusters
 from tests.chaos.processes import GONE, end_all
 from tests.s3_server import CREDENTIALS, S3, running_s3

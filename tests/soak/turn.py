@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from dataclasses import dataclass
 
-from tasks.plan import RunOptions
+from tasks.run_options import RunOptions
 from tasks.spec import ErrorBudget
 from tests.soak.drawn import Round, Strike
 from tests.soak.oracle import Fate, first_rows

@@ -1,0 +1,118 @@
+"""A call to run a spec on an output as it stands: which run that is, and what it has to do."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tasks.config import config_digest, digest, refuse_other_config
+from tasks.new_inputs import NewInputs
+from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.plan_file import Plan
+from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.table import refuse_moved
+from tasks.ray_job.job import output_of
+from tasks.run_folder import (
+    check_schema,
+    pin_schema,
+    published_schema,
+    save_and_reload,
+    save_header,
+)
+from tasks.run_options import RunOptions
+from tasks.set_aside import SetAside
+from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import abandoned_runs, refuse_other_run
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked for, and what is published already."""
+
+    spec: BatchInferenceSpec
+    options: RunOptions
+    fingerprints: dict[str, str]
+    """Of weights and code."""
+    seen: Snapshot
+    """What is published."""
+
+    @cached_property
+    def storage(self) -> FsspecStorage:
+        """Storage of the output."""
+        return output_of(self.spec)[0]
+
+    @cached_property
+    def output(self) -> OutputFolder:
+        """The output's folders."""
+        return output_of(self.spec)[1]
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it makes a complete new version."""
+        return self.options.makes_new_version(self.spec)
+
+    @cached_property
+    def config(self) -> str:
+        """Digest of all that decides a prediction."""
+        return config_digest(self.spec, self.fingerprints, self.options.limit)
+
+    def refuse_other_config(self) -> None:
+        """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
+        if not (self.replaces or self.options.redrive):
+            refuse_other_config(self.seen, self.config)
+
+    def give_up(self) -> list[str]:
+        """Runs on this version of the output that are not to be gone on with."""
+        restart = self.options.restart
+        return abandoned_runs(self.storage, self.output, self.seen, restart=restart)
+
+    def run_key(self, given_up: list[str]) -> str:
+        """What makes two calls the same run."""
+        kind_of_work = SetAside if self.options.redrive else NewInputs
+        work = kind_of_work.key(self.spec)
+        return digest([self.config, work, self.seen.version, self.replaces, given_up])
+
+    def refuse_other_run(self, run_key: str) -> None:
+        """Refuse to start beside another spec's unfinished run."""
+        asked = self.options.call
+        refuse_other_run(self.storage, self.output, self.seen, run_key, asked, self.spec)
+
+    def find_work(self, old: Plan | None) -> NewInputs | SetAside:
+        """What the run is to do; `old` is the plan of an earlier attempt at it."""
+        if self.options.redrive:
+            return SetAside.find(self.spec, self.seen)
+        limit = self.options.limit
+        return NewInputs.find(self.spec, self.seen, replaces=self.replaces, limit=limit, old=old)
+
+    def plan(self, work: NewInputs | SetAside, old: Plan | None) -> Plan:
+        """The work as a plan that the output has a place for."""
+        pins = {
+            "fingerprints": self.fingerprints,
+            "ledger_version": self.seen.version,
+            "limit": self.options.limit,
+        }
+        plan = work.plan(old, pins)
+        if self.replaces or self.rows_may_leave(plan):
+            refuse_moved(self.output.table, self.seen)
+        return plan
+
+    def rows_may_leave(self, plan: Plan) -> bool:
+        """Whether published rows may have to make room for the plan's."""
+        if self.spec.sink.row_key:
+            return bool(len(plan.shards) and self.seen.files)
+        return not self.options.redrive and self.seen.holds(plan.shards["path"])
+
+    def settle(self, plan: Plan, run: RunFolder, run_key: str, *, save: bool) -> Plan:
+        """See that the plan's rows will fit what is published; leave it in the run's folder.
+
+        Returns:
+            The plan in force, should another one have been made at the same time.
+        """
+        schema = published_schema(self.seen, self.replaces)
+        check_schema(self.spec, self.storage, run, schema)
+        if not save:
+            return plan
+        plan = save_and_reload(self.storage, run, plan)
+        version = self.seen.version
+        save_header(self.storage, run, run_key, self.options.call, self.spec, version)
+        pin_schema(self.storage, run, schema)
+        return plan
