@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import psutil
-
 from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.places import check_sink, check_source
+from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
 from tasks.ray_job.room import Node, in_gib, refuse_unmet
 from tasks.spec import BatchInferenceSpec
 
@@ -76,10 +75,13 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     """See that the cluster answers, lets us in, has our Ray, and has room or can make some.
 
     Raises:
-        InvalidSpec: its Ray is another, or no node can ever hold a stage.
+        InvalidSpec: its Ray is another, or no node can ever hold a stage; this process or machine
+            lacks what is asked for.
         Unreachable: it does not answer, or does not let us in.
     """
     cluster = joined(spec.cluster)
+    if isinstance(cluster, InlineCluster | LocalCluster):
+        refuse_lacking(spec)
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         machine = this_machine()
         refuse_unmet(spec, [machine], "this machine")
@@ -135,8 +137,14 @@ CHECKS = (
 
 def this_machine() -> Node:
     """What this machine has."""
-    memory = psutil.virtual_memory().total / (1 << 30)
-    return {"CPU": float(os.cpu_count() or 1), "GPU": float(count_gpus()), "memory": memory}
+    cores, gpus = float(os.cpu_count() or 1), float(count_gpus())
+    return {"CPU": cores, "GPU": gpus, "memory": memory_gib()}
+
+
+def could_run_inline(spec: BatchInferenceSpec) -> bool:
+    """Whether this process has all that the spec asks for, and there is no GPU to use instead."""
+    has_gpu_for_it = spec.resources.num_gpus == "auto" and count_gpus()
+    return not has_gpu_for_it and not lacking_inline(spec)
 
 
 def count_gpus() -> int:

@@ -1,6 +1,6 @@
 """A preview's own output: beside the real one, never published, gone when it has been shown."""
 
-import os
+from typing import Any
 
 import pyarrow as pa
 
@@ -8,6 +8,7 @@ from tasks.errors import InvalidSpec
 from tasks.judging import staged_files
 from tasks.kinds.clusters import InlineCluster
 from tasks.output_rows import OutputReader
+from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import pinned
@@ -51,12 +52,21 @@ def trial_of(
             "stages": spec.stages.model_copy(
                 update={"read": ReadOptions(**{**options, "rows_per_batch": per_batch})}
             ),
-            "cluster": spec.cluster if on_cluster else InlineCluster(),
+            **({} if on_cluster else here(spec)),
             # Rows that are set aside are what somebody wants to see.
             "errors": ErrorBudget(max_rejected_fraction=1),
             "gates": [],
         }
     )
+
+
+def here(spec: BatchInferenceSpec) -> dict[str, Any]:
+    """What brings a spec into this process; a few rows need no more than there is."""
+    if isinstance(spec.cluster, InlineCluster):
+        return {}
+    little = {"min_replicas": 1, "memory_gb": None}
+    resources = spec.resources.model_copy(update=little)
+    return {"cluster": InlineCluster(), "resources": resources}
 
 
 def refuse_unlike(spec: BatchInferenceSpec) -> None:
@@ -67,22 +77,13 @@ def refuse_unlike(spec: BatchInferenceSpec) -> None:
     """
     if isinstance(spec.cluster, InlineCluster):
         return
-    resources, given = spec.resources, spec.environment.env_vars
-    gpus = float(spec.model.needs_gpu) if resources.num_gpus == "auto" else resources.num_gpus
-    differ = {name: value for name, value in given.items() if os.environ.get(name) != value}
-    wanted = {
-        "resources.num_gpus": gpus,
-        "resources.accelerator_type": resources.accelerator_type,
-        "environment.env_vars": sorted(differ),
-    }
-    for field, value in wanted.items():
-        if value:
-            problem = (
-                "cannot be had in this process, where previews run: with --cluster (on_cluster) "
-                f"it runs where a run would, on cluster.kind {spec.cluster.kind}; or change the "
-                "field for the preview with --set"
-            )
-            raise InvalidSpec.at(field, value, problem)
+    for field, value in lacking_here(spec).items():
+        problem = (
+            "cannot be had in this process, where previews run: with --cluster (on_cluster) "
+            f"it runs where a run would, on cluster.kind {spec.cluster.kind}; or change the "
+            "field for the preview with --set"
+        )
+        raise InvalidSpec.at(field, value, problem)
 
 
 def measured_where(spec: BatchInferenceSpec, trial: BatchInferenceSpec) -> str:

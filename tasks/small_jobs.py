@@ -5,7 +5,7 @@ import json
 from tasks.clusters.choose import joined
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
-from tasks.preflight import count_gpus
+from tasks.preflight import could_run_inline
 
 START_SECONDS = 12.0
 """Ray's start on this machine; what takes less work than that is small."""
@@ -17,12 +17,12 @@ FEW_BYTES_OF_UNKNOWN_ROWS = 64 << 10
 def advice_for_small(planned: PlannedRun) -> str | None:
     """Say that the run needs no Ray, and how that is known; None where it may need one.
 
-    Never of a run that could use a GPU or a cluster: this process has neither.
+    Never of a run that could use a GPU or a cluster, or has what inline refuses.
     """
-    cluster, asked = joined(planned.spec.cluster), planned.spec.resources.num_gpus
-    gpus = count_gpus() if asked == "auto" else asked
+    cluster = joined(planned.spec.cluster)
     on_own_ray = isinstance(cluster, LocalCluster) and cluster.address is None
-    if not on_own_ray or gpus or planned.nothing_to_do or planned.is_cut:
+    needs_ray = not could_run_inline(planned.spec) or planned.is_cut
+    if not on_own_ray or needs_ray or planned.nothing_to_do:
         return None
     rows, speed = planned.plan.pins["known_rows"], last_speed(planned)
     basis = seconds_of(rows, speed) if rows and speed else size_of(planned, rows)

@@ -20,9 +20,15 @@ class Environment(FormModel):
 
     working_dir: str = Field(".", description="Put on the Python path; holds your own modules.")
     pip: list[str] = Field(
-        [], description="Requirements that Ray installs on the cluster before the job starts."
+        [],
+        description="Requirements that Ray installs on the cluster before the job starts; on local "
+        "and inline, which install nothing, they must be met already.",
     )
-    env_vars: dict[str, str] = Field({}, description="Environment variables; never secrets.")
+    env_vars: dict[str, str] = Field(
+        {},
+        description="Environment variables; never secrets. Inline sets none: they must have their "
+        "values already.",
+    )
 
 
 class ErrorBudget(FormModel):

@@ -31,6 +31,8 @@ def numbers(folder: Path, rows: int) -> Path:
         (100, {"cluster": LOCAL, "resources": {"num_gpus": 1}}, False),
         (100, {"cluster": {**LOCAL, "address": "10.0.0.1:1"}, "resources": NO_GPU}, False),
         (100, {"cluster": {"kind": "inline"}, "resources": NO_GPU}, False),
+        (100, {"cluster": LOCAL, "resources": {**NO_GPU, "min_replicas": 2}}, False),
+        (100, {"cluster": LOCAL, "environment": {"env_vars": {"A": "b"}}}, False),
     ],
 )
 def test_few_rows_need_no_ray(

@@ -193,6 +193,8 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     assert (found.stage, found.setting) == ("start-up", "cluster.kind=inline")
     said = sentence(found.as_json())
     assert said.startswith("start-up: 9.0 s before the first row, then 2.0 s; set cluster.kind: in")
+    refused = {"environment": {"env_vars": {"A": "b"}}, "seconds": SHORT}
+    assert judge(tmp_path, timings({}), **refused).setting is None
     inline = {"cluster": {"kind": "inline"}, "seconds": SHORT}
     assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
 

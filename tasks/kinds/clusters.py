@@ -10,7 +10,10 @@ Interpreter = Annotated[str, Field(description="The interpreter on the cluster, 
 
 
 class InlineCluster(FormModel):
-    """In the flow's own process, without Ray: for trials, tests and small jobs."""
+    """In the flow's own process, without Ray: for trials, tests and small jobs.
+
+    One replica, on CPUs; a spec that asks for more is refused.
+    """
 
     model_config = ConfigDict(title="This process")
     kind: Literal["inline"] = "inline"

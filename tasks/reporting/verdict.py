@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.kinds.clusters import InlineCluster
-from tasks.preflight import count_gpus
+from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.advice import Advice, advise, advise_inline
 from tasks.reporting.timings import Timings
@@ -81,10 +81,7 @@ def judge_run(
 
 def of_startup(spec: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
     """A run that was mostly start-up."""
-    is_inline = isinstance(spec.cluster, InlineCluster)
-    # Inline there is no GPU to be had.
-    asked = spec.resources.num_gpus
-    stays = is_inline or (count_gpus() if asked == "auto" else asked)
+    stays = isinstance(spec.cluster, InlineCluster) or not could_run_inline(spec)
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
     if stays:

@@ -89,6 +89,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"cluster": {"kind": "local"}, "resources": {"num_cpus": 5_000}},
         "resources.num_cpus: 5000",
     ),
+    "a variable inline": (
+        {"cluster": {"kind": "inline"}, "environment": {"env_vars": {"A": "b"}}},
+        "environment.env_vars: ['A'] cannot be had in this process",
+    ),
     "no working dir": ({"environment": {"working_dir": "gone"}}, "environment.working_dir"),
 }
 

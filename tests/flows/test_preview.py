@@ -13,7 +13,7 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview, stop_preview
 from flows.printing import preview_lines
 from tasks.errors import InvalidSpec, StageFailed, Unreachable
-from tasks.previewing import refuse_unlike, trial_of
+from tasks.previewing import trial_of
 from tests.flows.conftest import spec_of
 
 VLLM = {"kind": "vllm", "task": "generate", "name_or_path": "any/model"}
@@ -139,7 +139,6 @@ def test_what_only_the_cluster_has_is_named_with_the_way_there(
     spec = spec_of(numbers, cluster={"kind": "local"}, **changes)
     with pytest.raises(InvalidSpec, match=message):
         preview(spec)
-    refuse_unlike(spec_of(numbers, **changes))
 
 
 @pytest.mark.ray

@@ -1,0 +1,95 @@
+"""What a spec asks for and the flow's own process, where inline jobs and previews run, lacks.
+
+It has no GPU to give, its environment and packages are what they were when it started, and it runs
+one replica on the memory that the machine has.
+"""
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+import psutil
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tasks.errors import InvalidSpec, shown
+from tasks.kinds.clusters import InlineCluster
+from tasks.spec import BatchInferenceSpec
+
+GIB = 1 << 30
+
+
+def lacking_here(spec: BatchInferenceSpec) -> dict[str, object]:
+    """Fields that would make rows other than they come out here, with what is missing of each.
+
+    What makes no difference is not missing: a variable that has its value already, a requirement
+    that is met, no GPU for a model that can do without.
+    """
+    resources, given = spec.resources, spec.environment.env_vars
+    gpus = float(spec.model.needs_gpu) if resources.num_gpus == "auto" else resources.num_gpus
+    asked = {
+        "resources.num_gpus": gpus,
+        "resources.accelerator_type": resources.accelerator_type,
+        "environment.env_vars": sorted(n for n, value in given.items() if os.getenv(n) != value),
+        "environment.pip": packages_lacking(spec),
+    }
+    return {field: value for field, value in asked.items() if value}
+
+
+def lacking_inline(spec: BatchInferenceSpec) -> dict[str, object]:
+    """The same, and how much of what is here; a few rows of a preview can do with less."""
+    resources = spec.resources
+    asked = {
+        "resources.memory_gb": resources.memory_gb if lacks_memory(spec) else None,
+        "resources.min_replicas": resources.min_replicas if resources.min_replicas > 1 else None,
+    }
+    return lacking_here(spec) | {field: value for field, value in asked.items() if value}
+
+
+def refuse_lacking(spec: BatchInferenceSpec) -> None:
+    """Refuse a job in this process, or on this machine, that asks for what is not there.
+
+    Raises:
+        InvalidSpec: names all such fields, and the ways out.
+    """
+    if packages := packages_lacking(spec):
+        problem = (
+            f"cannot be had on cluster.kind {spec.cluster.kind}, which takes packages as they are "
+            "installed here: pip install them here, or set cluster.kind to ray_jobs or kuberay, "
+            "which install them"
+        )
+        raise InvalidSpec.at("environment.pip", packages, problem)
+    lacking = lacking_inline(spec) if isinstance(spec.cluster, InlineCluster) else {}
+    if lacking:
+        problem = (
+            "cannot be had in this process, where cluster.kind inline runs one replica on CPUs, "
+            "in the environment that it was started with: set cluster: {kind: local}, start it "
+            "with the variables asked for, or change the field"
+        )
+        *others, (field, value) = lacking.items()
+        also = "".join(f"{name}: {shown(given)}, " for name, given in others)
+        raise InvalidSpec.at(f"{also}{field}", value, problem)
+
+
+def packages_lacking(spec: BatchInferenceSpec) -> list[str]:
+    """Requirements that the packages installed here do not meet."""
+    return [each for each in spec.environment.pip if not is_met(each)]
+
+
+def is_met(line: str) -> bool:
+    """Whether a requirement is known to be met; of a file's or a URL's nobody can say."""
+    try:
+        wanted = Requirement(line)
+        if wanted.marker and not wanted.marker.evaluate():
+            return True
+        return not wanted.url and wanted.specifier.contains(version(wanted.name), prereleases=True)
+    except (InvalidRequirement, PackageNotFoundError):
+        return False
+
+
+def lacks_memory(spec: BatchInferenceSpec) -> bool:
+    """Whether a replica is to have more memory than there is."""
+    return (spec.resources.memory_gb or 0.0) > memory_gib()
+
+
+def memory_gib() -> float:
+    """This machine's memory."""
+    return float(psutil.virtual_memory().total / GIB)
