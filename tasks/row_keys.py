@@ -17,7 +17,7 @@ from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.ray_job.writing import pinned
 
 COMPARED_AT_ONCE = 1 << 20

@@ -20,7 +20,8 @@ from tasks.plan import ledger_of
 from tasks.protocol.cleanup import OLD_SECONDS
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.ledger import Entry, LedgerFile
+from tasks.protocol.ledger import Entry
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import Record, StagedFile, to_json
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec

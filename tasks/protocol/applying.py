@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import Ledger, LedgerFile, Snapshot
+from tasks.protocol.ledger import Ledger, Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import commit_to_table
 

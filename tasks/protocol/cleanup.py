@@ -8,10 +8,12 @@ record that names it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tasks.protocol.infos import Lying
 from tasks.protocol.layout import OutputFolder, RunFolder
-from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import load_records
-from tasks.protocol.storage import TEMPORARY, FsspecStorage, Lying
+from tasks.protocol.storage import TEMPORARY, FsspecStorage
 
 OLD_SECONDS = 24 * 3600.0
 

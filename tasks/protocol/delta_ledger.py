@@ -12,7 +12,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from tasks.errors import InvalidSpec, StaleLedger
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
+from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.ledger_lines import LINE_SCHEMA
 
 APP = "prefect-ray-data"
 MERGED = 64

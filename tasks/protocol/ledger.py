@@ -1,8 +1,7 @@
 """The ledger: which rows are published, from which inputs, by which run.
 
 An entry is the decision; moving files is only applying it. The contract has two calls: look, and
-commit if nothing was committed since. An entry is a table of lines, so that ten million inputs
-are ten million rows of Parquet and not of JSON.
+commit if nothing was committed since.
 """
 
 import json
@@ -15,64 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.protocol.ids import IdRuns, RowsByRun, by_run
-from tasks.protocol.layout import OutputFolder, RunFolder
-from tasks.protocol.records import StagedFile
-
-LINE_SCHEMA = pa.schema(
-    [
-        ("version", pa.int64()),
-        ("line", pa.string()),  # entry | input | redriven | file | quarantine | removed
-        ("path", pa.string()),  # input, redriven: canonical path; file: where it is published
-        ("identity", pa.string()),  # input, redriven: content identity
-        ("run_id", pa.string()),
-        ("shard", pa.int64()),  # input, redriven: the shard's number in its run
-        ("staged", pa.string()),  # file: where it was staged, below the runs' folder
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("ids", pa.string()),  # file: its rows in order, as JSON runs
-        ("details", pa.string()),  # entry: JSON
-    ]
+from tasks.protocol.ids import RowsByRun, by_run
+from tasks.protocol.ledger_lines import (
+    INPUT_LINES,
+    LINE_SCHEMA,
+    LedgerFile,
+    file_line,
+    file_of,
+    input_lines,
 )
-
-INPUT_LINES = pa.array(["input", "redriven"])
-
-
-@dataclass(frozen=True)
-class LedgerFile:
-    """A published file: where it was staged, where it lies, which rows it holds."""
-
-    path: str
-    """Below the output, or below the state folder for quarantine."""
-    staged: str
-    """Below the runs' folder."""
-    run_id: str
-    """The run whose plan the ids belong to."""
-    size: int
-    ids: IdRuns
-    line: str = "file"
-    version: int = 0
-
-    @classmethod
-    def staged_in(
-        cls, run: RunFolder, file: StagedFile, path: str, line: str = "file", run_id: str = ""
-    ) -> "LedgerFile":
-        """A file in a run's staging folder, to be published at `path`."""
-        staged = f"{run.run_id}/staging/{file.name}"
-        return cls(path, staged, run_id or run.run_id, file.size, file.ids, line)
-
-    @property
-    def rows(self) -> int:
-        """Rows in the file."""
-        return len(self.ids)
-
-    def source(self, output: OutputFolder) -> str:
-        """Where it lies before it is published."""
-        return f"{output.runs}/{self.staged}"
-
-    def target(self, output: OutputFolder) -> str:
-        """Where it lies once published."""
-        return f"{output.path if self.line == 'file' else output.state}/{self.path}"
 
 
 @dataclass(frozen=True)
@@ -109,35 +59,6 @@ class Entry:
         own += [{"line": "removed", "path": path} for path in self.removed]
         own += [file_line(file) for file in self.files]
         return [{"run_id": self.run_id, **line, "version": version} for line in own]
-
-
-def file_line(file: LedgerFile) -> dict[str, Any]:
-    """A file as a line."""
-    return {
-        "line": file.line,
-        "path": file.path,
-        "run_id": file.run_id,
-        "staged": file.staged,
-        "rows": file.rows,
-        "size": file.size,
-        "ids": file.ids.as_json(),
-    }
-
-
-def input_lines(line: str, inputs: pa.Table, run_id: str, version: int) -> pa.Table:
-    """Inputs as lines."""
-    known: dict[str, Any] = {
-        "version": version,
-        "line": line,
-        "run_id": run_id,
-        **{name: inputs[name] for name in ("path", "identity", "shard")},
-    }
-    columns = []
-    for each in LINE_SCHEMA:
-        value = known.get(each.name)
-        is_column = isinstance(value, pa.ChunkedArray)
-        columns.append(value if is_column else pa.repeat(pa.scalar(value, each.type), len(inputs)))
-    return pa.table(columns, schema=LINE_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -263,14 +184,6 @@ class Snapshot:
 def run_of(row: dict[str, Any]) -> dict[str, Any]:
     """The run a line belongs to."""
     return {"run_id": row["run_id"]}
-
-
-def file_of(row: dict[str, Any]) -> LedgerFile:
-    """A line as a file."""
-    ids = IdRuns.of_json(row["ids"])
-    return LedgerFile(
-        row["path"], row["staged"], row["run_id"], row["size"], ids, row["line"], row["version"]
-    )
 
 
 class Ledger(Protocol):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder, RunFolder
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import Plan, path_of
 from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are, stage_kept
 from tasks.protocol.storage import Storage

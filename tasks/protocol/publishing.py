@@ -8,7 +8,8 @@ from tasks.errors import OutputHeld, StaleLedger
 from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import Entry, Ledger, LedgerFile, Snapshot
+from tasks.protocol.ledger import Entry, Ledger, Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten

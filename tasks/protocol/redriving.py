@@ -12,7 +12,8 @@ import numpy as np
 from tasks.errors import OutputHeld
 from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import Entry, LedgerFile, Snapshot
+from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.records import StagedFile
 from tasks.protocol.replacing import left_by_keys, rewritten

@@ -10,7 +10,8 @@ import numpy as np
 
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication
 from tasks.protocol.rewriting import only_kept, republished
 from tasks.protocol.storage import Storage

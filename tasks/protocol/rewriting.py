@@ -8,7 +8,7 @@ import numpy as np
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import IdRuns, Ids, Mask, as_ids, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import StagedFile
 from tasks.protocol.storage import Storage
 

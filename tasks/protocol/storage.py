@@ -5,41 +5,28 @@ absent. Deleting or moving what is not there is not an error, so that every call
 """
 
 import os
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
-from stat import S_ISREG
 from typing import IO, Any, Protocol
 
 import fsspec
 
+from tasks.protocol.infos import (
+    Info,
+    Lying,
+    Stat,
+    find_local,
+    modified_seconds,
+    stat_if_there,
+    stat_local,
+    used_up,
+)
 from tasks.protocol.s3_pages import infos_in_pages
 
 TEMPORARY = ".tmp-"
-Info = dict[str, Any]
-"""What fsspec says of an object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """What storage knows about an object; `identity` changes when its content does."""
-
-    path: str
-    size: int
-    identity: str
-
-
-@dataclass(frozen=True)
-class Lying:
-    """How an object lies there; `modified` in seconds since the epoch."""
-
-    size: int
-    modified: float
 
 
 class Storage(Protocol):
@@ -193,79 +180,6 @@ class FsspecStorage:
             self.filesystem.rm(folder, recursive=True)
         except FileNotFoundError:
             return
-
-
-def stat_if_there(info: Info) -> Stat | None:
-    """An info as a Stat; None where the file is gone since the folder was listed."""
-    try:
-        return stat_of(info)
-    except FileNotFoundError:
-        return None
-
-
-def stat_local(path: str) -> Stat | None:
-    """What a disk has at `path`: as a listing says it, or None where there is no file."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    if not S_ISREG(found.st_mode):
-        return None
-    return Stat(path, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
-
-
-def used_up(infos: dict[str, Info]) -> Iterator[Info]:
-    """Infos one by one, each let go once it was looked at: there may be millions."""
-    for name in list(infos):
-        yield infos.pop(name)
-
-
-def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
-    """Infos of all files below a folder on a local disk.
-
-    fsspec leaves a nested folder out that it may not list, as if nothing lay there.
-
-    Raises:
-        OSError: a folder cannot be listed.
-    """
-    folders = [folder]
-    while folders:
-        # What is deleted meanwhile is not there; any other trouble is an error.
-        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                    continue
-                with suppress(FileNotFoundError):
-                    yield filesystem.info(entry)
-
-
-def stat_of(info: Info) -> Stat:
-    """An fsspec info as a Stat: ETag, else modification time and size.
-
-    No version id: S3's listings lack it, and what is listed must equal what is looked up.
-    """
-    size = int(info["size"] or 0)
-    identity = info.get("ETag") or info.get("etag") or f"{modified(info)}-{size}"
-    return Stat(path=info["name"], size=size, identity=str(identity).strip('"'))
-
-
-def modified(info: Info) -> int | str:
-    """Modification time; in nanoseconds where the disk has them."""
-    if "ino" in info:
-        return os.stat(info["name"]).st_mtime_ns
-    return str(info.get("mtime") or info.get("LastModified") or info.get("last_modified") or "")
-
-
-def modified_seconds(info: Info) -> float:
-    """When an object was written, in seconds since the epoch; just now where nobody knows."""
-    names = ("mtime", "LastModified", "last_modified", "updated")
-    when = next((info[name] for name in names if info.get(name)), None)
-    if isinstance(when, str):
-        when = datetime.fromisoformat(when)
-    if isinstance(when, datetime):
-        return when.timestamp()
-    return time.time() if when is None else float(when)
 
 
 def open_storage(

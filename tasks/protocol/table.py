@@ -14,7 +14,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
-from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 
 COMMIT_ATTEMPTS = 30
 LONGEST_WAIT_SECONDS = 2.0

@@ -13,7 +13,8 @@ from tasks.plan import PlannedRun
 from tasks.prepared import first_job_of
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published

@@ -41,7 +41,8 @@ from tasks.new_inputs import unpublished
 from tasks.protocol.acceptance import accept, find_gap
 from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
+from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.ledger_lines import LINE_SCHEMA
 from tasks.protocol.plan_file import first_plan, parquet_bytes, plan_from_bytes, plan_to_bytes
 from tasks.protocol.records import Record, StagedFile, from_json, to_json
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.protocol.ids import IdRuns
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors
 from tasks.searching.scoring import unit

@@ -10,7 +10,8 @@ import pytest
 from tasks.errors import StaleLedger
 from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
 from tasks.protocol.ids import IdRuns, as_ids
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, Ledger, LedgerFile
+from tasks.protocol.ledger import Entry, Ledger
+from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
 from tests.simulation.storage import Calm, PlainLedger, SimLedger
 
 Open = Callable[[], Ledger]

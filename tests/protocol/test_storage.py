@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tasks.protocol.storage import TEMPORARY, FsspecStorage, Stat, open_storage
+from tasks.protocol.infos import Stat
+from tasks.protocol.storage import TEMPORARY, FsspecStorage, open_storage
 from tests.s3_server import S3
 
 Open = Callable[[], FsspecStorage]

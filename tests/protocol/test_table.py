@@ -10,7 +10,7 @@ import pytest
 from tasks.errors import StaleLedger, StaleTable
 from tasks.protocol.ids import Mask, row_of
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.table import TableState

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.protocol.ids import IdRuns
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, LedgerFile, Snapshot
+from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
 from tasks.ray_job.job import output_of
 from tasks.searching.published import PublishedVectors
 from tasks.spec import BatchInferenceSpec

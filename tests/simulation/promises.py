@@ -4,7 +4,8 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from tasks.protocol.ledger import LedgerFile, Snapshot
+from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tests.simulation.actors import OUTPUT
 from tests.simulation.inputs import FILTERED, FLAKY, REJECTED, Inputs
 from tests.simulation.storage import SimStorage

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tasks.errors import StaleLedger
-from tasks.protocol.ledger import LINE_SCHEMA, Entry, Snapshot
-from tasks.protocol.storage import Stat
+from tasks.protocol.infos import Stat
+from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.ledger_lines import LINE_SCHEMA
 
 Lost = Callable[[], Exception]
 

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.model import Model, Placement
-from tasks.protocol.storage import FsspecStorage, Stat, open_storage
+from tasks.protocol.infos import Stat
+from tasks.protocol.storage import FsspecStorage, open_storage
 
 FETCHED = "batch-inference-models"
 """Folder in the node's temporary one, where models from elsewhere are kept for all replicas."""

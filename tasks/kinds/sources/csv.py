@@ -15,8 +15,9 @@ from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import Dialect, Parser
 from tasks.kinds.sources.source import BadRow, Read, Source
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 
 BYTES_TO_INFER = 4 << 20
 ONE_CHARACTER = r"^[\t\x20-\x7e]$"

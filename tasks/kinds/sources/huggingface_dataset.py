@@ -13,9 +13,10 @@ from tasks.kinds.sources.hf_dataset.features import converted, features_of, fiel
 from tasks.kinds.sources.hf_dataset.folder import data_files, splits
 from tasks.kinds.sources.parquet import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, Stat, open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage
 
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 

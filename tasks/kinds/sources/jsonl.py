@@ -28,8 +28,9 @@ from tasks.kinds.sources.text import (
     universal,
     whole_lines,
 )
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 
 ROWS_TO_INFER = 1_000
 BLANK = b" \t\r\n"

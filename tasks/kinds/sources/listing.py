@@ -9,8 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tasks.errors import InputNotFound, InvalidSpec
+from tasks.protocol.infos import Info, Stat, stat_of
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, Info, Stat, stat_of
+from tasks.protocol.storage import FsspecStorage
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source

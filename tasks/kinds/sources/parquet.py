@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ, BadRow, Read, Source
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
 FILES_TO_INFER = 10

@@ -10,9 +10,10 @@ from pydantic import Field, field_validator
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.sources.listing import list_path
+from tasks.protocol.infos import Info, Stat
 from tasks.protocol.plan_file import Shard, shard_table, whole_files
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, Info, Stat, open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage
 
 ROWS_PER_READ = 2_048
 BYTES_PER_READ = 32 << 20

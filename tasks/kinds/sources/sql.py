@@ -14,9 +14,10 @@ from tasks.kinds.sources.source import Read, Source
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 
 RANGES_TO_INFER = 10
 

@@ -15,9 +15,10 @@ from tasks.kinds.sources.source import BadRow, Content, Read, Source
 from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
+from tasks.protocol.infos import Info, Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, Info, Stat, open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage
 
 
 class TableSource(Source):

@@ -20,8 +20,9 @@ from tasks.kinds.sources.tar_reading.samples import (
     row_of,
     samples,
 )
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import FsspecStorage, Stat
+from tasks.protocol.storage import FsspecStorage
 
 SAMPLES_TO_INFER = 100
 

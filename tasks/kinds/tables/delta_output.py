@@ -18,7 +18,7 @@ from tasks.kinds.tables.delta import open_delta
 from tasks.kinds.tables.footers import footers, statistics
 from tasks.kinds.tables.types import plain_schema
 from tasks.protocol.delta_ledger import delta_options, delta_url
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import TableChange, TableState
 

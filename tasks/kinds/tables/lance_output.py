@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import StaleTable
 from tasks.kinds.tables.lance import lance_options, open_lance
-from tasks.protocol.ledger import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.table import TableChange, TableState
 
 APPLIED = "prefect-ray-data.applied."

@@ -15,8 +15,8 @@ from tasks.kinds.sources import SqlSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.sql_reading.secrets import without_secrets
+from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.storage import Stat
 from tasks.spec_file import parse_spec
 from tests.kinds.sources.shop import Shop, postgres_shop, sqlite_shop
 from tests.postgres import PASSWORD, READER_VARIABLE

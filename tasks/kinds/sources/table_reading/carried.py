@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tasks.kinds.sources.source import Content
 from tasks.kinds.sources.table_reading.version import TableVersion
-from tasks.protocol.storage import Stat
+from tasks.protocol.infos import Stat
 
 GONE = "gone"
 """Identity of an input that has left the table, and its rows the output."""
