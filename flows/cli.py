@@ -50,7 +50,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
-    from flows.calls import call_flow, spec_for_run, time_meant
+    from flows.called_spec import spec_for_run, time_meant
+    from flows.calls import call_flow
 
     time = time_meant(scheduled_time)
     spec = spec_for_run(spec_file, set_, limit, output, address, time)
@@ -114,7 +115,7 @@ def backfill(
 @app.command()
 def check(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Find what is wrong with a spec, and say what a run would do; start nothing."""
-    from flows.calls import check_spec_file
+    from flows.plain_calls import check_spec_file
 
     check_spec_file(spec_file, set_, scheduled_time)
 
@@ -127,7 +128,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """What is published at the spec's output, and which run is at work there."""
-    from flows.calls import print_status
+    from flows.plain_calls import print_status
 
     print_status(spec_file, set_, scheduled_time, as_json)
 
@@ -141,7 +142,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """List what lies at the output for a day or longer and nobody needs; delete it on request."""
-    from flows.calls import clean_output
+    from flows.plain_calls import clean_output
 
     clean_output(spec_file, delete, set_, scheduled_time, as_json)
 
@@ -149,7 +150,7 @@ def clean(
 @app.command()
 def cancel(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Stop the job at work on the spec's output; the run can be resumed."""
-    from flows.calls import cancel_jobs
+    from flows.plain_calls import cancel_jobs
 
     cancel_jobs(spec_file, set_, scheduled_time)
 

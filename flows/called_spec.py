@@ -1,0 +1,57 @@
+"""The spec that a verb of the command line means: its file, changed as the call says."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.clusters import LocalCluster
+from tasks.preflight import check_spec
+from tasks.scheduled import at_time, parse_time
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import load_spec
+
+
+def spec_for_run(
+    spec_file: Path,
+    overrides: list[str] | None,
+    limit: int | None,
+    output: str | None,
+    address: str | None,
+    time: datetime,
+) -> BatchInferenceSpec:
+    """The file's spec, changed as the call says; checked as it is at that time.
+
+    Raises:
+        InvalidSpec: the spec or the call is wrong.
+    """
+    given = list(overrides or [])
+    if limit is not None and output is None:
+        raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
+    if output is not None:
+        given.append(sink_at(output))
+    spec = load_spec(spec_file, given)
+    if address is not None:
+        spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
+    check_spec(at_time(spec, time))
+    return spec
+
+
+def sink_at(output: str) -> str:
+    """The override that puts another output, as seen from here, in the place of the spec's."""
+    path = output if "://" in output else str(Path(output).resolve())
+    return f"sink.path={json.dumps(path)}"
+
+
+def load_at(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None
+) -> BatchInferenceSpec:
+    """The file's spec as it is at the time that the call names, else now."""
+    return at_time(load_spec(spec_file, overrides), time_meant(scheduled_time))
+
+
+def time_meant(scheduled_time: str | None) -> datetime:
+    """What `--scheduled-time` says; now, where it is not given."""
+    if scheduled_time is None:
+        return datetime.now(UTC)
+    return parse_time("--scheduled-time", scheduled_time)

@@ -1,0 +1,107 @@
+"""What the verbs do that start no flow: check, status, clean and cancel."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from flows.called_spec import load_at
+from flows.printed_report import print_check, print_orphans
+from tasks.at_work import live_jobs, stop_jobs
+from tasks.cleaning import find_orphans, remove
+from tasks.errors import BatchInferenceError
+from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
+from tasks.plan import ledger_of, make_plan
+from tasks.preflight import CHECKS, Check
+from tasks.rehearsal import rehearse
+from tasks.small_jobs import advice_for_small
+from tasks.spec import BatchInferenceSpec
+
+console = Console(stderr=True)
+
+
+def check_spec_file(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None
+) -> None:
+    """Check everything, print what was found as a table, and say what a run would do.
+
+    Raises:
+        BatchInferenceError: the first thing that is wrong.
+    """
+    spec = load_at(spec_file, overrides, scheduled_time)
+    wrong: list[BatchInferenceError] = []
+    for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
+        if wrong and check.name in ("inputs", "nodes"):
+            print_check(console, check.name, "dim", "-", "not looked at")
+            continue
+        try:
+            print_check(console, check.name, "green", "ok", check.run(spec))
+        except BatchInferenceError as error:
+            wrong.append(error)
+            print_check(console, check.name, "red", "wrong", str(error))
+    if wrong:
+        raise wrong[0]
+
+
+def inputs_to_do(spec: BatchInferenceSpec) -> str:
+    """What a run would do, and whether it needs no Ray for that."""
+    planned = make_plan(spec, save=False)
+    return "; ".join(filter(None, (planned.summary, advice_for_small(planned))))
+
+
+def check_nodes(spec: BatchInferenceSpec) -> str:
+    """See from every node of a cluster that runs already whether it can do the job."""
+    if isinstance(spec.cluster, KubeRayCluster):
+        return "made when the run starts, and looked at then"
+    if not isinstance(spec.cluster, RayJobsCluster):
+        return "this machine"
+    return rehearse(make_plan(spec, save=False))
+
+
+def print_status(
+    spec_file: Path, overrides: list[str] | None, scheduled_time: str | None, as_json: bool
+) -> None:
+    """What is published, and who is at work."""
+    spec = load_at(spec_file, overrides, scheduled_time)
+    seen = ledger_of(spec).look()
+    body = {
+        "output": spec.sink.path,
+        "version": seen.version,
+        "files": len(seen.files),
+        "rows": sum(file.rows for file in seen.files.values()),
+        "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
+        "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live_jobs(spec)],
+    }
+    if as_json:
+        print(json.dumps(body))
+        return
+    for name, value in body.items():
+        console.print(f"{name:15} {value}")
+
+
+def clean_output(
+    spec_file: Path,
+    delete: bool,
+    overrides: list[str] | None,
+    scheduled_time: str | None,
+    as_json: bool,
+) -> None:
+    """List what nobody needs any more at the spec's output, and delete it on request."""
+    spec = load_at(spec_file, overrides, scheduled_time)
+    orphans = find_orphans(spec)
+    if delete:
+        remove(spec, orphans)
+    if as_json:
+        print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
+        return
+    print_orphans(console, orphans, deleted=delete)
+
+
+def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
+    """Stop every job at work on the spec's output."""
+    stopped = stop_jobs(load_at(spec_file, overrides, scheduled_time))
+    for job in stopped:
+        console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
+    if not stopped:
+        console.print("no job is at work")
