@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.places import check_sink, check_source
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
-from tasks.ray_job.room import Node, in_gib, refuse_unmet
+from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
 from tasks.spec import BatchInferenceSpec
 
 
@@ -99,6 +99,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     nodes = [in_gib(node["resources_total"]) for node in api.nodes()]
     if cluster.wait_for_nodes_seconds == 0:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
+        refuse_crowded(spec, nodes, "the cluster")
     gpus = sum(node.get("GPU", 0.0) for node in nodes)
     found = f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
     if (limit := max_gpus_of(cluster)) is not None:

@@ -6,12 +6,14 @@ Knows no Ray Data, whose import takes as long as a worker's start: the two are t
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import Any
 
 import ray
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.job import Job
+from tasks.ray_job.room import cores_side_by_side
 
 
 @contextmanager
@@ -32,6 +34,8 @@ def connection(job: Job) -> dict[str, Any]:
         case LocalCluster(address=None, object_store_gb=size):
             # Without an address Ray would join whatever was last started on this machine.
             options: dict[str, Any] = {"address": "local", "include_dashboard": False}
+            # With fewer than it takes, stages that run side by side share the cores there are.
+            options["num_cpus"] = max(os.cpu_count() or 1, ceil(cores_side_by_side(job.spec)))
             return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.

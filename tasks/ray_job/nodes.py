@@ -14,7 +14,15 @@ from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.clusters import RemoteCluster
 from tasks.kinds.places import check_source
 from tasks.ray_job.job import Job
-from tasks.ray_job.room import GIB, Node, in_gib, refuse_unmet, requests_of
+from tasks.ray_job.room import (
+    GIB,
+    Node,
+    cores_beside,
+    in_gib,
+    refuse_crowded,
+    refuse_unmet,
+    requests_of,
+)
 from tasks.ray_job.stage_functions import importable
 from tasks.spec import BatchInferenceSpec
 
@@ -24,14 +32,14 @@ PROBE_SECONDS, PIP_SECONDS = 120.0, 900.0
 
 
 def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
-    """Wait for nodes that can hold each stage, as long as the spec says.
+    """Wait for nodes that can hold the stages, as long as the spec says.
 
     Args:
         job: asks.
         meanwhile: called every now and then.
 
     Raises:
-        InvalidSpec: no node can hold a stage, and none that could has come.
+        InvalidSpec: they cannot, and none that could have come.
     """
     cluster = job.spec.cluster
     patience = cluster.wait_for_nodes_seconds if isinstance(cluster, RemoteCluster) else 0.0
@@ -40,7 +48,9 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
     until = time.monotonic() + patience
     while True:
         try:
-            return refuse_unmet(job.spec, nodes_now(), "the largest node of the cluster")
+            nodes = nodes_now()
+            refuse_unmet(job.spec, nodes, "the largest node of the cluster")
+            return refuse_crowded(job.spec, nodes, "the cluster", job.stages)
         except InvalidSpec as error:
             if time.monotonic() >= until:
                 waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""
@@ -63,7 +73,8 @@ def ask_autoscaler(spec: BatchInferenceSpec) -> None:
     bundle = {name: amount for name, amount in infer.resources.items() if amount}
     if "memory" in bundle:
         bundle["memory"] *= GIB
-    request_resources(bundles=[bundle] * infer.workers)
+    beside = {"CPU": cores_beside(spec)}
+    request_resources(bundles=[*[bundle] * infer.workers, beside])
 
 
 def check_nodes(job: Job) -> None:

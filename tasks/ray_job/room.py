@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from tasks.errors import InvalidSpec
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.spec import BatchInferenceSpec
 
 UNITS = {"CPU": "CPU cores", "GPU": "GPUs", "memory": "GiB of memory"}
@@ -98,6 +100,46 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
                 f"replicas of {asked} each are asked for, and {whose} has room for {room}: ask "
                 "for less, or set cluster to one that has it",
             )
+
+
+def refuse_crowded(
+    spec: BatchInferenceSpec, nodes: list[Node], whose: str, stages: tuple[str, ...] = STAGES
+) -> None:
+    """See that the stages can run side by side: replicas keep their cores until the job ends.
+
+    Args:
+        spec: asks.
+        nodes: what there is.
+        whose: for the message, as in `the cluster`.
+        stages: those of the job.
+
+    Raises:
+        InvalidSpec: beside the replicas no other stage would ever get a core.
+    """
+    wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
+    if "infer" in stages and wanted > there + 1e-6:
+        resources = spec.resources
+        raise InvalidSpec.at(
+            "resources.num_cpus",
+            resources.num_cpus,
+            f"with resources.min_replicas {resources.min_replicas}, and the other stages beside "
+            f"them, {wanted:g} CPU cores are asked for at once, and {whose} has {there:g}: ask for "
+            "parts of cores, as in resources.num_cpus=0.5 and stages.preprocess.num_cpus=0.5, or "
+            "set cluster to one that has them",
+        )
+
+
+def cores_side_by_side(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:
+    """CPU cores without which a job would wait for ever: its replicas', and a worker's beside."""
+    resources = spec.resources
+    return resources.min_replicas * resources.num_cpus + cores_beside(spec, stages)
+
+
+def cores_beside(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:
+    """CPU cores of the largest worker that is no replica."""
+    options = spec.stages
+    largest = max(options.read.num_cpus, options.write.num_cpus)
+    return max(largest, options.preprocess.num_cpus * has_preprocessing(spec, stages))
 
 
 def missing(name: str) -> str:

@@ -22,7 +22,7 @@ from tests.benchmarks.contenders import (
 )
 from tests.benchmarks.process_tree import run
 from tests.benchmarks.ratios import NEAR, PAIRS_FOR_INTERVAL, Ratio
-from tests.benchmarks.workloads.workload import Size
+from tests.benchmarks.workloads.workload import Size, Target
 from tests.chaos.session import session
 
 ROUNDS = 3
@@ -184,24 +184,35 @@ def assert_same_keys(ours: pa.Table, theirs: pa.Table, key: str, name: str) -> N
     assert ours[key].equals(theirs[key].cast(ours[key].type)), f"{name} wrote other rows"
 
 
-def row(family: str, workload: str, folder: Path, options: Options) -> list[str]:
-    """Ours beside one other way: the lines for RESULTS.md."""
+def row(families: Sequence[str], workload: str, folder: Path, options: Options) -> list[str]:
+    """Ours beside other ways, all in each round: the lines for RESULTS.md."""
     module = workload_named(workload)
-    targets = [each for each in module.TARGETS[family] if each.size == options.size]
-    near = any(abs(each.at_least - 1) <= 2 * NEAR for each in targets)
+    targets = {
+        family: [each for each in module.TARGETS[family] if each.size == options.size]
+        for family in families
+    }
+    near = any(abs(each.at_least - 1) <= 2 * NEAR for all_ in targets.values() for each in all_)
     rounds = options.rounds or (PAIRS_FOR_INTERVAL if near else ROUNDS)
-    both = [contender(OURS, workload), contender(family, workload)]
-    done = measure(workload, both, rounds, options.size, folder, options.resume)
+    contenders = [contender(name, workload) for name in (OURS, *families)]
+    done = measure(workload, contenders, rounds, options.size, folder, options.resume)
     lines = [
         f"{done[0].runs[OURS].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
         "inputs each, outputs compared in each; medians; ratios: theirs over ours, median (lowest "
-        "to highest).",
-        "",
+        "to highest)."
+    ]
+    for family in families:
+        lines += ["", *comparison(family, targets[family], done)]
+    return lines
+
+
+def comparison(family: str, targets: Sequence[Target], rounds: Sequence[Round]) -> list[str]:
+    """A table of ours beside one other way."""
+    lines = [
         f"| what | ours | {family} | ratio | target | |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for what, name, unit in FIGURES:
-        pairs = [(getattr(r.runs[OURS], name), getattr(r.runs[family], name)) for r in done]
+        pairs = [(getattr(r.runs[OURS], name), getattr(r.runs[family], name)) for r in rounds]
         ratio = Ratio(tuple(theirs / ours for ours, theirs in pairs))
         ours, theirs = (float(np.median(each)) / unit for each in zip(*pairs, strict=True))
         wanted = [each.at_least for each in targets if each.measure == name]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.ray_job.room import Node, refuse_unmet
+from tasks.ray_job.room import Node, cores_side_by_side, refuse_crowded, refuse_unmet
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 
@@ -100,3 +100,28 @@ def test_nothing_fits_where_there_is_no_node() -> None:
 
 def test_tenths_of_a_core_add_up() -> None:
     refuse_unmet(spec_of(num_cpus=0.1, min_replicas=10), [{"CPU": 1.0}], "this machine")
+
+
+CROWDED: dict[str, tuple[dict[str, Any], list[Node], float]] = {
+    "one core": ({}, [{"CPU": 1.0}], 1.5),
+    "as many replicas as cores": ({"min_replicas": 16}, CLUSTER, 16.5),
+}
+
+
+@pytest.mark.parametrize(("resources", "nodes", "wanted"), CROWDED.values(), ids=CROWDED)
+def test_replicas_that_leave_no_core_to_others_are_refused(
+    resources: dict[str, Any], nodes: list[Node], wanted: float
+) -> None:
+    spec = spec_of(**resources)
+    refuse_unmet(spec, nodes, "the largest node")  # each fits, but not all together
+    with pytest.raises(InvalidSpec, match=rf"resources.num_cpus: .* {wanted:g} CPU cores"):
+        refuse_crowded(spec, nodes, "the cluster")
+    refuse_crowded(spec, [*nodes, {"CPU": 0.5}], "the cluster")
+    refuse_crowded(spec, nodes, "the cluster", ("read", "preprocess"))  # no replica is there
+
+
+def test_only_stages_with_something_to_do_take_cores() -> None:
+    steps = spec_of(stages={"preprocess": {"num_cpus": 3}})
+    assert cores_side_by_side(steps) == 1.5
+    steps = steps.model_copy(update={"steps": [{"kind": "select", "columns": ["a"]}]})
+    assert cores_side_by_side(steps) == 4

@@ -65,5 +65,4 @@ class Scene:
             run.end()
         if self.site.options:
             self.stand.proxy.behave = lambda asked: None
-        if any(each.fault == "node" and each.kills for each in self.result.struck):
-            self.stand.clusters.kill()
+        self.stand.clusters.kill_if_broken()

@@ -58,10 +58,26 @@ class Clusters:
             kill_tree(head[name])
         self.running = None
 
+    def kill_if_broken(self) -> None:
+        """Kill it where a node is gone: whoever comes next wants all of them.
+
+        A fault need not be meant for a node: one whose agent is killed ends itself.
+        """
+        if self.running and not all(map(is_alive, self.running.raylets)):
+            self.kill()
+
     def kill(self) -> None:
         """SIGKILL all of its processes: head, nodes, workers, drivers."""
         self.stack.close()
         self.running = None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has collected does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except GONE:
+        return False
 
 
 def kill_tree(pid: int) -> int:
