@@ -28,6 +28,7 @@ def print_report(
     for name, value in {
         "rows read": f"{rows['read']:,}",
         "written": f"{rows['written']:,}",
+        **superseded_line(rows),
         "set aside": f"{rows['rejected']:,}",
         "filtered": f"{rows['filtered']:,}",
         "skipped": f"{report['inputs_skipped']:,} inputs, {skipped}",
@@ -47,6 +48,12 @@ def print_report(
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def superseded_line(rows: dict[str, int]) -> dict[str, str]:
+    """Rows of the run that are not published since it has newer ones of their keys."""
+    superseded = rows.get("superseded")
+    return {"superseded": f"{superseded:,}, by newer rows of their keys"} if superseded else {}
 
 
 def runtime_line(report: dict[str, Any]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from prefect import Task, task
 from prefect.assets import Asset, AssetProperties, add_asset_metadata, materialize
 
 from tasks.plan import PlannedRun
-from tasks.publish import count_rows, publish_planned
+from tasks.publish import publish_planned
 from tasks.reporting.addresses import sink_page, sink_url, source_urls
 from tasks.spec import BatchInferenceSpec
 
@@ -59,7 +59,7 @@ def facts_of(planned: PlannedRun, version: int) -> dict[str, Any]:
         "name": planned.spec.name,
         "version": version,
         "run_id": planned.run.run_id,
-        "rows": count_rows(planned.accepted()),
+        "rows": planned.ledger.look().entries[version]["rows"],
         "model": planned.plan.pins["fingerprints"]["model"],
     }
 

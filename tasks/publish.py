@@ -55,6 +55,7 @@ def publish_planned(planned: PlannedRun) -> int:
             replaces=planned.replaces,
             amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
             keys=keys_of(planned, accepted),
+            rows=count_rows(accepted),
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.
                 "config": None if planned.plan.redrives else planned.config,
@@ -62,7 +63,6 @@ def publish_planned(planned: PlannedRun) -> int:
                 "published_at": time.time(),
                 "model": fingerprint,
                 "model_digest": model_digest(planned.spec.model, fingerprint),
-                "rows": count_rows(accepted),
                 "schema": schema_hex(planned),
                 **judged,
             },
@@ -92,7 +92,10 @@ def check_table(planned: PlannedRun) -> None:
 
 
 def count_rows(accepted: Accepted) -> dict[str, int]:
-    """Rows by what became of them; written counts children one by one."""
+    """Rows by what became of them; written counts children one by one.
+
+    Of an upsert the ledger's entry says more: which of the rows newer ones have superseded.
+    """
     written = sum(file.rows for record in accepted.records for file in record.files)
     rejected, filtered = len(accepted.rejected), len(accepted.filtered)
     read = len(accepted.ok) + rejected + filtered

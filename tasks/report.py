@@ -43,6 +43,7 @@ class RunReport:
     version: int
     output: str
     rows: dict[str, int]
+    """By what became of them; of an upsert also those that newer ones of the run superseded."""
     inputs_skipped: int
     attempts: int = 0
     """Attempts of this call; earlier calls of the same run may have made more."""
@@ -108,7 +109,7 @@ def report_run(
         published=version is not None,
         version=version or planned.plan.pins["ledger_version"],
         output=planned.output.path,
-        rows=count_rows(evidence.accepted),
+        rows=rows_of(evidence, version),
         inputs_skipped=planned.inputs_skipped,
         attempts=attempts,
         resumed_rows=evidence.resumed_rows,
@@ -125,6 +126,14 @@ def report_run(
         scheduled_time=planned.options.scheduled_iso,
     )
     return report if version is None else leave_report(evidence, report)
+
+
+def rows_of(evidence: Evidence, version: int | None) -> dict[str, int]:
+    """Rows by what became of them, as the ledger has it once they are published."""
+    if version is None:
+        return count_rows(evidence.accepted)
+    rows: dict[str, int] = evidence.ledger.entries[version]["rows"]
+    return rows
 
 
 def leave_report(evidence: Evidence, report: RunReport) -> RunReport:

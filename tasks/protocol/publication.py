@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any, Protocol
 
@@ -43,6 +44,8 @@ class Publication:
     drop_rows: DropRows
     drop_rejections: DropRows
     replaces: bool = False
+    rows: dict[str, int] = field(default_factory=dict)
+    """By what became of them; all that were staged count as written."""
     details: dict[str, Any] = field(default_factory=dict)
     amend_rejections: AmendRows = as_they_are
     """Adds to rows that a redrive sets aside again what was said of them before."""
@@ -52,7 +55,22 @@ class Publication:
     @property
     def entry_details(self) -> dict[str, Any]:
         """The details, and where the plan lies: a listing might not show the one in force yet."""
-        return {**self.details, "plan": path_of(self.run, self.plan)}
+        rows = {"rows": self.rows_published} if self.rows else {}
+        return {**self.details, **rows, "plan": path_of(self.run, self.plan)}
+
+    @cached_property
+    def chosen(self) -> dict[str, Mask]:
+        """By staged file, which of its rows are published, where that is not all of them."""
+        return self.keys.chosen() if self.keys is not None else {}
+
+    @property
+    def rows_published(self) -> dict[str, int]:
+        """Rows by what became of them; where rows have names, the newest of a name is written."""
+        if self.keys is None:
+            return self.rows
+        superseded = sum(int((~keep).sum()) for keep in self.chosen.values())
+        written = self.rows["written"] - superseded
+        return {**self.rows, "written": written, "superseded": superseded}
 
     @property
     def published_shards(self) -> pa.Table:
@@ -73,13 +91,12 @@ def part_names(output: OutputFolder, version: int) -> Iterator[str]:
 
 def data_files(storage: Storage, what: Publication, names: Iterator[str]) -> Iterator[LedgerFile]:
     """The accepted records' files, with the names they will bear."""
-    chosen = what.keys.chosen() if what.keys is not None else {}
     for record in what.accepted.records:
         for file in record.files:
             staged = file
-            if file.name in chosen:
+            if file.name in what.chosen:
                 content = storage.read(f"{what.run.staging}/{file.name}")
-                keep, drop = chosen[file.name], what.drop_rows
+                keep, drop = what.chosen[file.name], what.drop_rows
                 staged = stage_kept(storage, what.run, content, file.ids, keep, drop, file.name)
             path = f"{file.partition}{next(names)}{what.suffix}"
             if staged.ids:

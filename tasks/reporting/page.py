@@ -113,6 +113,8 @@ def counts_table(report: dict[str, Any], *, redrives: bool) -> str:
     rows = report["rows"]
     names = {"read": "read", "written": "written", "set aside": "rejected", "filtered": "filtered"}
     values = {name: f"{rows[key]:,}" for name, key in names.items()}
+    if "superseded" in rows:
+        values["superseded"] = f"{rows['superseded']:,} (by newer rows of their keys)"
     why = "changed or gone since" if redrives else "published before"
     values["inputs skipped"] = f"{report['inputs_skipped']:,} ({why})"
     values["resumed"] = f"{report['resumed_rows']:,} (done before this call)"

@@ -1,16 +1,20 @@
 """Whole flows into a table: the same rows as in Parquet files, and again nothing to do."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from flows.backfill import backfill
+from flows.printed_report import print_report
 from flows.redrive import redrive
 from flows.testing import RunSpec
 from tasks.errors import KeysRepeated
+from tasks.plan import ledger_of
 from tasks.previewing import trial_of
 from tasks.spec_file import complete_spec
 from tests.tables.bench import TableBench
@@ -92,7 +96,7 @@ def test_runs_and_redrives_replace_rows_by_key(
 @pytest.mark.prefect
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_run_with_a_key_twice_is_published_as_it_is_once_told_which_counts(
-    run_spec: RunSpec, kind: str, tmp_path: Path
+    run_spec: RunSpec, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, given = tmp_path / "out", tmp_path / "given.parquet"
     pq.write_table(pa.table({"id": [1, 2, 1], "x": [1.0, 2.0, 3.0]}), given)
@@ -103,6 +107,15 @@ def test_a_run_with_a_key_twice_is_published_as_it_is_once_told_which_counts(
         run_spec(spec, *place)
     done = run_spec(spec, *place, "sink.newest_by=x")
     assert done.report["resumed_rows"] == 3
+    rows = {"read": 3, "written": 2, "rejected": 0, "filtered": 0, "superseded": 1}
+    manifest = json.loads(Path(done.report["manifest"]).read_text())
+    (entry,) = ledger_of(done.spec).look().entries.values()
+    assert done.report["rows"] == manifest["rows"] == entry["rows"] == rows
+    assert "# into-delta: 2 rows published" in done.page
+    assert "1 (by newer rows of their keys)" in done.page
+    print_report(Console(), done.report)
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in told[1:3]] == [["written", "2"], ["superseded", "1,"]]
     bench = TableBench(SINKS[kind](path=str(out)))
     assert sorted(frame_of(bench)[["id", "doubled"]].rows()) == [(1, 6), (2, 4)]
 
