@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from tasks.protocol.cleanup import Orphan
 from tasks.reporting.verdict import sentence
+from tasks.reporting.versions import told_version
 
 
 def print_report(
@@ -39,7 +40,7 @@ def print_report(
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),
         **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
-        "output": f"{report['output']} (version {report['version']})",
+        "output": f"{report['output']} ({told_version(report)})",
         "report": report["report"] or "-",
         **({"profile": report["profile"]} if report["profile"] else {}),
         **({"scheduled": report["scheduled_time"]} if report["scheduled_time"] else {}),

@@ -170,12 +170,17 @@ def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:
 
 
 def sample_rows(planned: PlannedRun, accepted: Accepted, count: int) -> pa.Table | None:
-    """Some of the run's rows, published or held back, to look at; None where there are none."""
+    """Some of the run's rows, published or held back, to look at; None where there are none.
+
+    A version that was replaced since has none any more.
+    """
     snapshot = planned.ledger.look()
     mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
-    published = [file.target(planned.output) for file in mine]
-    staged = [f"{planned.run.staging}/{f.name}" for each in accepted.records for f in each.files]
-    for path in published or staged:
+    paths = [file.target(planned.output) for file in mine]
+    if snapshot.version_of(planned.run_key) is None:
+        files = [file for record in accepted.records for file in record.files]
+        paths = [f"{planned.run.staging}/{file.name}" for file in files]
+    for path in paths:
         rows = planned.spec.sink.decode(planned.storage.read(path))
         if len(rows):
             return rows.slice(0, count)

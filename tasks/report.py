@@ -8,6 +8,7 @@ from typing import Any
 from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
+from tasks.protocol.ledger import Snapshot
 from tasks.publish import count_rows
 from tasks.ray_job.batch_limits import halvings_of
 from tasks.ray_job.runtimes import runtimes_of
@@ -28,6 +29,7 @@ from tasks.reporting.page import failure_page, success_page
 from tasks.reporting.preview_page import Preview, preview_page
 from tasks.reporting.timings import timings_of
 from tasks.reporting.verdict import Verdict, judge_run
+from tasks.reporting.versions import told_version
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -75,6 +77,8 @@ class RunReport:
     """What each gate measured, its limit, and whether the rows passed."""
     accepted: dict[str, Any] | None = None
     """Which gates failed where the run was published on somebody's word: whose, and when."""
+    replaced_by: dict[str, Any] | None = None
+    """The `version` that has taken the place of this one since, complete, and its `run_id`."""
     scheduled_time: str | None = None
     """What the paths were filled in with, where they name a time."""
     report: str | None = None
@@ -110,6 +114,7 @@ def report_run(
         version=version or planned.plan.pins["ledger_version"],
         output=planned.output.path,
         rows=rows_of(evidence, version),
+        replaced_by=replaced_by(evidence.ledger, version),
         inputs_skipped=planned.inputs_skipped,
         attempts=attempts,
         resumed_rows=evidence.resumed_rows,
@@ -136,25 +141,56 @@ def rows_of(evidence: Evidence, version: int | None) -> dict[str, int]:
     return rows
 
 
+def replaced_by(seen: Snapshot, version: int | None) -> dict[str, Any] | None:
+    """The complete version that has taken the place of a published one; None where none has."""
+    if version is None or seen.base <= version:
+        return None
+    return {"version": seen.base, "run_id": seen.entries[seen.base]["run_id"]}
+
+
 def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
     """Write the page and the manifest of a published run.
 
     The rows are published by now: what goes wrong in here is logged and fails no run.
     """
-    planned = evidence.planned
     try:
-        entry = evidence.ledger.entries[report.version]
-        compared = compare_labels(evidence)
-        accuracy = round(compared.accuracy, 6) if compared else None
-        report = replace(report, accuracy=accuracy, report=page_path(planned))
-        report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
-        report = replace(report, manifest=save_manifest(evidence, report.as_json()))
-        leave_page(planned, success_page(evidence, report.as_json(), compared))
-        show_output(planned, report.version)
-        return report
+        return write_as_it_stands(evidence, report)
     except Exception:
         logger.exception("run %s is published, but its report failed", report.run_id)
         return report
+
+
+def write_as_it_stands(evidence: Evidence, report: RunReport) -> RunReport:
+    """Write page and manifest; once more where somebody has published in the middle of it."""
+    try:
+        return write_report(evidence, report)
+    except FileNotFoundError:
+        later = replace(evidence)  # looks at the ledger anew
+        if later.ledger.version == evidence.ledger.version:
+            raise
+        newer = replaced_by(later.ledger, report.version)
+        return write_report(later, replace(report, replaced_by=newer))
+
+
+def write_report(evidence: Evidence, report: RunReport) -> RunReport:
+    """Write the page and the manifest of a run with what is published now.
+
+    Raises:
+        FileNotFoundError: somebody has published since the evidence was looked at.
+    """
+    if report.replaced_by:
+        logger.warning("run %s is published as %s", report.run_id, told_version(report.as_json()))
+    planned = evidence.planned
+    entry = evidence.ledger.entries[report.version]
+    compared = compare_labels(evidence)
+    accuracy = round(compared.accuracy, 6) if compared else None
+    report = replace(report, accuracy=accuracy, report=page_path(planned))
+    report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
+    report = replace(report, manifest=save_manifest(evidence, report.as_json()))
+    leave_page(planned, success_page(evidence, report.as_json(), compared))
+    if not report.replaced_by:  # else the link of that version is there
+        show_output(planned, report.version)
+    return report
 
 
 def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from PIL import Image
 from tasks.errors import StageFailed
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
-from tasks.report import report_failure, report_run
+from tasks.report import leave_report, report_failure, report_run
 from tasks.reporting.evidence import look_back
+from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 SECRET = "hunter2hunter2"
@@ -167,6 +169,25 @@ def test_rows_of_a_skipped_record_count_as_redone(folder: Path) -> None:
     copy["name"] = late.rsplit("/", 1)[1].removesuffix(".json")
     storage.write(late, json.dumps(copy).encode())
     assert report_run(planned, time.time(), publish_planned(planned), 1).redone_rows == 50
+
+
+def test_who_replaces_the_rows_while_they_are_reported_is_named(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = classify_spec(folder)
+    planned, report = run_spec(spec)
+    evidence = look_back(planned, time.time())
+    assert evidence.ledger.version == 1
+    newer = make_plan(spec, RunOptions(replace_output=True))
+    run_attempt(newer)
+    assert publish_planned(newer) == 2
+    caplog.clear()
+    late = leave_report(evidence, replace(report, report=None, manifest=None))
+    assert late.replaced_by == {"version": 2, "run_id": newer.run.run_id}
+    assert late.report
+    assert late.manifest
+    (said,) = caplog.messages
+    assert f"as version 1; run {newer.run.run_id} has published version 2 since" in said
 
 
 def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:

@@ -20,6 +20,7 @@ from tasks.reporting.samples import run_sample
 from tasks.reporting.timeline import timeline_image
 from tasks.reporting.trend import trend_part
 from tasks.reporting.verdict import sentence
+from tasks.reporting.versions import told_version
 
 SHOWN_FILES = 20
 SHOWN_PROFILES = 8
@@ -103,6 +104,8 @@ def pairs(values: dict[str, Any]) -> str:
 def output_line(report: dict[str, Any]) -> str:
     """Where the rows are."""
     where = {"output": report["output"], "version": report["version"], "run": report["run_id"]}
+    if report["replaced_by"]:
+        where["replaced"] = told_version(report)
     if report["scheduled_time"]:
         where["scheduled time"] = report["scheduled_time"]
     return pairs(where)

@@ -19,6 +19,7 @@ from tasks import lease
 from tasks.errors import BatchInferenceError
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.report import report_run
 from tasks.run_options import RunOptions
 from tasks.spec_file import parse_spec
 from tests.chaos.calls import at_call
@@ -30,14 +31,15 @@ def stop_itself() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def run(raw: dict[str, Any], options: dict[str, Any]) -> None:
-    """Plan, predict, publish, and say all the while who does it."""
+def run(raw: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Plan, predict, publish, report, and say all the while who does it."""
+    started = time.time()
     planned = make_plan(parse_spec(raw), RunOptions(**options))
     if planned.nothing_to_do:
-        return
+        return report_run(planned, started).as_json()
     lease.hold(planned.storage, planned.run)
     predict(planned)
-    publish_planned(planned)
+    return report_run(planned, started, publish_planned(planned), 1).as_json()
 
 
 def fork(scene: dict[str, Any], raw: dict[str, Any], log: str, *, stops: bool) -> int:
@@ -54,7 +56,8 @@ def fork(scene: dict[str, Any], raw: dict[str, Any], log: str, *, stops: bool) -
             patch.object(socket, "gethostname", lambda: host),
             patch.object(lease, "SILENT_SECONDS", scene["silent_seconds"]),
         ):
-            run(raw, {} if stops else scene["options"])
+            report = run(raw, {} if stops else scene["options"])
+        Path(log).with_suffix(".json").write_text(json.dumps(report))
     except BatchInferenceError as error:
         code = error.exit_code
         with open(log, "w") as file:
@@ -77,8 +80,10 @@ def play(scene: dict[str, Any]) -> dict[str, Any]:
     codes = [os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])]
     os.kill(first, signal.SIGCONT)
     codes.insert(0, os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
+    reports = [Path(log).with_suffix(".json") for log in logs]
+    told = [json.loads(each.read_text()) if each.exists() else None for each in reports]
     said = [Path(log).read_text() if os.path.exists(log) else "" for log in logs]
-    return {"codes": codes, "said": said, "first": first}
+    return {"codes": codes, "said": said, "first": first, "reports": told}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tasks.plan import ledger_of
+from tasks.reporting.versions import told_version
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE, published
 
@@ -24,12 +25,12 @@ SILENT_SECONDS = 0.2
 Scene = dict[str, Any]
 
 
-def spec_at(folder: Path, *files: int, kind: str, seconds: float = 0.0) -> dict[str, Any]:
+def spec_at(folder: Path, *files: int, seconds: float = 0.0, **sink: Any) -> dict[str, Any]:
     return {
         "name": "stopped",
         "source": {"kind": "parquet", "path": [str(folder / f"{n}.parquet") for n in files]},
         "model": {"kind": "python", "class": "predictors:Double", "init": {"seconds": seconds}},
-        "sink": {"kind": kind, "path": str(folder / "out")},
+        "sink": {"path": str(folder / "out"), **sink},
         "cluster": {"kind": "inline"},
         "environment": {"working_dir": str(CODE)},
         "stages": {"read": {"rows_per_batch": 10}},
@@ -38,7 +39,8 @@ def spec_at(folder: Path, *files: int, kind: str, seconds: float = 0.0) -> dict[
 
 def scene(folder: Path, name: str, other: tuple[int, ...] = (0, 1), **more: Any) -> Scene:
     """Two runs of twenty rows in four files; the same spec, if nothing else is said."""
-    place, kind = folder / name, more.pop("kind", "parquet")
+    place = folder / name
+    sink = {"kind": more.pop("kind", "parquet"), "mode": more.pop("mode", "append")}
     place.mkdir()
     for number in range(3):
         ids = list(range(number * 20, number * 20 + 20))
@@ -46,8 +48,8 @@ def scene(folder: Path, name: str, other: tuple[int, ...] = (0, 1), **more: Any)
         pq.write_table(rows, place / f"{number}.parquet")
     return {
         "folder": str(place),
-        "first": spec_at(place, 0, 1, kind=kind),
-        "other": spec_at(place, *other, kind=kind, seconds=more.pop("seconds", 0.0)),
+        "first": spec_at(place, 0, 1, **sink),
+        "other": spec_at(place, *other, **sink, seconds=more.pop("seconds", 0.0)),
         "call": "commit",
         "number": 1,
         "after": False,
@@ -71,6 +73,15 @@ OTHERS: dict[str, Scene] = {
     "given up": {"seconds": 0.001, "options": {"restart": True}},
     "other inputs": {"other": (2,), "options": {"restart": True}},
 }
+REPLACED: dict[str, Scene] = {
+    "after an entry that is replaced": {"mode": "replace", "after": True, "other": (0, 2)},
+    "before files of an entry that is replaced are moved": {
+        "mode": "replace", "call": "move", "number": 1, "other": (0, 2),
+    },
+    "before the version of what is replaced is noted": {
+        "mode": "replace", "call": "applied", "other": (0, 2),
+    },
+}  # fmt: skip
 TABLES: dict[str, Scene] = {
     "before the table's transaction": {"kind": "delta", "call": "table"},
     "after the table's transaction": {"kind": "delta", "call": "table", "after": True},
@@ -85,7 +96,7 @@ Ended = Callable[[str], tuple[Scene, dict[str, Any]]]
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """All scenes, played by processes that one interpreter forks; each takes a second or two."""
     folder = tmp_path_factory.mktemp("s")
-    cases = SAME | OTHERS | TABLES
+    cases = SAME | OTHERS | REPLACED | TABLES
     scenes = {name: scene(folder, f"s{n}", **cases[name]) for n, name in enumerate(cases)}
     command = [sys.executable, "-m", "tests.chaos.stopping", json.dumps(list(scenes.values()))]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -133,6 +144,21 @@ def test_who_was_given_up_publishes_inputs_that_nobody_else_has(ended: Ended) ->
     assert ends["codes"] == [0, 0], ends["said"]
     assert len(entries_of(played)) == 2
     assert rows_of(played) == list(range(60))
+
+
+@pytest.mark.parametrize("moment", REPLACED)
+def test_who_was_stopped_is_told_who_has_replaced_its_rows(ended: Ended, moment: str) -> None:
+    played, ends = ended(moment)
+    assert ends["codes"] == [0, 0], ends["said"]
+    late, other = ends["reports"]
+    assert (late["published"], late["version"]) == (True, 1)
+    assert late["replaced_by"] == {"version": 2, "run_id": other["run_id"]}
+    assert other["replaced_by"] is None
+    said = f"version 1; run {other['run_id']} has published version 2 since"
+    assert said in Path(late["report"]).read_text()
+    assert said in told_version(late)
+    assert late["manifest"]
+    assert sorted(rows_of(played)) == [*range(20), *range(40, 60)]
 
 
 @pytest.mark.parametrize("moment", TABLES)
