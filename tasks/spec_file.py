@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.tables.iceberg import METADATA
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_names import field_meant
 from tasks.spec_yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
@@ -88,7 +89,9 @@ def explain(error: Any) -> str:
         case "missing":
             return f"{field}: is missing; add it"
         case "extra_forbidden":
-            return f"{field}: {shown(error['input'])} is given, but there is no such field"
+            meant = field_meant(error["loc"])
+            hint = f"; did you mean {meant}?" if meant else ""
+            return f"{field}: {shown(error['input'])} is given, but there is no such field{hint}"
         case "union_tag_invalid":
             context = error["ctx"]
             return f"{field}.kind: {shown(context['tag'])} is none of {context['expected_tags']}"

@@ -83,6 +83,29 @@ RAW: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"modle": {}}, "model"),
+        ({"source": {"kind": "csv", "path": "/in", "delimitr": ";"}}, "delimiter"),
+        ({"source": {"kind": "text", "path": "/in", "skip_blanks": True}}, "skip_blank"),
+        ({"model": {"kind": "python", "clas": "a:B"}}, "class"),
+        ({"steps": [{"kind": "select", "clmns": ["x"]}]}, "columns"),
+        ({"stages": {"read": {"rows_per_bach": 1}}}, "rows_per_batch"),
+        ({"sink": {"kind": "parquet", "path": "/out", "catalogue": {}}}, None),  # iceberg's
+        ({"cluster": {"kind": "inline", "addr": "x"}}, None),  # other clusters'
+        ({"zzz": 1}, None),
+    ],
+)
+def test_a_misspelt_field_is_told_what_it_may_mean(
+    given: dict[str, Any], meant: str | None
+) -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        parse_spec({**RAW, **given})
+    (line,) = (line for line in str(raised.value).splitlines() if "no such field" in line)
+    assert line.endswith(f"; did you mean {meant}?" if meant else "there is no such field")
+
+
 @pytest.mark.parametrize(("orphan", "ttl"), [(3600, 3600), (None, 1800), (7200, None)])
 def test_a_job_ends_itself_before_its_cluster_is_deleted(
     orphan: int | None, ttl: int | None

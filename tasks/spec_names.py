@@ -1,0 +1,52 @@
+"""Which fields the parts of a spec have, for whoever has misspelt one."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from tasks.spec import BatchInferenceSpec
+
+Part = type[BaseModel]
+
+
+def field_meant(loc: tuple[int | str, ...]) -> str | None:
+    """The field whose name is most like one that is not there; None where none is like it.
+
+    Args:
+        loc: where pydantic found it, the tags of variants included.
+    """
+    parts: list[Part] = [BatchInferenceSpec]
+    for step in loc[:-1]:
+        parts = parts_at(parts, str(step))
+    names = dict.fromkeys(name for part in parts for name in fields_of(part))
+    return next(iter(get_close_matches(str(loc[-1]), names, n=1)), None)
+
+
+def parts_at(parts: list[Part], step: str) -> list[Part]:
+    """What a step leads to: a variant by its kind, what a field holds, an item of a list."""
+    variants = [part for part in parts if kind_of(part) == step]
+    if variants and len(parts) > 1:
+        return variants
+    fields = [fields_of(part)[step] for part in parts if step in fields_of(part)]
+    return [part for field in fields for part in parts_in(field.annotation)] or parts
+
+
+def parts_in(annotation: Any) -> Iterator[Part]:
+    """The parts of a spec that a type names, however deep in lists and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from parts_in(inner)
+
+
+def fields_of(part: Part) -> dict[str, FieldInfo]:
+    """A part's fields by the names that a spec has for them."""
+    return {field.alias or name: field for name, field in part.model_fields.items()}
+
+
+def kind_of(part: Part) -> Any:
+    """What a part calls itself in a union, where it is a variant of one."""
+    return part.model_fields["kind"].default if "kind" in part.model_fields else None
