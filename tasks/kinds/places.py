@@ -1,8 +1,10 @@
 """Whether the places that a spec names can be reached, found out with a request or two."""
 
+import os
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.sinks.sink import Sink
@@ -26,7 +28,7 @@ def check_source(source: Source) -> None:
     for url in source.paths:
         there = any(is_there("source", source.opened, each) for each in (url, folder_of(url)))
         if not there and source.on_empty == "fail":
-            raise InputNotFound.at("source.path", url, nothing_there(source, 0))
+            raise InputNotFound.at("source.path", url, nothing_there(source))
 
 
 def check_sink(sink: Sink, kept: str | None = None) -> None:
@@ -42,6 +44,8 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
     """
     opener = partial(open_storage, storage_options=sink.storage_options)
     is_there("sink", opener, sink.path)
+    for folder in (sink.path, f"{sink.path}.state"):
+        refuse_unwritable("sink.path", opener, folder)
     try:
         sink.check()
     except BatchInferenceError:
@@ -50,6 +54,28 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
         raise Unreachable(f"sink: {sink.path!r} cannot be reached: {error}") from error
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
+        refuse_unwritable("stages.preprocess.path", opener, kept)
+
+
+def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
+    """See that a folder of this machine can be made, and takes files; leave nothing there.
+
+    Raises:
+        InvalidSpec: a file is in the way.
+        Unreachable: this user may not write there.
+    """
+    storage, path = opener(url)
+    if not storage.is_local:
+        return
+    there = next(
+        folder for folder in (path, *map(str, Path(path).parents)) if os.path.exists(folder)
+    )
+    if not os.path.isdir(there):
+        problem = "is a file" if there == path else f"cannot be made, {there!r} is a file"
+        raise InvalidSpec.at(field, url, f"{problem}; name a folder, which need not be there yet")
+    if not os.access(there, os.W_OK | os.X_OK):
+        problem = f"this user may not write to {there!r}; grant it, or name another folder"
+        raise Unreachable(f"{field}: {url!r} cannot be written to: {problem}")
 
 
 def folder_of(url: str) -> str:
@@ -78,13 +104,14 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error
     try:
         storage.filesystem.info(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except InvalidSpec:
         raise
     except Exception as error:
-        raise Unreachable(
-            f"{field}: {url!r} cannot be reached: {error}; see {section}.storage_options, "
-            "the credentials in the environment, and the network"
-        ) from error
+        way_out = "see that this user may read it"
+        if not storage.is_local:
+            way_out = f"see {section}.storage_options, the credentials in the environment, and "
+            way_out += "the network"
+        raise Unreachable(f"{field}: {url!r} cannot be reached: {error}; {way_out}") from error
     return True

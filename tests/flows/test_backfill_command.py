@@ -63,7 +63,7 @@ def test_every_verb_takes_the_scheduled_time(
     assert "no job is at work" in capsys.readouterr().err
     # Today there is nothing.
     assert call(monkeypatch, "run", spec) == 2
-    assert "holds no file" in capsys.readouterr().err
+    assert "is not there" in capsys.readouterr().err
 
 
 WRONG = {

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
-from tasks.errors import InputNotFound, InvalidSpec
-from tasks.kinds.places import check_source, folder_of
+from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.places import check_sink, check_source, folder_of
+from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sources.parquet import ParquetSource
 
 
@@ -31,9 +33,54 @@ def test_files_folders_globs_and_odd_names_are_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["nowhere", "nowhere/*.parquet"])
 def test_what_is_not_there_is_said_at_once(tmp_path: Path, path: str) -> None:
-    with pytest.raises(InputNotFound, match=r"source\.path: .*nowhere"):
+    with pytest.raises(
+        InputNotFound, match=r"source\.path: .*nowhere.* is not there; mend the path"
+    ):
         check_source(ParquetSource(path=str(tmp_path / path)))
     check_source(ParquetSource(path=str(tmp_path / path), on_empty="succeed"))
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("rows.csv", "is a file"), ("rows.csv/out", "cannot be made, .* is a file")],
+)
+def test_a_file_in_the_place_of_an_output(tmp_path: Path, path: str, problem: str) -> None:
+    (tmp_path / "rows.csv").touch()
+    with pytest.raises(InvalidSpec, match=rf"sink\.path: .*{problem}; name a folder"):
+        check_sink(ParquetSink(path=str(tmp_path / path)))
+
+
+def may_write_only_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests, root too, is somebody who owns one folder and no more."""
+    monkeypatch.setattr("os.access", lambda path, _: Path(path).is_relative_to(folder))
+
+
+def test_an_output_that_may_not_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    may_write_only_below(own, monkeypatch)
+    check_sink(ParquetSink(path=str(own / "new/out")))
+    assert not [*own.iterdir()], "to look leaves nothing"
+    # Of `own` itself it is the state beside it that has no place.
+    for path in (tmp_path / "out", own):
+        with pytest.raises(Unreachable, match=r"sink\.path: .*may not write to .*grant it"):
+            check_sink(ParquetSink(path=str(path)))
+    kept = str(tmp_path / "kept")
+    with pytest.raises(Unreachable, match=r"stages\.preprocess\.path: .*may not write"):
+        check_sink(ParquetSink(path=str(own / "out")), kept)
+
+
+def test_what_may_not_be_read_here_is_no_matter_of_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(LocalFileSystem, "info", refuse)
+    with pytest.raises(Unreachable, match=r"denied; see that this user may read it$"):
+        check_source(ParquetSource(path=str(tmp_path)))
 
 
 def test_an_unknown_protocol_is_a_wrong_spec() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
 GLOB = re.compile(r"[*?\[]")
+MEND = "mend the path, or set source.on_empty: succeed"
 
 
 def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
@@ -43,7 +44,7 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
             raise InvalidSpec.at("source.path", error.object, problem) from error
         if not len(found[-1]) and source.on_empty == "fail":
             num_files = sum(1 for _ in source.found(storage, path))
-            raise InputNotFound.at("source.path", url, nothing_there(source, num_files))
+            raise InputNotFound.at("source.path", url, no_input(source, num_files))
     return storage, source.chosen(storage, Stats.by_path(found))
 
 
@@ -52,12 +53,17 @@ def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
     return (info for info in infos if not is_excluded(info["name"], patterns))
 
 
-def nothing_there(source: "Source", num_files: int) -> str:
+def no_input(source: "Source", num_files: int) -> str:
     """Why a path gave no input, and the way out."""
     if num_files:
         return f"has {num_files} files, all of them left out by source.exclude {source.exclude}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
-    return f"holds no {source.holds}{wanted}; mend the path, or set source.on_empty: succeed"
+    return f"holds no {source.holds}{wanted}; {MEND}"
+
+
+def nothing_there(source: "Source") -> str:
+    """What a path at which nothing lies is to be told; of tables the place may well be there."""
+    return f"is not there; {MEND}" if source.holds == "file" else no_input(source, 0)
 
 
 def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
