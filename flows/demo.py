@@ -1,10 +1,12 @@
 """The demo: real digits, some files broken, a model trained on the spot, the whole flow."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from flows.calls import run_flow
 from flows.demo_data import DemoData, prepare_digits
@@ -38,15 +40,17 @@ def tell(data: DemoData, figures: dict[str, Any]) -> None:
     """The demo's last page."""
     print_report(console, figures)
     for row in figures["set_aside"]:
-        console.print(f"  set aside: {row['source']}: {row['error_message']}", highlight=False)
+        line = f"  set aside: {row['source']}: {row['error_message']}"
+        console.print(escape(line), soft_wrap=True, highlight=False)
     if figures["accuracy"] is not None:
         share = f"{figures['accuracy']:.1%}"
         console.print(f"[bold]accuracy[/] on images the model has never seen: {share}")
     console.print(
         "[bold]next[/] run it again, and see that nothing is done twice:\n"
-        f"  batch-inference run {data.spec}\n"
+        f"  {escape(sys.argv[0])} run {escape(str(data.spec))}\n"
         "or add images of your own to the folder, and see that only they are done:\n"
-        f"  {data.held_out}"
+        f"  {escape(str(data.held_out))}",
+        soft_wrap=True,
     )
 
 

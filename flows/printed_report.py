@@ -23,7 +23,8 @@ def print_report(
     rows = report["rows"]
     if not report["published"]:
         inputs = report["inputs_skipped"]
-        console.print(f"nothing to do: all {inputs} inputs are published at {report['output']}")
+        line = f"nothing to do: all {inputs} inputs are published at {escape(report['output'])}"
+        console.print(line, soft_wrap=True, highlight=False)
         return
     accuracy, speed = report["accuracy"], report["rows_per_second"]
     for name, value in {
@@ -106,6 +107,9 @@ def print_orphans(console: Console, orphans: list[Orphan], *, deleted: bool) -> 
     for each in orphans:
         line = f"{each.size:>14,} bytes  {each.seconds / 86400:6.1f} days  {escape(each.path)}"
         console.print(f"{line}  {escape(each.why)}", soft_wrap=True, highlight=False)
+    if not orphans:
+        console.print("no orphans, nothing to delete")
+        return
     size = sum(each.size for each in orphans)
-    done = "deleted" if deleted or not orphans else "to delete with --delete"
+    done = "deleted" if deleted else "to delete with --delete"
     console.print(f"{len(orphans)} orphans, {size:,} bytes, {done}")

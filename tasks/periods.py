@@ -66,7 +66,8 @@ def portions(
             raise needs_range(spec)
         return [Portion(spec, ())]
     if start is None or end is None:
-        raise InvalidSpec.at("--from" if start else "--to", str(start or end), "needs the other")
+        given, other = ("--from", "--to") if start else ("--to", "--from")
+        raise InvalidSpec.at(given, str(start or end), f"needs {other} beside it")
     if not is_timed_source:
         problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
         raise InvalidSpec.at("source.path", spec.source.path, problem)

@@ -140,7 +140,7 @@ def test_a_step_keeps_the_clock_through_a_change() -> None:
             "1d",
             r"sink\.path: .* --from and --to",
         ),
-        (spec(), (TWO, None), "1d", "--from: .* needs the other"),
+        (spec(), (TWO, None), "1d", "--from: .* needs --to beside it"),
         (spec("/in"), (TWO, TWO), "1d", r"source\.path: '/in' holds no"),
         (spec(), (TWO, TWO), "0d", "--every: '0d' must lead forward"),
         (spec(), (TWO, TWO), "daily", "--every: 'daily' is no step"),
