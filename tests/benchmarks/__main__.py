@@ -67,7 +67,7 @@ def main(names: list[str], options: Options) -> None:
 
 def rows_side_by_side(options: Options) -> dict[str, Callable[[Path], list[str]]]:
     """A row for each workload and each other way of doing it, and one for all ways of each."""
-    rows = {}
+    rows: dict[str, Callable[[Path], list[str]]] = {}
     for workload in WORKLOADS:
         ways = [*workload_named(workload).TARGETS]
         rows[workload] = partial(side_by_side.row, ways, workload, options=options)
