@@ -7,7 +7,7 @@ is in it already, after a crash or a lost reply, is found out by looking.
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,6 +19,8 @@ from tasks.protocol.ledger_lines import LedgerFile
 
 COMMIT_ATTEMPTS = 30
 LONGEST_WAIT_SECONDS = 2.0
+VERSIONS_LOOKED_BACK = 100
+"""How far a table's history is gone through for a version to go back to."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class Table(Protocol):
             StaleTable: somebody has committed since, or the reply was lost; look again.
         """
 
+    def way_back(self, files: Set[str]) -> str | None:
+        """The call that brings back its last version with all of these files, if it can be had."""
+
 
 def commit_to_table(table: Table, ledger: Snapshot) -> None:
     """Commit to the table what the ledger says and it has not yet; again, nothing happens.
@@ -106,7 +111,7 @@ def commit_once(table: Table, ledger: Snapshot) -> None:
         return
     change = change_since(found, ledger)
     if change.removed:
-        refuse_rewritten(table.place, found, ledger.at(found.applied))
+        refuse_rewritten(table, found, ledger.at(found.applied))
     table.commit(change, found)
 
 
@@ -152,7 +157,7 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
     if found.append_only and ledger.files:
         problem = "is an append-only table, and rows of it are to be replaced: let it take removals"
         raise InvalidSpec.at("sink.path", table.place, problem)
-    refuse_rewritten(table.place, found, ledger)
+    refuse_rewritten(table, found, ledger)
 
 
 def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
@@ -167,11 +172,13 @@ def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
     return (applied & ledger.files.keys()) - found.files
 
 
-def refuse_rewritten(place: str, found: TableState, ledger: Snapshot) -> None:
+def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
     """Refuse to replace rows that somebody may have put into files of other names.
 
-    A compaction, an update or a delete does that. What is gone together with every file that is
-    not ours has left nothing behind, so that an emptied table can be filled again.
+    A compaction, an update or a delete does that. To look for the rows there, by their keys, is no
+    way: of two rows of a key nobody can say which is ours and which is of others, whose rows stay,
+    nor from which input one came. What is gone together with every file that is not ours has left
+    nothing behind, so that an emptied table can be filled again.
 
     Raises:
         InvalidSpec: says which files are gone, and the ways out.
@@ -181,7 +188,16 @@ def refuse_rewritten(place: str, found: TableState, ledger: Snapshot) -> None:
         problem = (
             f"is a table in which {len(gone)} files of this output, {gone[0]} the first of them, "
             "are no more and others are: somebody has compacted, updated or deleted rows, and to "
-            "replace those of a changed input would now double them. Restore the table's version "
-            "from before that, or delete all of its rows and run again with --replace-output"
+            "replace those of a changed input, or of a key that comes again, would now double "
+            f"them. {ways_out(table, ledger.files.keys())}"
         )
-        raise InvalidSpec.at("sink.path", place, problem)
+        raise InvalidSpec.at("sink.path", table.place, problem)
+
+
+def ways_out(table: Table, files: Set[str]) -> str:
+    """What to do where some of these files are no longer in the table."""
+    anew = "delete all of the table's rows and run again with --replace-output"
+    call = table.way_back(files)
+    if call is None:
+        return f"No version with all of them is left to go back to: {anew}"
+    return f"Go back with {call}, which undoes all that others have done since; or {anew}"

@@ -1,5 +1,7 @@
 """A table in memory: its contract, and what may go wrong at a call."""
 
+from collections.abc import Set
+
 from tasks.errors import StaleTable
 from tasks.protocol.table import TableChange, TableState
 from tests.simulation.storage import Faults, lost_reply
@@ -33,3 +35,6 @@ class SimTable:
         self.applied[change.ledger_id] = change.version
         self.version += 1
         self.faults.after("commit", "table", lost_commit)
+
+    def way_back(self, files: Set[str]) -> str | None:
+        return None  # it keeps no older versions

@@ -1,5 +1,6 @@
 """Every table has exactly the rows of the runs that are published, through any crash."""
 
+from collections.abc import Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,6 +105,9 @@ class Late:
         except StaleTable:
             self.refused += 1
             raise
+
+    def way_back(self, files: Set[str]) -> str | None:
+        return self.table.way_back(files)
 
 
 def test_a_foreign_commit_in_between_is_kept(bench: TableBench, open_bench: OpenBench) -> None:

@@ -17,7 +17,7 @@ from tasks.protocol.storage import FsspecStorage
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS, OpenBench
 from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
-from tests.tables.foreigners import APPEND, COMPACT, EMPTY
+from tests.tables.foreigners import APPEND, COMPACT, EMPTY, iceberg
 from tests.tables.readers import frame_of
 
 BY_ID: dict[str, Any] = {"mode": "upsert", "key": ["id"]}
@@ -106,9 +106,42 @@ def test_rows_that_were_moved_are_never_doubled(bench: TableBench) -> None:
     bench.run("k1", {"a": "v1"}, **ids(1, 2, 3))
     bench.run("k2", {"b": "v1"}, **ids(4, 5, 6))
     COMPACT[bench.kind](bench)
-    with pytest.raises(InvalidSpec, match=r"2 files of this output, .* are no more and others are"):
-        bench.run("k3", {"c": "v1"}, **ids(1, 2, 7))
+    again = bench.prepare("k3", {"c": "v1"}, **ids(1, 2, 7))
+    with pytest.raises(
+        InvalidSpec, match=r"2 files of this output, .* are no more and others are"
+    ) as error:
+        bench.put(again)
     assert owners(bench) == {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+    go_back(bench, str(error.value))
+    bench.put(again)
+    assert owners(bench) == {1: "c", 2: "c", 3: "a", 4: "b", 5: "b", 6: "b", 7: "c"}
+
+
+def go_back(bench: TableBench, said: str) -> None:
+    """Do as an error says that the table is to be brought back."""
+    call = said.partition("Go back with ")[2].partition(", which")[0]
+    if bench.kind == "iceberg":
+        with iceberg(bench) as table:
+            eval(call, {"table": table})
+    else:
+        import lance
+
+        eval(call, {"DeltaTable": DeltaTable, "lance": lance})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_what_is_vacuumed_cannot_be_gone_back_to(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"}, **ids(1, 2, 3))
+    bench.run("k2", {"b": "v1"}, **ids(4, 5, 6))
+    COMPACT[bench.kind](bench)
+    table = DeltaTable(bench.sink.path)
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    again = bench.prepare("k3", {"c": "v1"}, **ids(1, 2, 7))
+    with pytest.raises(InvalidSpec, match=r"No version .* is left .*: delete all of the table's"):
+        bench.put(again)
+    EMPTY[bench.kind](bench)
+    bench.run("k4", {"a": "v1", "c": "v1"}, replaces=True, **ids(1, 2, 3, 7, 8, 9))
+    assert len(owners(bench)) == 6
 
 
 @pytest.mark.parametrize("is_vacuumed", [False, True])

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +20,7 @@ from tasks.kinds.tables.types import plain_schema
 from tasks.protocol.delta_ledger import delta_options, delta_url
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import FsspecStorage
-from tasks.protocol.table import TableChange, TableState
+from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 APP = "prefect-ray-data"
 
@@ -64,16 +64,35 @@ class DeltaOutput:
         table = self.open()
         if table is None:
             return TableState(0, frozenset())
+        applied = table.transaction_version(app_id(ledger_id)) or 0
+        append_only = configuration_of(table).get("delta.appendOnly") == "true"
+        return TableState(applied, self.files(table), table.version(), append_only)
+
+    def files(self, table: DeltaTable) -> frozenset[str]:
+        """The table's data files."""
         # The log has paths percent-encoded, whatever is in them already.
         paths = map(unquote, pa.table(table.get_add_actions())["path"].to_pylist())
         marked = self.marked_files(table)
         # To remove such a file by its path would leave it there: it is another file by now.
-        files = frozenset(
+        return frozenset(
             f"{path} with a deletion vector" if path in marked else path for path in paths
         )
-        applied = table.transaction_version(app_id(ledger_id)) or 0
-        append_only = configuration_of(table).get("delta.appendOnly") == "true"
-        return TableState(applied, files, table.version(), append_only)
+
+    def way_back(self, files: Set[str]) -> str | None:
+        """The call that restores the last version with these files; None once they are vacuumed."""
+        table = self.open()
+        newest = table.version() if table else 0
+        there = self.files(table) if table else frozenset()
+        if not all(self.storage.stat(f"{self.path}/{file}") for file in files - there):
+            return None
+        for version in range(newest - 1, max(0, newest - VERSIONS_LOOKED_BACK), -1):
+            try:
+                table = self.open(version)
+            except LookupError:
+                return None  # its log was cleaned away
+            if table and files <= self.files(table):
+                return f"DeltaTable({self.place!r}).restore({version})"
+        return None
 
     def marked_files(self, table: DeltaTable) -> set[str]:
         """Files of which others have marked rows as deleted."""

@@ -1,9 +1,10 @@
 """An Iceberg table as the place where an output's files are published."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.kinds.tables.iceberg import open_catalog
 from tasks.kinds.tables.types import plain, plain_schema
-from tasks.protocol.table import TableChange, TableState
+from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 APPLIED = "prefect-ray-data.applied."
 """A property of the table for each ledger: properties outlive the snapshots that are expired."""
@@ -91,11 +92,25 @@ class IcebergOutput:
             files = frozenset(self.files(table))
             return TableState(applied, files, table.metadata_location)
 
-    def files(self, table: Any) -> dict[str, Any]:
-        """The table's data files by their paths below the output."""
-        found = [task.file for task in table.scan().plan_files()]
+    def files(self, table: Any, snapshot_id: int | None = None) -> dict[str, Any]:
+        """The table's data files, now or of a snapshot, by their paths below the output."""
+        found = [task.file for task in table.scan(snapshot_id=snapshot_id).plan_files()]
         folder = f"{self.location}/"
         return {bare(each.file_path).removeprefix(folder): each for each in found}
+
+    def way_back(self, files: Set[str]) -> str | None:
+        """The call that rolls back to the last snapshot with these files; None if it is expired."""
+        from pyiceberg.table.snapshots import ancestors_of
+
+        with self.loaded() as table:
+            if table is None:
+                return None
+            older = ancestors_of(table.current_snapshot(), table.metadata)
+            for snapshot in islice(older, VERSIONS_LOOKED_BACK):
+                if files <= self.files(table, snapshot.snapshot_id).keys():
+                    back = f"rollback_to_snapshot({snapshot.snapshot_id})"
+                    return f"table.manage_snapshots().{back}.commit()"
+        return None
 
     def commit(self, change: TableChange, seen: TableState) -> None:
         """Add and remove files in one transaction on top of what was seen."""

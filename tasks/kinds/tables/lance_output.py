@@ -1,7 +1,7 @@
 """A Lance dataset as the place where an output's files are published."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pyarrow as pa
 from tasks.errors import StaleTable
 from tasks.kinds.tables.lance import lance_options, open_lance
 from tasks.protocol.ledger_lines import LedgerFile
-from tasks.protocol.table import TableChange, TableState
+from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 APPLIED = "prefect-ray-data.applied."
 """Key of a ledger's last entry: in the dataset's schema, and in each of our transactions."""
@@ -68,6 +68,19 @@ class LanceOutput:
             return TableState(0, frozenset())
         files = frozenset(fragments_by_file(dataset))
         return TableState(last_applied(dataset, APPLIED + ledger_id), files, dataset.version)
+
+    def way_back(self, files: Set[str]) -> str | None:
+        """The call that restores the last version with these files; None once it is cleaned up."""
+        dataset = self.open()
+        newest = dataset.version if dataset else 0
+        for version in range(newest - 1, max(0, newest - VERSIONS_LOOKED_BACK), -1):
+            try:
+                older = self.open(version)
+            except LookupError:
+                return None
+            if older and files <= fragments_by_file(older).keys():
+                return f"lance.dataset({self.place!r}, version={version}).restore()"
+        return None
 
     def commit(self, change: TableChange, seen: TableState) -> None:
         """Add and remove files in one transaction on top of what was seen."""
