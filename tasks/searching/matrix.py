@@ -29,8 +29,13 @@ def vector_column(schema: pa.Schema, wanted: str | None) -> str:
         return found[0]
     if wanted in found:
         return str(wanted)
-    which = f"among those that do, {found}" if found else "but none of this output does"
-    raise InvalidSpec.at("column", wanted, f"must name a column that holds vectors, {which}")
+    if not found:
+        raise InvalidSpec(
+            "column: none of this output holds vectors: search what a model of embeddings has made"
+        )
+    if wanted is None:
+        raise InvalidSpec(f"column: several of this output hold vectors: name one of {found}")
+    raise InvalidSpec.at("column", wanted, f"must name a column that holds vectors: {found}")
 
 
 def is_vector(kind: pa.DataType) -> bool:

@@ -139,8 +139,16 @@ def test_the_column_of_vectors(columns: list[str], wanted: str | None, found: st
     assert vector_column(schema, wanted) == found
 
 
-@pytest.mark.parametrize(("columns", "wanted"), [(["a", "b"], None), (["a"], "id"), ([], None)])
-def test_no_column_of_vectors(columns: list[str], wanted: str | None) -> None:
+@pytest.mark.parametrize(
+    ("columns", "wanted", "problem"),
+    [
+        (["a", "b"], None, r"several of this output hold vectors: name one of \['a', 'b'\]"),
+        (["a"], "id", r"'id' must name a column that holds vectors: \['a'\]"),
+        ([], "id", "none of this output holds vectors: search what"),
+        ([], None, "none of this output holds vectors: search what"),
+    ],
+)
+def test_no_column_of_vectors(columns: list[str], wanted: str | None, problem: str) -> None:
     schema = pa.schema([("id", pa.int64()), *((name, EMBEDDING) for name in columns)])
-    with pytest.raises(InvalidSpec, match="must name a column that holds vectors"):
+    with pytest.raises(InvalidSpec, match=f"^column: {problem}"):
         vector_column(schema, wanted)
