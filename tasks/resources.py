@@ -23,7 +23,12 @@ class Resources(FormModel):
     memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
     accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")
     min_replicas: int = Field(1, ge=1, description="Replicas to start with.")
-    max_replicas: int = Field(4, ge=1, description="Replicas at most, where the cluster has room.")
+    max_replicas: int | None = Field(
+        None,
+        ge=1,
+        description="Replicas at most, where the cluster has room. Where empty, 4 on a cluster; on "
+        "this machine as many as it has GPUs for, or CPU cores where it has none.",
+    )
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto", description="Rows the model gets at a time."
     )
@@ -34,6 +39,10 @@ class Resources(FormModel):
         "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
         "float16. float32 is exact everywhere.",
     )
+
+    def most_replicas(self, usual: int = 4) -> int:
+        """Replicas at most; as many as usual where the user named no number."""
+        return max(self.min_replicas, self.max_replicas or usual)
 
 
 class StageOptions(FormModel):

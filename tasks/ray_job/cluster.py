@@ -15,13 +15,18 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.ray_job.backpressure import bound_unrecorded
-from tasks.ray_job.connection import is_own_machine
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Snapshot
+from tasks.ray_job.own_machine import (
+    cores,
+    is_own_machine,
+    preprocesses_in_replicas,
+    with_as_many_replicas,
+)
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import GIB
@@ -60,18 +65,22 @@ def run_on_ray(job: Job) -> None:
     await_room(job, followed.check)
     # Its process starts while the nodes are checked.
     counts = None if job.only_check else counting_actor(job)
-    if not is_own_machine(job):
+    if not is_own_machine(job.spec):
         check_nodes(job)
     if counts is None:
         return
     resources = ray.cluster_resources()
     shares = list(cut_shares(job, int(resources.get("CPU", 1))))
     progress = Progress(job, LastSnapshot(counts), len(shares))
-    progress.occupancy.cores = resources.get("CPU", 0.0)
+    # Of its own Ray more are handed out than there are.
+    there = float(cores()) if is_own_machine(job.spec) else resources.get("CPU", 0.0)
+    progress.occupancy.cores = there
     progress.occupancy.is_one_machine = len(nodes_now()) == 1
     Watch.progress, Watch.followed = progress, followed
     gpus = gpus_of(job, resources)
-    run_pipeline(within_limit(job, gpus), shares, gpus, ActorReporter(counts))
+    progress.occupancy.in_replicas = preprocesses_in_replicas(job, gpus)
+    sized = with_as_many_replicas(within_limit(job, gpus), gpus, resources.get("GPU", 0.0))
+    run_pipeline(sized, shares, gpus, ActorReporter(counts))
     progress.finish()
 
 

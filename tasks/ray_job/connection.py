@@ -6,14 +6,13 @@ Knows no Ray Data, whose import takes as long as a worker's start: the two are t
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import ceil
 from typing import Any
 
 import ray
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.job import Job
-from tasks.ray_job.room import cores_side_by_side
+from tasks.ray_job.own_machine import cores_handed_out, is_own_machine
 
 
 @contextmanager
@@ -21,7 +20,7 @@ def connected(job: Job) -> Iterator[None]:
     """Ray, started here or joined; left at the end."""
     ray.init(log_to_driver=True, logging_level="WARNING", **connection(job))
     try:
-        verb = "started" if is_own_machine(job) else "joined"
+        verb = "started" if is_own_machine(job.spec) else "joined"
         print(f"{verb} Ray at {ray.get_runtime_context().gcs_address}", flush=True)
         yield
     finally:
@@ -34,8 +33,7 @@ def connection(job: Job) -> dict[str, Any]:
         case LocalCluster(address=None, object_store_gb=size):
             # Without an address Ray would join whatever was last started on this machine.
             options: dict[str, Any] = {"address": "local", "include_dashboard": False}
-            # With fewer than it takes, stages that run side by side share the cores there are.
-            options["num_cpus"] = max(os.cpu_count() or 1, ceil(cores_side_by_side(job.spec)))
+            options["num_cpus"] = cores_handed_out(job.spec)
             return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.
@@ -43,9 +41,3 @@ def connection(job: Job) -> dict[str, Any]:
             env_vars = {**path, **job.spec.environment.env_vars}
             return {"address": address, "runtime_env": {"env_vars": env_vars}}
     return {"address": "auto"}  # submitted: Ray has set up environment and address
-
-
-def is_own_machine(job: Job) -> bool:
-    """Whether Ray runs on this machine alone, where planning has checked what nodes could lack."""
-    cluster = job.spec.cluster
-    return isinstance(cluster, LocalCluster) and cluster.address is None

@@ -61,6 +61,8 @@ class Occupancy:
     """Shares of the input: no more workers than that can read."""
     is_one_machine: bool = False
     """Whether the driver's machine is all there is: it can then say how busy its cores are."""
+    in_replicas: bool = False
+    """Whether replicas do the preprocessing too."""
     seconds: float = 0.0
     stages: dict[str, Spent] = field(default_factory=lambda: {each: Spent() for each in STAGES})
     replicas: dict[str, Spent] = field(default_factory=dict)
@@ -92,7 +94,7 @@ class Occupancy:
             # A task ends with its work, but its place stays.
             workers = sight.ready if sight.replicas else max(spent.workers, sight.active)
             spent.add(seconds, workers, sight)
-            for name, active in sight.replicas.items():
+            for name, active in sight.replicas.items() if stage == "infer" else ():
                 one = Sight(int(active), 1, sight.queued)
                 self.replicas.setdefault(name, Spent()).add(seconds, 1, one)
 
@@ -113,6 +115,7 @@ class Occupancy:
         return {
             "cores": self.cores,
             "shares": self.shares,
+            "in_replicas": self.in_replicas,
             "seconds": self.seconds,
             "machine_busy": busy / all_cores if self.is_one_machine and all_cores else None,
             "stages": {

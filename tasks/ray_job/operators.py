@@ -15,25 +15,31 @@ from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
 
+Run = Callable[[RowBatch], Iterator[RowBatch]]
 BUILT: dict[str, StageAdapter] = {}
 
 
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
-    """The preprocess stage; its functions are built once in each worker process."""
+    """The preprocess stage."""
+    run = preprocessing(job, report)
+    for batch in from_block(block):
+        yield from map(to_block, run(batch))
+
+
+def preprocessing(job: Job, report: Reporter) -> Run:
+    """What it does to a batch; its functions are built once in each worker process."""
     stage = BUILT.get(job.folder)
     if stage is None:
         BUILT.clear()
         stage = BUILT[job.folder] = preprocess_stage(job)
-    for batch in from_block(block):
-        run = counted("preprocess", profiled_stage(job, "preprocess", stage), report)
-        yield from map(to_block, run(batch))
+    return counted("preprocess", profiled_stage(job, "preprocess", stage), report)
 
 
 class Infer:
     """One replica of the model."""
 
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
-        self.stage: Callable[[RowBatch], Iterator[RowBatch]]
+        self.stage: Run
         threads = limit_threads(job.spec.resources.num_cpus)
         try:
             stage = infer_stage(job, device_of(num_gpus), threads)
@@ -51,7 +57,25 @@ class Infer:
             yield from map(to_block, self.stage(batch))
 
 
-def failing(error: Exception) -> Callable[[RowBatch], Iterator[RowBatch]]:
+class PreprocessAndInfer(Infer):
+    """One replica that prepares its own batches.
+
+    Ray's operator is named after the class, and so after both stages.
+    """
+
+    def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
+        super().__init__(job, num_gpus, report)
+        self.job, self.report = job, report
+
+    def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
+        """Prepare and predict the batches of a block."""
+        prepare = preprocessing(self.job, self.report)
+        for batch in from_block(block):
+            for prepared in prepare(batch):
+                yield from map(to_block, self.stage(prepared))
+
+
+def failing(error: Exception) -> Run:
     """A stage whose model could not be loaded."""
     known = stage_error(error)
 

@@ -7,7 +7,8 @@ from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
 from tasks.ray_job.job import Job
-from tasks.ray_job.operators import Infer, preprocess
+from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
+from tasks.ray_job.own_machine import preprocesses_in_replicas
 from tasks.ray_job.stage_functions import has_preprocessing
 
 RETRIES = {"max_retries": 3}
@@ -29,7 +30,8 @@ def run_pipeline(
         compute=TaskPoolStrategy(stages.read.max_workers),
         ray_remote_args=dict(RETRIES),
     )
-    if has_preprocessing(job.spec, job.stages):
+    in_replicas = preprocesses_in_replicas(job, num_gpus)
+    if has_preprocessing(job.spec, job.stages) and not in_replicas:
         # The public method only adds warnings about arguments it passes on.
         rows = rows.map_batches_internal(
             preprocess,
@@ -41,7 +43,8 @@ def run_pipeline(
             **RETRIES,
         )
     if "infer" in job.stages:
-        rows = inferred(rows, job, num_gpus, report)
+        replica = PreprocessAndInfer if in_replicas else Infer
+        rows = inferred(rows, replica, job, num_gpus, report)
     rows.write_datasink(
         RecordDatasink(job, report),
         ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
@@ -49,11 +52,13 @@ def run_pipeline(
     )
 
 
-def inferred(rows: Dataset, job: Job, num_gpus: float, report: Reporter) -> Dataset:
+def inferred(
+    rows: Dataset, replica: type[Infer], job: Job, num_gpus: float, report: Reporter
+) -> Dataset:
     """The infer stage: a pool of replicas."""
     resources = job.spec.resources
     return rows.map_batches_internal(
-        Infer,
+        replica,
         fn_constructor_args=(job, num_gpus, report),
         batch_size=1,
         batch_format="pyarrow",
@@ -63,7 +68,7 @@ def inferred(rows: Dataset, job: Job, num_gpus: float, report: Reporter) -> Data
         accelerator_type=resources.accelerator_type,
         compute=ActorPoolStrategy(
             min_size=resources.min_replicas,
-            max_size=max(resources.min_replicas, resources.max_replicas),
+            max_size=resources.most_replicas(),
             max_tasks_in_flight_per_actor=2,
         ),
         max_restarts=3,

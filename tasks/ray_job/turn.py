@@ -81,7 +81,7 @@ def claim_of(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: float)
 
 def replicas_within(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: float) -> int:
     """Replicas at most."""
-    asked = max(spec.resources.min_replicas, spec.resources.max_replicas)
+    asked = spec.resources.most_replicas()
     # In decimals ten tenths are a whole; in binary they are a little less.
     allowed = math.floor(max_gpus / gpus_per_replica + 1e-6) if gpus_per_replica else asked
     return min(asked, allowed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
@@ -46,7 +47,9 @@ def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
     """The settings of a stage."""
     resources = spec.resources
     if stage == "infer":
-        most = max(resources.min_replicas, resources.max_replicas)
+        # On a machine of its own a job has as many as there is room for.
+        is_bounded = resources.max_replicas or not is_own_machine(spec)
+        most = resources.most_replicas() if is_bounded else None
         return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
     options, name = getattr(spec.stages, stage), f"stages.{stage}"
     return Knobs(f"{name}.max_workers", options.max_workers, f"{name}.num_cpus", options.num_cpus)

@@ -1,6 +1,6 @@
 """What each stage's workers did with their time, as measured while the model was there."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.kinds.clusters import InlineCluster
@@ -52,6 +52,8 @@ class Timings:
     """Share of the machine's cores that was busy, with whatever else runs on it."""
     replicas: list[dict[str, float]] = field(default_factory=list)
     """Busy, waiting and blocked seconds of each replica."""
+    in_replicas: StageTiming | None = None
+    """Preprocessing that replicas have done themselves; it is part of what infer has spent."""
 
     def share(self, stage: str) -> float:
         """How much of their time a stage's workers were busy."""
@@ -59,7 +61,8 @@ class Timings:
 
     def as_json(self, stage: str) -> dict[str, Any]:
         """A stage's part of the report."""
-        timing = asdict(self.stages[stage])
+        own = self.in_replicas if stage == "preprocess" else None
+        timing = asdict(own or self.stages[stage])
         found = {name: timing[name] for name in ("workers", "waiting", "blocked", "computing")}
         found = {name: None if each is None else round(each, 3) for name, each in found.items()}
         return {**found, **({"replicas": self.replicas} if stage == "infer" else {})}
@@ -107,18 +110,34 @@ def on_ray(found: dict[str, Any], rows: int, batches: int) -> Timings:
         }
         for each in found["replicas"].values()
     ]
+    stages = {
+        stage: stage_on_ray(found["stages"][stage], seconds, is_pool=stage == "infer")
+        for stage in STAGES
+    }
+    in_replicas = stages["preprocess"] if found.get("in_replicas") else None
+    if in_replicas:
+        stages |= {"preprocess": StageTiming(1, 0.0, holding=0.0), "infer": both(stages["infer"], in_replicas)}
     return Timings(
         seconds=seconds,
-        stages={
-            stage: stage_on_ray(found["stages"][stage], seconds, is_pool=stage == "infer")
-            for stage in STAGES
-        },
+        stages=stages,
         rows=rows,
         batches=batches,
         cores=found["cores"],
         shares=found["shares"],
         machine_busy=found["machine_busy"],
         replicas=replicas,
+        in_replicas=in_replicas,
+    )
+
+
+def both(infer: StageTiming, preprocess: StageTiming) -> StageTiming:
+    """The time of replicas that do both."""
+    busy = infer.busy + preprocess.busy
+    return replace(
+        infer,
+        busy=busy,
+        computing=infer.computing + preprocess.computing,
+        blocked=max(0.0, (infer.blocked or 0.0) - preprocess.busy),
     )
 
 

@@ -129,7 +129,9 @@ def described(stage: str, timings: Timings) -> str:
     timing = timings.stages[stage]
     workers = f"{timing.workers:.3g} worker{'' if timing.workers == 1 else 's'}"
     words = f"busy {timings.share(stage) * 100:.0f} % of the time of its {workers}"
-    infer = timings.stages["infer"]
+    infer, inside = timings.stages["infer"], timings.in_replicas
+    if stage == "infer" and inside and infer.busy:
+        words += f", {inside.busy / infer.busy * 100:.0f} % of it with preprocessing"
     if stage != "infer" and infer.device:
         used = infer.device / (infer.workers * timings.seconds)
         words += f", and the GPUs only {used * 100:.0f} % of theirs"

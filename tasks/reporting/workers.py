@@ -15,11 +15,10 @@ def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]
     if isinstance(spec.cluster, InlineCluster):
         return dict.fromkeys(STAGES, 1)
     cores = os.cpu_count() or 1
-    replicas = max(spec.resources.min_replicas, spec.resources.max_replicas)
     return {
         "read": max(1, min(room(cores, spec.stages.read), num_shards)),
         "preprocess": room(cores, spec.stages.preprocess),
-        "infer": max(1, min(replicas, replicas_that_fit(spec, cores))),
+        "infer": max(1, replicas_that_fit(spec, cores)),
         "write": room(cores, spec.stages.write),
     }
 
@@ -34,7 +33,8 @@ def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
     """Replicas of the model that fit this machine; no bound where the cluster is elsewhere."""
     resources, gpus = spec.resources, count_gpus()
     if getattr(spec.cluster, "address", None):
-        return resources.max_replicas
+        return resources.most_replicas()
     each = (1.0 if gpus else 0.0) if resources.num_gpus == "auto" else resources.num_gpus
-    by_gpus = math.floor(gpus / each) if each else resources.max_replicas
-    return min(math.floor(cores / resources.num_cpus), by_gpus)
+    fit = math.floor(cores / resources.num_cpus)
+    fit = min(fit, math.floor(gpus / each)) if each else fit
+    return min(fit, resources.most_replicas(fit))

@@ -1,0 +1,79 @@
+"""What is different where a job has a Ray of its own on this machine.
+
+Its cores are all there is. A replica that waits for others to prepare its batches leaves its core
+idle, and cores kept for others idle too; so each replica prepares its own, and there are as many
+replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to go on beside them.
+"""
+
+import math
+import os
+from dataclasses import replace
+
+from tasks.kinds.clusters import LocalCluster
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.job import Job
+from tasks.ray_job.room import cores_side_by_side
+from tasks.ray_job.stage_functions import has_preprocessing
+from tasks.resources import PreprocessOptions
+from tasks.spec import BatchInferenceSpec
+
+READING = 1
+"""Cores handed out beyond those there are: readers mostly wait, and batches must not."""
+
+
+def is_own_machine(spec: BatchInferenceSpec) -> bool:
+    """Whether Ray runs on this machine alone, where planning has checked what nodes could lack."""
+    return isinstance(spec.cluster, LocalCluster) and spec.cluster.address is None
+
+
+def preprocesses_in_replicas(job: Job, num_gpus: float) -> bool:
+    """Whether replicas do the preprocessing: not where the spec gives it workers of its own.
+
+    Preprocessing takes one core; a replica with more would leave the others idle meanwhile.
+    """
+    return (
+        is_own_machine(job.spec)
+        and not num_gpus
+        and job.spec.resources.num_cpus <= 1
+        and "infer" in job.stages
+        and has_preprocessing(job.spec, job.stages)
+        and not has_workers_of_its_own(job.spec)
+    )
+
+
+def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:
+    """Whether somebody has said what workers preprocessing is to have."""
+    options, usual = spec.stages.preprocess, PreprocessOptions()
+    return (options.num_cpus, options.max_workers) != (usual.num_cpus, usual.max_workers)
+
+
+def with_as_many_replicas(job: Job, num_gpus: float, gpus: float) -> Job:
+    """The job with as many replicas as this machine has room for, where it says no number.
+
+    Args:
+        job: asks.
+        num_gpus: GPUs of one replica.
+        gpus: those of the machine.
+    """
+    resources = job.spec.resources
+    if resources.max_replicas is not None or not is_own_machine(job.spec):
+        return job
+    room = gpus / num_gpus if num_gpus else cores() / resources.num_cpus
+    # In decimals ten tenths are a whole; in binary they are a little less.
+    most = resources.most_replicas(max(1, math.floor(room + 1e-6)))
+    resources = resources.model_copy(update={"max_replicas": most})
+    return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+
+
+def cores() -> int:
+    """CPU cores of this machine."""
+    return os.cpu_count() or 1
+
+
+def cores_handed_out(spec: BatchInferenceSpec) -> int:
+    """What Ray takes this machine to have.
+
+    With fewer cores than it takes, stages that run side by side share those there are.
+    """
+    reading = 0 if has_workers_of_its_own(spec) else READING
+    return max(cores() + reading, math.ceil(cores_side_by_side(spec, STAGES)))
