@@ -1,7 +1,7 @@
 """What bounds a run: judged from timings as runs have left them."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES, Counts, Report, counted
 from tasks.ray_job.device_clock import DeviceClock
-from tasks.ray_job.occupancy import Occupancy, Sight
+from tasks.ray_job.occupancy import Occupancy, Sight, Spent
 from tasks.report import report_run
 from tasks.reporting.evidence import look_back
-from tasks.reporting.timings import StageTiming, Timings, timings_of
+from tasks.reporting.timings import StageTiming, Timings, on_ray, timings_of
 from tasks.reporting.verdict import Verdict, judge_run, sentence
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
@@ -209,6 +209,36 @@ def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
     found = judge(tmp_path, short, **inline)
     assert (found.setting, found.gain) == (None, None)
     assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
+
+
+def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:
+    """Two of them, of 50 s each: 30 with preprocessing, 12 with the model."""
+    spent = asdict(Spent(workers=2, present=50.0, there=100.0, active=90.0, waiting=10.0))
+    nothing = {"rows": 0, "seconds": 0.0, "cpu_seconds": 0.0, "device_seconds": 0.0}
+    own = {stage: {**asdict(Spent()), **nothing} for stage in STAGES}
+    own["preprocess"] = {**spent, **nothing, "seconds": 60.0, "cpu_seconds": 55.0}
+    own["infer"] = {**spent, **nothing, "seconds": 24.0, "cpu_seconds": 20.0}
+    found = on_ray(
+        {
+            "seconds": 50.0,
+            "stages": own,
+            "replicas": {},
+            "cores": 2.0,
+            "shares": 8,
+            "machine_busy": 0.95,
+            "in_replicas": True,
+        },
+        rows=2_000,
+        batches=200,
+    )
+    assert found.stages["infer"].blocked == 6.0
+    assert found.as_json("preprocess")["computing"] == 55.0
+    verdict = judge(tmp_path, found)
+    assert (verdict.stage, verdict.share, verdict.setting) == ("infer", 0.84, None)
+    assert verdict.reason == (
+        "busy 84 % of the time of its 2 workers, 71 % of it with preprocessing; nothing: the "
+        "machine's cores are all busy (95 %), only more of them help"
+    )
 
 
 def test_time_of_workers_begins_with_the_model() -> None:

@@ -116,7 +116,10 @@ def on_ray(found: dict[str, Any], rows: int, batches: int) -> Timings:
     }
     in_replicas = stages["preprocess"] if found.get("in_replicas") else None
     if in_replicas:
-        stages |= {"preprocess": StageTiming(1, 0.0, holding=0.0), "infer": both(stages["infer"], in_replicas)}
+        stages |= {
+            "preprocess": StageTiming(1, 0.0, holding=0.0),
+            "infer": both(stages["infer"], in_replicas),
+        }
     return Timings(
         seconds=seconds,
         stages=stages,

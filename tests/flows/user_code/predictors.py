@@ -95,3 +95,15 @@ class Picky:
         if bad := self.refuses & set(batch["x"].tolist()):
             raise ValueError(f"cannot double {sorted(bad)}")
         return {"doubled": batch["x"] * 2}
+
+
+def prepared_by(batch: Batch) -> Batch:
+    """Says which process did it."""
+    return {**batch, "prepared_by": np.full(len(batch["id"]), os.getpid())}
+
+
+class PredictedBy:
+    """Says which process it is in."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {"predicted_by": np.full(len(batch["id"]), os.getpid())}

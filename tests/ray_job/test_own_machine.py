@@ -1,0 +1,130 @@
+"""How a job uses a machine that is all there is."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.ray_job import own_machine
+from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
+from tasks.ray_job.job import Job
+from tasks.ray_job.own_machine import (
+    cores_handed_out,
+    preprocesses_in_replicas,
+    with_as_many_replicas,
+)
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
+from tests.flows.conftest import published, spec_of
+
+STEP = {"kind": "select", "columns": ["x"]}
+ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
+IN_REPLICAS: dict[str, tuple[dict[str, Any], float, tuple[str, ...], bool]] = {
+    "a step": ({}, 0.0, STAGES, True),
+    "half a core": ({"resources": {"num_cpus": 0.5}}, 0.0, STAGES, True),
+    "kept rows elsewhere": ({"stages": {"preprocess": {"path": "/kept"}}}, 0.0, STAGES, True),
+    "nothing to do": ({"steps": []}, 0.0, STAGES, False),
+    "a GPU": ({}, 0.5, STAGES, False),
+    "more threads than preprocessing has": ({"resources": {"num_cpus": 2}}, 0.0, STAGES, False),
+    "workers of its own": ({"stages": {"preprocess": {"max_workers": 2}}}, 0.0, STAGES, False),
+    "cores of its own": ({"stages": {"preprocess": {"num_cpus": 0.5}}}, 0.0, STAGES, False),
+    "a Ray that runs": ({"cluster": ELSEWHERE}, 0.0, STAGES, False),
+    "before the cut": ({}, 0.0, BEFORE_CUT, False),
+    "after the cut": ({}, 0.0, AFTER_CUT, False),
+}
+
+
+def spec(**changes: Any) -> BatchInferenceSpec:
+    raw = {
+        "source": {"kind": "parquet", "path": "in"},
+        "steps": [STEP],
+        "model": {"kind": "python", "class": "a:B"},
+        "sink": {"kind": "parquet", "path": "out"},
+        "cluster": {"kind": "local"},
+    }
+    return parse_spec({**raw, **changes})
+
+
+def job_of(wanted: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> Job:
+    return Job(
+        spec=wanted,
+        run_id="run",
+        attempt=1,
+        plan="",
+        pins={},
+        num_shards=1,
+        todo_bytes=1,
+        todo_rows=None,
+        todo_name="todo",
+        stages=stages,
+    )
+
+
+@pytest.fixture
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_machine.os, "cpu_count", lambda: 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_gpus", "stages", "wanted"), IN_REPLICAS.values(), ids=IN_REPLICAS
+)
+def test_who_preprocesses(
+    changes: dict[str, Any], num_gpus: float, stages: tuple[str, ...], wanted: bool
+) -> None:
+    assert preprocesses_in_replicas(job_of(spec(**changes), stages), num_gpus) is wanted
+
+
+REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {
+    "a core each": ({}, 0.0, 0.0, 8),
+    "tenths of cores": ({"resources": {"num_cpus": 0.1}}, 0.0, 0.0, 80),
+    "more cores than there are": ({"resources": {"num_cpus": 16}}, 0.0, 0.0, 1),
+    "as asked": ({"resources": {"max_replicas": 3}}, 0.0, 0.0, 3),
+    "at least as asked": ({"resources": {"min_replicas": 12}}, 0.0, 0.0, 12),
+    "a GPU each": ({}, 1.0, 2.0, 2),
+    "half a GPU each": ({}, 0.5, 2.0, 4),
+    "a Ray that runs": ({"cluster": ELSEWHERE}, 0.0, 0.0, 4),
+}
+
+
+@pytest.mark.usefixtures("eight_cores")
+@pytest.mark.parametrize(("changes", "num_gpus", "gpus", "wanted"), REPLICAS.values(), ids=REPLICAS)
+def test_how_many_replicas(
+    changes: dict[str, Any], num_gpus: float, gpus: float, wanted: int
+) -> None:
+    sized = with_as_many_replicas(job_of(spec(**changes)), num_gpus, gpus)
+    assert sized.spec.resources.most_replicas() == wanted
+
+
+@pytest.mark.usefixtures("eight_cores")
+def test_cores_are_handed_out_for_reading_beside_replicas() -> None:
+    assert cores_handed_out(spec()) == 9
+    assert cores_handed_out(spec(stages={"preprocess": {"max_workers": 4}})) == 8
+    many = spec(resources={"min_replicas": 8}, stages={"preprocess": {"num_cpus": 2}})
+    assert cores_handed_out(many) == 10
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_replicas_prepare_their_own_batches(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a Ray of the run's own; both stages are counted, and in one process each row."""
+    ours = spec_of(
+        numbers,
+        steps=[{"kind": "python", "function": "predictors:prepared_by"}],
+        model={"kind": "python", "class": "predictors:PredictedBy"},
+        cluster={"kind": "local", "object_store_gb": 0.2},
+        resources={"min_replicas": 2, "num_cpus": 0.5},
+    )
+    with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        report = batch_inference(ours)
+    rows = published(ours)
+    assert [row["id"] for row in rows] == list(range(1000))
+    assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
+    stages = report["stages"]
+    assert [stages[stage]["rows"] for stage in STAGES] == [1000] * 4
+    assert stages["infer"]["workers"] == 2
+    assert os.getpid() not in {row["predicted_by"] for row in rows}
