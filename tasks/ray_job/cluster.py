@@ -17,15 +17,16 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tasks.ray_job.backpressure import bound_unrecorded
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
+from tasks.ray_job.growing_pool import GrowingPool, leave_pool_alone
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Snapshot
 from tasks.ray_job.own_machine import (
     cores,
+    fitted,
     is_own_machine,
     preprocesses_in_replicas,
-    with_as_many_replicas,
 )
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
@@ -72,15 +73,18 @@ def run_on_ray(job: Job) -> None:
     resources = ray.cluster_resources()
     shares = list(cut_shares(job, int(resources.get("CPU", 1))))
     progress = Progress(job, LastSnapshot(counts), len(shares))
-    # Of its own Ray more are handed out than there are.
-    there = float(cores()) if is_own_machine(job.spec) else resources.get("CPU", 0.0)
-    progress.occupancy.cores = there
+    progress.occupancy.cores = resources.get("CPU", 0.0)
     progress.occupancy.is_one_machine = len(nodes_now()) == 1
     Watch.progress, Watch.followed = progress, followed
     gpus = gpus_of(job, resources)
-    progress.occupancy.in_replicas = preprocesses_in_replicas(job, gpus)
-    sized = with_as_many_replicas(within_limit(job, gpus), gpus, resources.get("GPU", 0.0))
-    run_pipeline(sized, shares, gpus, ActorReporter(counts))
+    job = within_limit(job, gpus)
+    if is_own_machine(job.spec):
+        job = fitted(job, gpus, resources.get("GPU", 0.0))
+        progress.occupancy.cores = float(cores())  # more are handed out than there are
+        progress.occupancy.in_replicas = preprocesses_in_replicas(job, gpus)
+        leave_pool_alone(DataContext.get_current())
+        Watch.pool = GrowingPool(job.spec.rows_per_batch)
+    run_pipeline(job, shares, gpus, ActorReporter(counts))
     progress.finish()
 
 
@@ -146,12 +150,16 @@ class Watch(ExecutionCallback):
 
     progress: ClassVar[Progress | None] = None
     followed: ClassVar[Followed | None] = None
+    pool: ClassVar[GrowingPool | None] = None
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
         if self.progress and self.followed:
-            self.progress.occupancy.see(time.monotonic(), sights_of(executor))
+            now = time.monotonic()
+            self.progress.occupancy.see(now, sights_of(executor))
             self.progress.step(lambda: standing(executor))
+            if self.pool:
+                self.pool.look(executor, self.progress.predicted, self.progress.total, now)
             self.followed.check()
 
 

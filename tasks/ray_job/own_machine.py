@@ -47,7 +47,7 @@ def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:
     return (options.num_cpus, options.max_workers) != (usual.num_cpus, usual.max_workers)
 
 
-def with_as_many_replicas(job: Job, num_gpus: float, gpus: float) -> Job:
+def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     """The job with as many replicas as this machine has room for, where it says no number.
 
     Args:
@@ -56,12 +56,11 @@ def with_as_many_replicas(job: Job, num_gpus: float, gpus: float) -> Job:
         gpus: those of the machine.
     """
     resources = job.spec.resources
-    if resources.max_replicas is not None or not is_own_machine(job.spec):
-        return job
-    room = gpus / num_gpus if num_gpus else cores() / resources.num_cpus
-    # In decimals ten tenths are a whole; in binary they are a little less.
-    most = resources.most_replicas(max(1, math.floor(room + 1e-6)))
-    resources = resources.model_copy(update={"max_replicas": most})
+    if resources.max_replicas is None:
+        room = gpus / num_gpus if num_gpus else cores() / resources.num_cpus
+        # In decimals ten tenths are a whole; in binary they are a little less.
+        most = resources.most_replicas(max(1, math.floor(room + 1e-6)))
+        resources = resources.model_copy(update={"max_replicas": most})
     return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
 
 

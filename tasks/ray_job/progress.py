@@ -57,6 +57,8 @@ class Progress:
         self.written = 0.0
         self.held = Held()
         self.occupancy = Occupancy(shares=num_reads)
+        self.predicted, self.total = 0, job.todo_rows
+        """Rows through the model at the last look, and all there are, where that is known."""
 
     def step(self, standing: Callable[[], Standing] = Standing) -> None:
         """Called often; does something now and then.
@@ -88,6 +90,7 @@ class Progress:
     def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
         """Store the counts with what follows from them."""
         total = estimate_total(self.job, counts["read"], self.num_reads)
+        self.predicted, self.total = counts["infer"]["rows"], total
         upstream_done = counts["read"]["tasks"] >= self.num_reads
         idle, stages = idle_stages(self.job), {}
         previous = counts["read"]

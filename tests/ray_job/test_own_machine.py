@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from flows.batch_inference import batch_inference
-from tasks.ray_job import own_machine
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import (
     cores_handed_out,
+    fitted,
     preprocesses_in_replicas,
-    with_as_many_replicas,
 )
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
+from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
 
 STEP = {"kind": "select", "columns": ["x"]}
@@ -65,7 +65,7 @@ def job_of(wanted: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> Job:
 
 @pytest.fixture
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_machine.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,6 @@ REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {
     "at least as asked": ({"resources": {"min_replicas": 12}}, 0.0, 0.0, 12),
     "a GPU each": ({}, 1.0, 2.0, 2),
     "half a GPU each": ({}, 0.5, 2.0, 4),
-    "a Ray that runs": ({"cluster": ELSEWHERE}, 0.0, 0.0, 4),
 }
 
 
@@ -94,7 +93,7 @@ REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {
 def test_how_many_replicas(
     changes: dict[str, Any], num_gpus: float, gpus: float, wanted: int
 ) -> None:
-    sized = with_as_many_replicas(job_of(spec(**changes)), num_gpus, gpus)
+    sized = fitted(job_of(spec(**changes)), num_gpus, gpus)
     assert sized.spec.resources.most_replicas() == wanted
 
 
@@ -126,5 +125,5 @@ def test_replicas_prepare_their_own_batches(numbers: Path, monkeypatch: pytest.M
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
     stages = report["stages"]
     assert [stages[stage]["rows"] for stage in STAGES] == [1000] * 4
-    assert stages["infer"]["workers"] == 2
+    assert stages["infer"]["workers"] >= 2
     assert os.getpid() not in {row["predicted_by"] for row in rows}

@@ -1,0 +1,68 @@
+"""More replicas on this machine, where the work that is left pays for their start.
+
+Ray adds replicas as soon as batches wait, and takes idle ones away. Both pay on a cluster; on a
+machine of few cores, each start takes them from those who are at work.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from ray.data import DataContext
+from ray.data._internal.actor_autoscaler import default_actor_autoscaler
+from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPoolScalingRequest
+from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+
+
+def leave_pool_alone(context: DataContext) -> None:
+    """Keep Ray from adding replicas, and from taking any away before the input ends."""
+    context.autoscaling_config.actor_pool_util_upscaling_threshold = float("inf")
+    context.autoscaling_config.actor_pool_util_downscaling_threshold = -1.0
+    logging.getLogger(default_actor_autoscaler.__name__).setLevel(logging.ERROR)  # it warns of that
+
+
+@dataclass
+class GrowingPool:
+    """Looks at the infer stage's replicas now and then, and adds all that there may be."""
+
+    rows_per_batch: int
+    begun: float = field(default_factory=time.monotonic)
+    ready: float | None = None
+    """When the first replica had its model."""
+
+    def look(self, executor: Any, done: int, total: int | None, now: float) -> None:
+        """Add replicas, where that pays.
+
+        Args:
+            executor: Ray's.
+            done: rows that are through with the model.
+            total: all rows of the job; None where nobody knows.
+            now: on the monotonic clock.
+        """
+        for operator, state in executor._topology.items():
+            if isinstance(operator, ActorPoolMapOperator):
+                (pool,) = operator.get_autoscaling_actor_pools()
+                missing = pool.max_size() - pool.current_size()
+                if pool.num_running_actors() and self.ready is None:
+                    self.ready = now
+                if (
+                    missing > 0
+                    and state.total_enqueued_input_blocks()
+                    and self.pays(done, total, now)
+                ):
+                    pool.scale(ActorPoolScalingRequest.upscale(delta=missing, reason="it pays"))
+
+    def pays(self, done: int, total: int | None, now: float) -> bool:
+        """Whether what is left takes longer than the first replica took to be there.
+
+        That was when everything else was started too: another one takes less.
+        What is at work counts as done: else nothing could be said before the first batch is.
+        """
+        if self.ready is None:
+            return False
+        if total is None:
+            return True
+        share = max(done, self.rows_per_batch) / max(total, 1)
+        left = (now - self.ready) * (1 - share) / share
+        return left > self.ready - self.begun
