@@ -27,6 +27,7 @@ from tasks.ray_job.own_machine import (
     fitted,
     is_own_machine,
     preprocesses_in_replicas,
+    replicas_have_the_cores,
 )
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
@@ -82,8 +83,9 @@ def run_on_ray(job: Job) -> None:
         job = fitted(job, gpus, resources.get("GPU", 0.0))
         progress.occupancy.cores = float(cores())  # more are handed out than there are
         progress.occupancy.in_replicas = preprocesses_in_replicas(job, gpus)
-        leave_pool_alone(DataContext.get_current())
-        Watch.pool = GrowingPool(job.spec.rows_per_batch)
+        if replicas_have_the_cores(job, gpus):
+            leave_pool_alone(DataContext.get_current())
+            Watch.pool = GrowingPool(job.spec.rows_per_batch)
     run_pipeline(job, shares, gpus, ActorReporter(counts))
     progress.finish()
 

@@ -6,13 +6,18 @@ machine of few cores, each start takes them from those who are at work.
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 from ray.data import DataContext
 from ray.data._internal.actor_autoscaler import default_actor_autoscaler
 from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPoolScalingRequest
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+
+MEMORY_TO_USE = 0.8
+"""Of what is free: batches take some."""
 
 
 def leave_pool_alone(context: DataContext) -> None:
@@ -28,8 +33,14 @@ class GrowingPool:
 
     rows_per_batch: int
     begun: float = field(default_factory=time.monotonic)
+    free_memory: Callable[[], int] = lambda: int(psutil.virtual_memory().available)
+    """Bytes."""
     ready: float | None = None
     """When the first replica had its model."""
+    has_grown: bool = False
+
+    def __post_init__(self) -> None:
+        self.free_before = self.free_memory()
 
     def look(self, executor: Any, done: int, total: int | None, now: float) -> None:
         """Add replicas, where that pays.
@@ -43,15 +54,23 @@ class GrowingPool:
         for operator, state in executor._topology.items():
             if isinstance(operator, ActorPoolMapOperator):
                 (pool,) = operator.get_autoscaling_actor_pools()
-                missing = pool.max_size() - pool.current_size()
                 if pool.num_running_actors() and self.ready is None:
                     self.ready = now
-                if (
-                    missing > 0
-                    and state.total_enqueued_input_blocks()
-                    and self.pays(done, total, now)
-                ):
-                    pool.scale(ActorPoolScalingRequest.upscale(delta=missing, reason="it pays"))
+                missing = pool.max_size() - pool.current_size()
+                waiting = state.total_enqueued_input_blocks()
+                if missing and waiting and not self.has_grown and self.pays(done, total, now):
+                    self.add(pool, missing)
+
+    def add(self, pool: Any, missing: int) -> None:
+        """Add what is missing, as far as there is memory for it, once and for all.
+
+        Another one takes less than all that was started with the first.
+        """
+        self.has_grown = True
+        free = self.free_memory()
+        fits = int(free * MEMORY_TO_USE / max(1, self.free_before - free))
+        if more := min(missing, fits):
+            pool.scale(ActorPoolScalingRequest.upscale(delta=more, reason="it pays"))
 
     def pays(self, done: int, total: int | None, now: float) -> bool:
         """Whether what is left takes longer than the first replica took to be there.

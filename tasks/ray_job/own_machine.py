@@ -26,18 +26,21 @@ def is_own_machine(spec: BatchInferenceSpec) -> bool:
     return isinstance(spec.cluster, LocalCluster) and spec.cluster.address is None
 
 
-def preprocesses_in_replicas(job: Job, num_gpus: float) -> bool:
-    """Whether replicas do the preprocessing: not where the spec gives it workers of its own.
+def replicas_have_the_cores(job: Job, num_gpus: float) -> bool:
+    """Whether the cores are for replicas first: there is no GPU, and no stage was given workers."""
+    return is_own_machine(job.spec) and not num_gpus and not has_workers_of_its_own(job.spec)
 
-    Preprocessing takes one core; a replica with more would leave the others idle meanwhile.
+
+def preprocesses_in_replicas(job: Job, num_gpus: float) -> bool:
+    """Whether replicas do the preprocessing.
+
+    It takes one core; a replica with more would leave the others idle meanwhile.
     """
     return (
-        is_own_machine(job.spec)
-        and not num_gpus
+        replicas_have_the_cores(job, num_gpus)
         and job.spec.resources.num_cpus <= 1
         and "infer" in job.stages
         and has_preprocessing(job.spec, job.stages)
-        and not has_workers_of_its_own(job.spec)
     )
 
 
@@ -48,7 +51,7 @@ def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:
 
 
 def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
-    """The job with as many replicas as this machine has room for, where it says no number.
+    """The job with as many replicas as this machine has room for, or fewer where it says so.
 
     Args:
         job: asks.
@@ -56,11 +59,10 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
         gpus: those of the machine.
     """
     resources = job.spec.resources
-    if resources.max_replicas is None:
-        room = gpus / num_gpus if num_gpus else cores() / resources.num_cpus
-        # In decimals ten tenths are a whole; in binary they are a little less.
-        most = resources.most_replicas(max(1, math.floor(room + 1e-6)))
-        resources = resources.model_copy(update={"max_replicas": most})
+    # In decimals ten tenths are a whole; in binary they are a little less.
+    room = math.floor((gpus / num_gpus if num_gpus else cores() / resources.num_cpus) + 1e-6)
+    most = max(resources.min_replicas, min(room, resources.most_replicas(room)))
+    resources = resources.model_copy(update={"max_replicas": most})
     return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
 
 

@@ -25,8 +25,13 @@ class Pool:
         self.size += asked.delta
 
 
-def play(total: int | None, done: list[int], queued: int = 1) -> list[int]:
-    """Replicas after each second of a job, given the rows done by then."""
+def play(
+    total: int | None, done: list[int], *, queued: int = 1, takes: int = 1, free: int = 100
+) -> list[int]:
+    """Replicas after each second of a job, given the rows done by then.
+
+    Of the memory that is free, so much is taken when the first one is there.
+    """
     from ray.data._internal.execution.operators.actor_pool_map_operator import (
         ActorPoolMapOperator,
     )
@@ -37,7 +42,8 @@ def play(total: int | None, done: list[int], queued: int = 1) -> list[int]:
     operator.get_autoscaling_actor_pools = lambda: [pool]
     state = SimpleNamespace(total_enqueued_input_blocks=lambda: queued)
     executor = SimpleNamespace(_topology={object(): None, operator: state})
-    growing, sizes = GrowingPool(rows_per_batch=100, begun=0.0), []
+    memory = iter([free, *[free - takes] * 99])
+    growing, sizes = GrowingPool(100, begun=0.0, free_memory=lambda: next(memory)), []
     for second in range(11):
         pool.running = int(second == 10)
         growing.look(executor, 0, total, float(second))
@@ -70,3 +76,9 @@ def test_it_grows_where_what_is_left_takes_longer_than_a_start(
 
 def test_it_does_not_grow_where_nothing_waits() -> None:
     assert play(1_500, [100, 200], queued=0) == [1, 1]
+
+
+def test_it_grows_no_further_than_there_is_memory() -> None:
+    assert play(None, [0, 0], takes=30) == [2, 2]
+    assert play(None, [0, 0], takes=20) == [4, 4]
+    assert play(None, [0, 0], takes=60) == [1, 1]

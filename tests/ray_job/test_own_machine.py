@@ -82,6 +82,7 @@ REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {
     "tenths of cores": ({"resources": {"num_cpus": 0.1}}, 0.0, 0.0, 80),
     "more cores than there are": ({"resources": {"num_cpus": 16}}, 0.0, 0.0, 1),
     "as asked": ({"resources": {"max_replicas": 3}}, 0.0, 0.0, 3),
+    "more than there is room for": ({"resources": {"max_replicas": 9}}, 0.0, 0.0, 8),
     "at least as asked": ({"resources": {"min_replicas": 12}}, 0.0, 0.0, 12),
     "a GPU each": ({}, 1.0, 2.0, 2),
     "half a GPU each": ({}, 0.5, 2.0, 4),
