@@ -82,8 +82,9 @@ def run_on_ray(job: Job) -> None:
     if is_own_machine(job.spec):
         job = fitted(job, gpus, resources.get("GPU", 0.0))
         progress.occupancy.cores = float(cores())  # more are handed out than there are
-        progress.occupancy.in_replicas = preprocesses_in_replicas(job, gpus)
-        if replicas_have_the_cores(job, gpus):
+        in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
+        progress.occupancy.in_replicas = in_replicas
+        if replicas_have_the_cores(job.spec, gpus):
             leave_pool_alone(DataContext.get_current())
             Watch.pool = GrowingPool(job.spec.rows_per_batch)
     run_pipeline(job, shares, gpus, ActorReporter(counts))

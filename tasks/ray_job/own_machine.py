@@ -26,21 +26,28 @@ def is_own_machine(spec: BatchInferenceSpec) -> bool:
     return isinstance(spec.cluster, LocalCluster) and spec.cluster.address is None
 
 
-def replicas_have_the_cores(job: Job, num_gpus: float) -> bool:
+def replicas_have_the_cores(spec: BatchInferenceSpec, num_gpus: float) -> bool:
     """Whether the cores are for replicas first: there is no GPU, and no stage was given workers."""
-    return is_own_machine(job.spec) and not num_gpus and not has_workers_of_its_own(job.spec)
+    return is_own_machine(spec) and not num_gpus and not has_workers_of_its_own(spec)
 
 
-def preprocesses_in_replicas(job: Job, num_gpus: float) -> bool:
+def preprocesses_in_replicas(
+    spec: BatchInferenceSpec, num_gpus: float, stages: tuple[str, ...] = STAGES
+) -> bool:
     """Whether replicas do the preprocessing.
 
     It takes one core; a replica with more would leave the others idle meanwhile.
+
+    Args:
+        spec: asks.
+        num_gpus: GPUs of one replica.
+        stages: those of the job.
     """
     return (
-        replicas_have_the_cores(job, num_gpus)
-        and job.spec.resources.num_cpus <= 1
-        and "infer" in job.stages
-        and has_preprocessing(job.spec, job.stages)
+        replicas_have_the_cores(spec, num_gpus)
+        and spec.resources.num_cpus <= 1
+        and "infer" in stages
+        and has_preprocessing(spec, stages)
     )
 
 

@@ -30,7 +30,7 @@ def run_pipeline(
         compute=TaskPoolStrategy(stages.read.max_workers),
         ray_remote_args=dict(RETRIES),
     )
-    in_replicas = preprocesses_in_replicas(job, num_gpus)
+    in_replicas = preprocesses_in_replicas(job.spec, num_gpus, job.stages)
     if has_preprocessing(job.spec, job.stages) and not in_replicas:
         # The public method only adds warnings about arguments it passes on.
         rows = rows.map_batches_internal(

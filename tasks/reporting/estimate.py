@@ -10,6 +10,7 @@ from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.own_machine import preprocesses_in_replicas
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import workers_at_hand
@@ -106,10 +107,13 @@ def estimate_run(
     if not records:
         return None
     rows = 1_000_000 if whole.rows is None else whole.rows
-    workers = workers_at_hand(spec, whole.shards)
-    means = {stage: seconds_per_row(records, stage) / workers[stage] for stage in STAGES}
-    stage = max(STAGES, key=lambda each: means[each])
-    spread = [rows * seconds_per_row((each,), stage) / workers[stage] for each in records]
+    one = stages_of_one_row(spec, records, num_gpus)
+    at_hand = workers_at_hand(spec, whole.shards)
+    workers = {stage: at_hand[stage] for stage in one}
+    means = {stage: one[stage] / workers[stage] for stage in one}
+    stage = max(means, key=lambda each: means[each])
+    each_alone = [stages_of_one_row(spec, (each,), num_gpus)[stage] for each in records]
+    spread = [rows * seconds / workers[stage] for seconds in each_alone]
     seconds, bounds = rows * means[stage], (min(spread), max(spread))
     costs = [cost_of(spec, held(spec, workers, num_gpus, each)) for each in (seconds, *bounds)]
     return Estimate(
@@ -137,7 +141,7 @@ def held(
     """Hours of cores and GPUs that all stages' workers would hold for so long."""
     cores = spec.resources.num_cpus * workers["infer"] + sum(
         getattr(spec.stages, stage).num_cpus * workers[stage]
-        for stage in STAGES
+        for stage in workers
         if stage != "infer"
     )
     hours = seconds / 3_600
@@ -147,6 +151,16 @@ def held(
 def rows_in(record: Record) -> int:
     """Rows that went through the stages."""
     return len(record.ok) + len(record.filtered) + len(record.rejected)
+
+
+def stages_of_one_row(
+    spec: BatchInferenceSpec, records: tuple[Record, ...], num_gpus: float
+) -> dict[str, float]:
+    """Busy seconds for each row of those stages that have workers."""
+    found = {stage: seconds_per_row(records, stage) for stage in STAGES}
+    if preprocesses_in_replicas(spec, num_gpus):
+        found["infer"] += found.pop("preprocess")
+    return found
 
 
 def seconds_per_row(records: tuple[Record, ...], stage: str) -> float:

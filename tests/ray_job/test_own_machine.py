@@ -48,7 +48,7 @@ def spec(**changes: Any) -> BatchInferenceSpec:
     return parse_spec({**raw, **changes})
 
 
-def job_of(wanted: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> Job:
+def job_of(wanted: BatchInferenceSpec) -> Job:
     return Job(
         spec=wanted,
         run_id="run",
@@ -59,7 +59,6 @@ def job_of(wanted: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> Job:
         todo_bytes=1,
         todo_rows=None,
         todo_name="todo",
-        stages=stages,
     )
 
 
@@ -74,7 +73,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_preprocesses(
     changes: dict[str, Any], num_gpus: float, stages: tuple[str, ...], wanted: bool
 ) -> None:
-    assert preprocesses_in_replicas(job_of(spec(**changes), stages), num_gpus) is wanted
+    assert preprocesses_in_replicas(spec(**changes), num_gpus, stages) is wanted
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {
