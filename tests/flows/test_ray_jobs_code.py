@@ -109,12 +109,12 @@ def test_our_own_code_is_small(tmp_path: Path) -> None:
 
 
 def test_without_code_of_their_own_no_folder_is_sent(numbers: Path, code: Path) -> None:
-    job = job_of(numbers, code, numbers, env_vars={"A": "b"}, pip=["one==1"])
+    job = job_of(numbers, code, numbers, env_vars={"A": "b"}, pip=["numpy"])  # which is here
     job.pins["fingerprints"]["code"] = ""
     sent = runtime_env(job, "gcs://ours.zip")
     assert "working_dir" not in sent
     assert sent["env_vars"]["A"] == "b"
-    assert sent["pip"] == ["one==1"]
+    assert sent["pip"] == ["numpy"]
     assert sent["worker_process_setup_hook"] == "tasks.ray_job.raylet.end_with_raylet"
 
 

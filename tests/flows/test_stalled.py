@@ -63,7 +63,7 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
     spec = spec_of(
         numbers,
         cluster={"kind": "local", "address": ray_address},
-        resources={"num_cpus": 4},
+        resources={"num_cpus": 3.5},
         timeouts={"no_progress_seconds": 60},
     )
     impatient = threading.Thread(target=lose_patience)
@@ -72,7 +72,7 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
         batch_inference(spec)
     impatient.join()
     assert caught.value.stage == "infer"
-    assert "waits for a place for 1 replica(s) of infer (4 CPU" in str(caught.value)
+    assert "waits for a place for 1 replica(s) of infer (3.5 CPU" in str(caught.value)
 
 
 def progress(works_at: str | None = None, **rows: int) -> dict[str, Any]:
