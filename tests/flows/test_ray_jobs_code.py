@@ -39,6 +39,7 @@ def job_of(numbers: Path, code: Path, source: Path, **changes: Any) -> Job:
         model={"kind": "python", "class": "speaking:Speaking"},
         environment={"working_dir": str(code), **changes},
         sink={"kind": "parquet", "path": str(code / "results/out")},
+        cluster={"kind": "local"},
     )
     planned = make_plan(spec)
     return new_job(planned, left_to_do(planned, tried=False), attempt=1)

@@ -84,7 +84,9 @@ def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictu
         f"source.path={pictures}",
         f"model.name_or_path={vit}",
         f"environment.working_dir={CODE}",
-        "stages.read.rows_per_batch=2",
+        f"steps=[{{kind: python, function: 'cleaning:CleanBesideTheModel', "
+        f"init: {{folder: '{run_spec.folder}'}}}}]",
+        "stages.read.rows_per_batch=4",
         "stages.preprocess.max_workers=2",
         ray=True,
     )
@@ -94,7 +96,7 @@ def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictu
     stages = json.loads((run / "attempts/1/progress.json").read_text())["stages"]
     preprocess = stages["preprocess"]
     assert stages["infer"]["started"] < preprocess["updated"], "the model did not wait for all"
-    assert preprocess["seconds"] > 24 * SECONDS
+    assert preprocess["seconds"] > 12 * SECONDS
     assert done.report["bottleneck"]["reason"]
     spent = done.report["stages"]
     assert 1 <= spent["preprocess"]["workers"] <= 2
