@@ -66,7 +66,7 @@ def reference(place: Place, spec: Path, name: str = "reference") -> Path:
     output = place.folder / name
     log = place.folder / f"{name}-log"
     log.mkdir()
-    arguments = ["cluster={kind: inline}", f"sink.path={output}"]
+    arguments = ["cluster={kind: inline}", "resources.min_replicas=1", f"sink.path={output}"]
     if "seconds:" in spec.read_text():
         arguments.append("model.init={seconds: 0.0}")
     place.finish(

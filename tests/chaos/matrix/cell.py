@@ -59,7 +59,8 @@ def undisturbed(shared: Session) -> Rows:
     """What is published where nothing happens, in one process without Ray."""
     with shared.place("undisturbed") as place:
         spec = write_job(place, "none", {"kind": "inline"})
-        place.finish(spec, **{LOG: str(place.log)})
+        here = ("--set", "resources.num_gpus=0", "--set", "environment.env_vars={}")
+        place.finish(spec, *here, **{LOG: str(place.log)})
         return in_folder(place.folder / "out")
 
 
