@@ -75,6 +75,12 @@ class PreprocessOptions(StageOptions):
         "the rows after the steps, compressed, and stay until somebody deletes them. --limit, "
         "preview and redrive run as one job.",
     )
+    max_workers: int | None = Field(
+        None,
+        ge=1,
+        description="Workers at most. On this machine without a GPU there are none, and replicas "
+        "of one core prepare their own batches, unless this or num_cpus is set.",
+    )
     path: str | None = Field(
         None,
         min_length=1,

@@ -105,17 +105,37 @@ def test_cores_are_handed_out_for_reading_beside_replicas() -> None:
     assert cores_handed_out(many) == 10
 
 
+def test_on_one_core_stages_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.ray_job.connection import connection
+
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    wide = spec(stages={"preprocess": {"num_cpus": 1, "max_workers": 2}})
+    assert connection(job_of(wide))["num_cpus"] == 2
+    assert connection(job_of(spec()))["num_cpus"] == 2
+
+
 @pytest.mark.ray
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
-def test_replicas_prepare_their_own_batches(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a Ray of the run's own; both stages are counted, and in one process each row."""
+def test_replicas_are_added_and_prepare_their_own_batches(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a Ray of the run's own; both stages are counted, and in one process each row.
+
+    The first replica waits for a second one, which comes since so much is left.
+    """
+    replicas = numbers.parent / "replicas"
+    replicas.mkdir()
     ours = spec_of(
         numbers,
         steps=[{"kind": "python", "function": "predictors:prepared_by"}],
-        model={"kind": "python", "class": "predictors:PredictedBy"},
+        model={
+            "kind": "python",
+            "class": "predictors:PredictedBy",
+            "init": {"folder": str(replicas)},
+        },
         cluster={"kind": "local", "object_store_gb": 0.2},
-        resources={"min_replicas": 2, "num_cpus": 0.5},
+        resources={"max_replicas": 2, "num_cpus": 0.5},
     )
     with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
         monkeypatch.setenv("RAY_TMPDIR", folder)
@@ -125,5 +145,5 @@ def test_replicas_prepare_their_own_batches(numbers: Path, monkeypatch: pytest.M
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
     stages = report["stages"]
     assert [stages[stage]["rows"] for stage in STAGES] == [1000] * 4
-    assert len(stages["infer"]["replicas"]) >= 2
+    assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
     assert os.getpid() not in {row["predicted_by"] for row in rows}

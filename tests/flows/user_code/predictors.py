@@ -103,7 +103,15 @@ def prepared_by(batch: Batch) -> Batch:
 
 
 class PredictedBy:
-    """Says which process it is in."""
+    """Says which process it is in; its first batch waits until another one is there, too."""
+
+    def __init__(self, folder: str, patience: float = 60.0) -> None:
+        self.folder, self.patience = Path(folder), patience
+        Path(folder, str(os.getpid())).touch()
 
     def __call__(self, batch: Batch) -> Batch:
+        until = time.monotonic() + self.patience
+        while len([*self.folder.iterdir()]) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        self.patience = 0.0
         return {"predicted_by": np.full(len(batch["id"]), os.getpid())}
