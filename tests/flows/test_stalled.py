@@ -13,7 +13,7 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from tasks.attempt import FOLLOWED
-from tasks.errors import NoProgress
+from tasks.errors import InvalidSpec, NoProgress
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import STAGES
 from tests.flows.conftest import spec_of
@@ -73,6 +73,16 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
     impatient.join()
     assert caught.value.stage == "infer"
     assert "waits for a place for 1 replica(s) of infer (3.5 CPU" in str(caught.value)
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_model_that_leaves_no_core_to_readers_is_refused(numbers: Path, ray_address: str) -> None:
+    cluster = {"kind": "local", "address": ray_address}
+    spec = spec_of(numbers, cluster=cluster, resources={"num_cpus": 4})
+    with pytest.raises(InvalidSpec, match=r"4\.5 CPU cores .* at once, and the cluster has 4"):
+        batch_inference(spec)
 
 
 def progress(works_at: str | None = None, **rows: int) -> dict[str, Any]:
