@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import ray
@@ -31,7 +31,7 @@ from tasks.ray_job.own_machine import (
 )
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
-from tasks.ray_job.room import GIB
+from tasks.ray_job.room import GIB, crowding
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
@@ -41,6 +41,7 @@ BYTES_PER_READ_TASK = 64 << 20
 READ_TASKS_PER_CPU = 4
 NOBODY_LOOKS_SECONDS = 60.0
 SNAPSHOT_SECONDS = 10.0
+STILL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,23 @@ class Watch(ExecutionCallback):
         if self.progress and self.followed:
             now = time.monotonic()
             self.progress.occupancy.see(now, sights_of(executor))
-            self.progress.step(lambda: standing(executor))
+            self.progress.step(lambda: self.standing(executor, now))
             if self.pool:
                 self.pool.look(executor, self.progress.predicted, self.progress.total, now)
             self.followed.check()
+
+    def standing(self, executor: Any, now: float) -> Standing:
+        """Where the job stands; where nothing moves, it may have lost a node that it needs.
+
+        It goes on where another one comes.
+        """
+        found = standing(executor)
+        assert self.progress
+        if found.waits_for or now - self.progress.moved < STILL_SECONDS:
+            return found
+        job = self.progress.job
+        asked = crowding(job.spec, nodes_now(), "the cluster", job.stages)
+        return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
 
 
 def standing(executor: Any) -> Standing:

@@ -59,6 +59,8 @@ class Progress:
         self.occupancy = Occupancy(shares=num_reads)
         self.predicted, self.total = 0, job.todo_rows
         """Rows through the model at the last look, and all there are, where that is known."""
+        self.moved, self.rows = time.monotonic(), 0
+        """When a row was last seen to move, and how often any had."""
 
     def step(self, standing: Callable[[], Standing] = Standing) -> None:
         """Called often; does something now and then.
@@ -91,6 +93,8 @@ class Progress:
         """Store the counts with what follows from them."""
         total = estimate_total(self.job, counts["read"], self.num_reads)
         self.predicted, self.total = counts["infer"]["rows"], total
+        if (rows := sum(count["rows"] for count in counts.values())) != self.rows:
+            self.moved, self.rows = time.monotonic(), rows
         upstream_done = counts["read"]["tasks"] >= self.num_reads
         idle, stages = idle_stages(self.job), {}
         previous = counts["read"]

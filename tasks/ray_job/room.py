@@ -116,17 +116,25 @@ def refuse_crowded(
     Raises:
         InvalidSpec: beside the replicas no other stage would ever get a core.
     """
-    wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
-    if "infer" in stages and wanted > there + 1e-6:
+    if asked := crowding(spec, nodes, whose, stages):
         resources = spec.resources
         raise InvalidSpec.at(
             "resources.num_cpus",
             resources.num_cpus,
             f"with resources.min_replicas {resources.min_replicas}, and the other stages beside "
-            f"them, {wanted:g} CPU cores are asked for at once, and {whose} has {there:g}: ask for "
-            "parts of cores, as in resources.num_cpus=0.5 and stages.preprocess.num_cpus=0.5, or "
-            "set cluster to one that has them",
+            f"them, {asked}: ask for parts of cores, as in resources.num_cpus=0.5 and "
+            "stages.preprocess.num_cpus=0.5, or set cluster to one that has them",
         )
+
+
+def crowding(
+    spec: BatchInferenceSpec, nodes: list[Node], whose: str, stages: tuple[str, ...]
+) -> str | None:
+    """What stages ask for that cannot run side by side, and what there is; None where they can."""
+    wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
+    if "infer" not in stages or wanted <= there + 1e-6:
+        return None
+    return f"{wanted:g} CPU cores are asked for at once, and {whose} has {there:g}"
 
 
 def cores_side_by_side(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:

@@ -45,3 +45,9 @@ class Waits:
                 raise OSError(5, f"{self.file} has not come")
             time.sleep(0.05)
         return {"doubled": voice.double(batch["x"])}
+
+
+def slowly(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A step that takes a second for each batch."""
+    time.sleep(1)
+    return batch
