@@ -100,7 +100,12 @@ class WriteOptions(StageOptions):
 
     # A writer that waits for a core would let predictions pile up, to be lost in a crash.
     num_cpus: float = Field(0, ge=0, description="CPU cores of one worker.")
-    max_workers: int | None = Field(4, ge=1, description="Workers at most.")
+    max_workers: int | None = Field(
+        None,
+        ge=1,
+        description="Workers at most. Where empty, 4; on this machine, for an output on its disk, "
+        "one for every two cores.",
+    )
 
 
 class Stages(FormModel):

@@ -17,6 +17,7 @@ from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.resources import PreprocessOptions
 from tasks.spec import BatchInferenceSpec
 
+WRITERS = 4
 READING = 1
 """Cores handed out beyond those there are: readers mostly wait, and batches must not."""
 
@@ -71,6 +72,17 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     most = max(resources.min_replicas, min(room, resources.most_replicas(room)))
     resources = resources.model_copy(update={"max_replicas": most})
     return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+
+
+def most_writers(spec: BatchInferenceSpec) -> int:
+    """Writers at most: some, for they wait for the storage; few where they only take cores.
+
+    Ray starts as many as there are batches to write by the time that the first one is there.
+    """
+    if spec.stages.write.max_workers is not None:
+        return spec.stages.write.max_workers
+    is_near = is_own_machine(spec) and "://" not in spec.sink.path
+    return max(1, min(WRITERS, cores() // 2)) if is_near else WRITERS
 
 
 def cores() -> int:

@@ -8,7 +8,7 @@ from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
 from tasks.ray_job.job import Job
 from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
-from tasks.ray_job.own_machine import preprocesses_in_replicas
+from tasks.ray_job.own_machine import most_writers, preprocesses_in_replicas
 from tasks.ray_job.stage_functions import has_preprocessing
 
 RETRIES = {"max_retries": 3}
@@ -48,7 +48,7 @@ def run_pipeline(
     rows.write_datasink(
         RecordDatasink(job, report),
         ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
-        concurrency=stages.write.max_workers,
+        concurrency=most_writers(job.spec),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import is_own_machine
+from tasks.ray_job.own_machine import is_own_machine, most_writers
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
@@ -52,7 +52,8 @@ def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
         most = resources.most_replicas() if is_bounded else None
         return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
     options, name = getattr(spec.stages, stage), f"stages.{stage}"
-    return Knobs(f"{name}.max_workers", options.max_workers, f"{name}.num_cpus", options.num_cpus)
+    most = most_writers(spec) if stage == "write" else options.max_workers
+    return Knobs(f"{name}.max_workers", most, f"{name}.num_cpus", options.num_cpus)
 
 
 def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:

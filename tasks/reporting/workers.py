@@ -6,7 +6,7 @@ import os
 from tasks.kinds.clusters import InlineCluster
 from tasks.preflight import count_gpus
 from tasks.ray_job.counts import STAGES
-from tasks.resources import StageOptions
+from tasks.ray_job.own_machine import most_writers
 from tasks.spec import BatchInferenceSpec
 
 
@@ -14,19 +14,19 @@ def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]
     """Workers that each stage could have had, as far as this machine knows."""
     if isinstance(spec.cluster, InlineCluster):
         return dict.fromkeys(STAGES, 1)
-    cores = os.cpu_count() or 1
+    cores, read, preprocess = os.cpu_count() or 1, spec.stages.read, spec.stages.preprocess
     return {
-        "read": max(1, min(room(cores, spec.stages.read), num_shards)),
-        "preprocess": room(cores, spec.stages.preprocess),
+        "read": max(1, min(room(cores, read.num_cpus, read.max_workers), num_shards)),
+        "preprocess": room(cores, preprocess.num_cpus, preprocess.max_workers),
         "infer": max(1, replicas_that_fit(spec, cores)),
-        "write": room(cores, spec.stages.write),
+        "write": room(cores, spec.stages.write.num_cpus, most_writers(spec)),
     }
 
 
-def room(cores: int, stage: StageOptions) -> int:
-    """Workers of a stage that fit some cores."""
-    fit = math.floor(cores / stage.num_cpus) if stage.num_cpus else stage.max_workers or cores
-    return max(1, min(fit, stage.max_workers or fit))
+def room(cores: int, num_cpus: float, most: int | None) -> int:
+    """Workers that fit some cores, where each holds so many."""
+    fit = math.floor(cores / num_cpus) if num_cpus else most or cores
+    return max(1, min(fit, most or fit))
 
 
 def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:

@@ -13,6 +13,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import (
     cores_handed_out,
     fitted,
+    most_writers,
     preprocesses_in_replicas,
 )
 from tasks.spec import BatchInferenceSpec
@@ -95,6 +96,26 @@ def test_how_many_replicas(
 ) -> None:
     sized = fitted(job_of(spec(**changes)), num_gpus, gpus)
     assert sized.spec.resources.most_replicas() == wanted
+
+
+REMOTE = {"kind": "parquet", "path": "s3://bucket/out"}
+WRITERS: dict[str, tuple[int, dict[str, Any], int]] = {
+    "one of two cores": (2, {}, 1),
+    "one core": (1, {}, 1),
+    "half of six cores": (6, {}, 3),
+    "four of many cores": (64, {}, 4),
+    "as asked": (2, {"stages": {"write": {"max_workers": 3}}}, 3),
+    "storage elsewhere": (2, {"sink": REMOTE}, 4),
+    "a Ray that runs": (2, {"cluster": ELSEWHERE}, 4),
+}
+
+
+@pytest.mark.parametrize(("cores", "changes", "wanted"), WRITERS.values(), ids=WRITERS)
+def test_how_many_writers(
+    cores: int, changes: dict[str, Any], wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert most_writers(spec(**changes)) == wanted
 
 
 @pytest.mark.usefixtures("eight_cores")
