@@ -59,8 +59,9 @@ class ReadOptions(StageOptions):
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
         description="Rows that travel together and are recorded together: what a crash can cost. "
-        "auto: 2048, and 131072 for trees and the like, to which so many are a moment's work; "
-        "as many as resources.batch_size where that is more. At most 32 MiB travel together.",
+        "auto: 2048, and 1048576 for trees and the like, to which so many are a moment's work; "
+        "fewer where there are not enough for twelve batches a replica, where that is known; as "
+        "many as resources.batch_size where that is more. At most 32 MiB travel together.",
     )
 
 
@@ -104,7 +105,7 @@ class WriteOptions(StageOptions):
         None,
         ge=1,
         description="Workers at most. Where empty, 4; on this machine, for an output on its disk, "
-        "one for every two cores.",
+        "one for every two cores, and at least 2.",
     )
 
 

@@ -235,11 +235,11 @@ def test_rules_are_told_once_and_without_all_that_was_given(change: str, message
 @pytest.mark.parametrize(
     ("change", "rows"),
     [
-        ({}, 131_072),
+        ({}, 1_048_576),
         ({"model": {"kind": "python", "class": "fares:FareCheck"}}, 2_048),
         ({"sink": {"kind": "parquet", "path": "out", "rows_per_file": 10_000}}, 10_000),
-        ({"resources": {"batch_size": 500_000}}, 500_000),
-        ({"resources": {"batch_size": 64}}, 131_072),
+        ({"resources": {"batch_size": 2_000_000}}, 2_000_000),
+        ({"resources": {"batch_size": 64}}, 1_048_576),
         ({"stages": {"read": {"rows_per_batch": 50}}, "resources": {"batch_size": 64}}, 50),
     ],
 )

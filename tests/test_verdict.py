@@ -168,7 +168,7 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
     assert said in verdict.reason
 
 
-@pytest.mark.parametrize(("asked", "advised"), [(50, 400), ("auto", 8 * 2_048)])
+@pytest.mark.parametrize(("asked", "advised"), [(50, 400), ("auto", 8 * 10)])
 def test_time_between_stages_calls_for_larger_batches(
     tmp_path: Path, asked: int | str, advised: int
 ) -> None:

@@ -15,6 +15,7 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.ray_job.backpressure import bound_unrecorded
+from tasks.ray_job.batch_sizes import in_equal_shares
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing_pool import GrowingPool, leave_pool_alone
@@ -85,9 +86,11 @@ def run_on_ray(job: Job) -> None:
         progress.occupancy.cores = float(cores())  # more are handed out than there are
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
-        if replicas_have_the_cores(job.spec, gpus):
-            leave_pool_alone(DataContext.get_current())
-            Watch.pool = GrowingPool(job.spec.rows_per_batch)
+    job = in_equal_shares(job)
+    bound_unrecorded(DataContext.get_current(), batches_per_write(job))
+    if replicas_have_the_cores(job.spec, gpus):
+        leave_pool_alone(DataContext.get_current())
+        Watch.pool = GrowingPool(job.spec.rows_per_batch)
     run_pipeline(job, shares, gpus, ActorReporter(counts))
     progress.finish()
 
@@ -146,7 +149,6 @@ def configure(job: Job) -> None:
     context.execution_no_progress_timeout_s = patience
     # Bounded retries have no named parameter yet.
     warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")
-    bound_unrecorded(context, batches_per_write(job))
 
 
 class Watch(ExecutionCallback):

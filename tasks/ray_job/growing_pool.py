@@ -16,6 +16,8 @@ from ray.data._internal.actor_autoscaler import default_actor_autoscaler
 from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPoolScalingRequest
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
+BATCHES_IN_HAND = 2
+"""Of each replica: one at work, and the next one."""
 MEMORY_TO_USE = 0.8
 """Of what is free: batches take some."""
 
@@ -76,12 +78,12 @@ class GrowingPool:
         """Whether what is left takes longer than the first replica took to be there.
 
         That was when everything else was started too: another one takes less.
-        What is at work counts as done: else nothing could be said before the first batch is.
+        What is in hand counts as done: else nothing could be said before the first batch is.
         """
         if self.ready is None:
             return False
         if total is None:
             return True
-        share = max(done, self.rows_per_batch) / max(total, 1)
+        share = max(done, BATCHES_IN_HAND * self.rows_per_batch) / max(total, 1)
         left = (now - self.ready) * (1 - share) / share
         return left > self.ready - self.begun

@@ -11,6 +11,7 @@ from functools import partial
 
 from tasks.errors import ErrorBudgetExceeded, RunStopped
 from tasks.protocol.batch import RowBatch
+from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
@@ -85,9 +86,7 @@ def in_smaller_batches(job: Job) -> Job:
     rows = max(MEDIA_ROWS, job.spec.batch_size or 0)
     if not job.spec.source.has_media or rows >= job.spec.rows_per_batch:
         return job
-    read = job.spec.stages.read.model_copy(update={"rows_per_batch": rows})
-    stages = job.spec.stages.model_copy(update={"read": read})
-    return replace(job, spec=job.spec.model_copy(update={"stages": stages}))
+    return with_rows_per_batch(job, rows)
 
 
 def per_write(job: Job, smaller: Job) -> int:

@@ -75,14 +75,15 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
 
 
 def most_writers(spec: BatchInferenceSpec) -> int:
-    """Writers at most: some, for they wait for the storage; few where they only take cores.
+    """Writers at most: some, for they wait for the storage; fewer where they only take cores.
 
-    Ray starts as many as there are batches to write by the time that the first one is there.
+    Ray starts as many as there are batches to write by the time that the first one is there, and
+    each pays for its imports. One alone would wait for Ray to hand it each batch.
     """
     if spec.stages.write.max_workers is not None:
         return spec.stages.write.max_workers
     is_near = is_own_machine(spec) and "://" not in spec.sink.path
-    return max(1, min(WRITERS, cores() // 2)) if is_near else WRITERS
+    return max(2, min(WRITERS, cores() // 2)) if is_near else WRITERS
 
 
 def cores() -> int:

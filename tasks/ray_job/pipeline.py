@@ -6,6 +6,7 @@ from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
+from tasks.ray_job.growing_pool import BATCHES_IN_HAND
 from tasks.ray_job.job import Job
 from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
 from tasks.ray_job.own_machine import most_writers, preprocesses_in_replicas
@@ -69,7 +70,7 @@ def inferred(
         compute=ActorPoolStrategy(
             min_size=resources.min_replicas,
             max_size=resources.most_replicas(),
-            max_tasks_in_flight_per_actor=2,
+            max_tasks_in_flight_per_actor=BATCHES_IN_HAND,
         ),
         max_restarts=3,
         # Bounded by restarts: until Ray knows that a node is gone, calls fail many times a second.

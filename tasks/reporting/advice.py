@@ -52,8 +52,8 @@ def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
         most = resources.most_replicas() if is_bounded else None
         return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
     options, name = getattr(spec.stages, stage), f"stages.{stage}"
-    most = most_writers(spec) if stage == "write" else options.max_workers
-    return Knobs(f"{name}.max_workers", most, f"{name}.num_cpus", options.num_cpus)
+    workers = most_writers(spec) if stage == "write" else options.max_workers
+    return Knobs(f"{name}.max_workers", workers, f"{name}.num_cpus", options.num_cpus)
 
 
 def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:

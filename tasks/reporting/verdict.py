@@ -1,5 +1,6 @@
 """Which stage bounds a run, what that costs, and the one setting to change."""
 
+import math
 import os
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -101,8 +102,9 @@ def of_none(spec: BatchInferenceSpec, busiest: str, timings: Timings) -> Verdict
     gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
     if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
         return Verdict(None, round(share, 3), None, None, f"{reason}, and larger ones are too few")
-    rows = spec.rows_per_batch * LARGER_BATCHES
-    setting = f"stages.read.rows_per_batch={rows}"
+    asked = spec.stages.read.rows_per_batch
+    rows = math.ceil(timings.rows / timings.batches) if asked == "auto" else asked
+    setting = f"stages.read.rows_per_batch={rows * LARGER_BATCHES}"
     return Verdict(None, round(share, 3), round(gain, 2), setting, reason)
 
 

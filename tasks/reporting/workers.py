@@ -14,12 +14,13 @@ def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]
     """Workers that each stage could have had, as far as this machine knows."""
     if isinstance(spec.cluster, InlineCluster):
         return dict.fromkeys(STAGES, 1)
-    cores, read, preprocess = os.cpu_count() or 1, spec.stages.read, spec.stages.preprocess
+    cores, stages = os.cpu_count() or 1, spec.stages
+    read, preprocess, write = stages.read, stages.preprocess, stages.write
     return {
         "read": max(1, min(room(cores, read.num_cpus, read.max_workers), num_shards)),
         "preprocess": room(cores, preprocess.num_cpus, preprocess.max_workers),
         "infer": max(1, replicas_that_fit(spec, cores)),
-        "write": room(cores, spec.stages.write.num_cpus, most_writers(spec)),
+        "write": room(cores, write.num_cpus, most_writers(spec)),
     }
 
 

@@ -56,12 +56,12 @@ def play(
 @pytest.mark.parametrize(
     ("total", "done", "wanted"),
     [
-        # 100 rows a second, of 1,500: another 14 s are left after the first, more than a start's.
-        (1_500, [100, 200], [4, 4]),
+        # 100 rows a second, of 2,400: another 22 s are left after two, more than a start's.
+        (2_400, [100, 200], [4, 4]),
         # Of 1,000 rows, nine seconds.
         (1_000, [100, 200, 900, 1_000], [1, 1, 1, 1]),
-        # One long batch of ten: after two seconds of it 18 are left at best.
-        (1_000, [0, 0, 0], [1, 4, 4]),
+        # Two long batches of ten: after three seconds of them 12 are left at best.
+        (1_000, [0, 0, 0], [1, 1, 4]),
         # Nobody knows how much is left.
         (None, [0], [4]),
         # All of it is in hand.
@@ -75,7 +75,7 @@ def test_it_grows_where_what_is_left_takes_longer_than_a_start(
 
 
 def test_it_does_not_grow_where_nothing_waits() -> None:
-    assert play(1_500, [100, 200], queued=0) == [1, 1]
+    assert play(2_400, [100, 200], queued=0) == [1, 1]
 
 
 def test_it_grows_no_further_than_there_is_memory() -> None:

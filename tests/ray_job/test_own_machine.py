@@ -49,7 +49,9 @@ def spec(**changes: Any) -> BatchInferenceSpec:
     return parse_spec({**raw, **changes})
 
 
-def job_of(wanted: BatchInferenceSpec) -> Job:
+def job_of(
+    wanted: BatchInferenceSpec, rows: int | None = None, stages: tuple[str, ...] = STAGES
+) -> Job:
     return Job(
         spec=wanted,
         run_id="run",
@@ -58,8 +60,9 @@ def job_of(wanted: BatchInferenceSpec) -> Job:
         pins={},
         num_shards=1,
         todo_bytes=1,
-        todo_rows=None,
+        todo_rows=rows,
         todo_name="todo",
+        stages=stages,
     )
 
 
@@ -100,8 +103,7 @@ def test_how_many_replicas(
 
 REMOTE = {"kind": "parquet", "path": "s3://bucket/out"}
 WRITERS: dict[str, tuple[int, dict[str, Any], int]] = {
-    "one of two cores": (2, {}, 1),
-    "one core": (1, {}, 1),
+    "two of two cores": (2, {}, 2),
     "half of six cores": (6, {}, 3),
     "four of many cores": (64, {}, 4),
     "as asked": (2, {"stages": {"write": {"max_workers": 3}}}, 3),

@@ -73,7 +73,10 @@ class Model(Kind):
     """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
 
     rows_per_batch: ClassVar[int] = 2_048
-    """Rows that travel together and are recorded together, where the user has no wish."""
+    """Rows that travel together and are recorded together at most, where the user has no wish."""
+
+    least_rows_per_batch: ClassVar[int] = 256
+    """Rows that travel together at least, where there are so many: fewer are not worth a way."""
 
     needs_gpu: ClassVar[bool] = False
     """Whether it predicts on GPUs only."""

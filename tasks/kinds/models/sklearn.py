@@ -49,7 +49,8 @@ class SklearnModel(FileModel):
     )
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
-    rows_per_batch: ClassVar[int] = 131_072
+    rows_per_batch: ClassVar[int] = 1_048_576
+    least_rows_per_batch: ClassVar[int] = 65_536
 
     @property
     def input_columns(self) -> list[str]:

@@ -50,7 +50,8 @@ class XGBoostModel(FileModel):
         "all of them, as Booster.predict does.",
     )
 
-    rows_per_batch: ClassVar[int] = 131_072
+    rows_per_batch: ClassVar[int] = 1_048_576
+    least_rows_per_batch: ClassVar[int] = 65_536
 
     @property
     def input_columns(self) -> list[str]:
