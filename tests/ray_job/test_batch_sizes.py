@@ -9,9 +9,8 @@ from tests.ray_job.test_own_machine import job_of, spec
 
 IMAGES = {"source": {"kind": "images", "path": "in"}}
 TREES = {"model": {"kind": "xgboost", "path": "model.ubj"}}
-TEXTS = {
-    "model": {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "sentences"}
-}
+TEXTS = {"model": {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "bert"}}
+PROMPTS = {"model": {"kind": "huggingface", "task": "text-generation", "name_or_path": "gpt2"}}
 SIZES: dict[str, tuple[dict[str, Any], int | None, int]] = {
     # Of two replicas each is to have twelve.
     "what each replica is to have": ({}, 24_000, 1_024),  # a multiple of the 64 in a call
@@ -26,6 +25,7 @@ SIZES: dict[str, tuple[dict[str, Any], int | None, int]] = {
     "some trees": (TREES, 2_400_000, 100_000),
     "few trees": (TREES, 200_000, 65_536),
     "texts that are sorted": (TEXTS, 6_000, 1_024),
+    "texts that are written": (PROMPTS, 1_000, 256),
     "files of so many rows": (
         {"sink": {"kind": "parquet", "path": "out", "rows_per_file": 512}},
         24_000,

@@ -71,8 +71,6 @@ class HuggingFaceModel(Model):
     runtime: RuntimeField = "eager"
 
     takes_encoded_media: ClassVar[bool] = True
-    least_rows_per_batch: ClassVar[int] = 1_024
-    """Texts are sorted by length: of half as many, a tenth more is padding."""
 
     @field_validator("options")
     @classmethod
@@ -98,6 +96,12 @@ class HuggingFaceModel(Model):
     def input_column(self) -> str:
         """The column that the model reads."""
         return self.column or DEFAULT_COLUMNS[self.task]
+
+    @property
+    def least_rows_per_batch(self) -> int:
+        """Texts are sorted by length, and of half as many a tenth more would be padding."""
+        is_quick = self.task in ("text-classification", "feature-extraction")
+        return 1_024 if is_quick else super().least_rows_per_batch
 
     @property
     def input_columns(self) -> list[str]:

@@ -75,9 +75,6 @@ class Model(Kind):
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together at most, where the user has no wish."""
 
-    least_rows_per_batch: ClassVar[int] = 256
-    """Rows that travel together at least, where there are so many: fewer are not worth a way."""
-
     needs_gpu: ClassVar[bool] = False
     """Whether it predicts on GPUs only."""
 
@@ -88,6 +85,11 @@ class Model(Kind):
     def can_use_gpu(self) -> bool:
         """Whether `num_gpus: auto` is to take one where there is any."""
         return True
+
+    @property
+    def least_rows_per_batch(self) -> int:
+        """Rows that travel together at least, where there are so many: fewer are not worth it."""
+        return 256
 
     @property
     def rows_per_call(self) -> int | None:

@@ -50,7 +50,11 @@ class SklearnModel(FileModel):
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
     rows_per_batch: ClassVar[int] = 1_048_576
-    least_rows_per_batch: ClassVar[int] = 65_536
+
+    @property
+    def least_rows_per_batch(self) -> int:
+        """A moment's work, as a rule."""
+        return 65_536
 
     @property
     def input_columns(self) -> list[str]:

@@ -51,7 +51,11 @@ class XGBoostModel(FileModel):
     )
 
     rows_per_batch: ClassVar[int] = 1_048_576
-    least_rows_per_batch: ClassVar[int] = 65_536
+
+    @property
+    def least_rows_per_batch(self) -> int:
+        """A moment's work, as a rule."""
+        return 65_536
 
     @property
     def input_columns(self) -> list[str]:
