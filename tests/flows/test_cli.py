@@ -81,6 +81,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"steps": [{"kind": "filter", "expression": "x >"}]},
         "steps.filter.expression: 'x >' does not parse",
     ),
+    "no such column": (
+        {"steps": [{"kind": "select", "columns": ["id", "xs"]}]},
+        "steps.0.columns: 'xs' is read by select and is not among the columns at that point: id, x",
+    ),
     "64 GPUs": (
         {"cluster": {"kind": "local"}, "resources": {"num_gpus": 64}},
         "resources.num_gpus: 64",

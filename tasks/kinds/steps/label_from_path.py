@@ -28,6 +28,15 @@ class LabelFromPathStep(Step):
         default="label", pattern="^[^_]|^_[^_]", description="Name of the new column."
     )
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The path, which no field names."""
+        return {"kind": [PATH]}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The label, in its place where there was one."""
+        return names if self.column in names else [*names, self.column]
+
     def build(self) -> Function:
         """The step as a function."""
         return self.label
