@@ -68,7 +68,7 @@ def stage_rows(evidence: Evidence) -> StageRows:
     and what they leave open is taken as filtered before the model.
     """
     counts = count_rows(evidence.accepted)
-    rejected = Counter(row["stage"] for row in evidence.rejections)
+    rejected = rejected_by_stage(evidence)
     by_model = sum(attempt.stages["infer"]["filtered"] for attempt in counted(evidence))
     filtered = {"infer": counts["filtered"]}
     if has_preprocessing(evidence.planned.spec):
@@ -82,6 +82,21 @@ def stage_rows(evidence: Evidence) -> StageRows:
         stages[stage] = {"rows": rows, "rejected": lost[0], "filtered": lost[1]}
         left -= sum(lost)
     return stages
+
+
+def rejected_by_stage(evidence: Evidence) -> Counter[str]:
+    """Rows that stayed rejected, by the stage that set them aside.
+
+    Lines that a newer version has replaced since can be read no more: then the attempts' own
+    counts tell.
+    """
+    lines = Counter(row["stage"] for row in evidence.rejections)
+    if lines.total() == len(evidence.accepted.rejected):
+        return lines
+    told: Counter[str] = Counter()
+    for attempt in counted(evidence):
+        told.update({stage: attempt.stages[stage]["rejected"] for stage in STAGES})
+    return told
 
 
 def counted(evidence: Evidence) -> Any:
