@@ -28,9 +28,12 @@ def spec_for_run(
     given = list(overrides or [])
     if limit is not None and output is None:
         raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
-    if output is not None:
-        given.append(sink_at(output))
     spec = load_spec(spec_file, given)
+    if output is not None:
+        own, spec = spec, load_spec(spec_file, [*given, sink_at(output)])
+        if limit is not None and spec.sink.path == own.sink.path:
+            problem = "is the spec's own output, and a part of the rows is no version: name another"
+            raise InvalidSpec.at("--output", output, problem)
     if address is not None:
         spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
     check_spec(at_time(spec, time))
@@ -39,7 +42,7 @@ def spec_for_run(
 
 def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
-    path = output if "://" in output else str(Path(output).resolve())
+    path = output if "://" in output else str(Path(output).expanduser().resolve())
     return f"sink.path={json.dumps(path)}"
 
 

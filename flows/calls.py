@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from flows.called_spec import sink_at, time_meant
 from flows.printed_report import left_by, print_periods, print_report
@@ -48,9 +49,8 @@ def call_redrive(
     if report["published"]:
         print_report(console, report, skipped="changed or gone since")
     else:
-        console.print(
-            f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
-        )
+        line = f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
+        console.print(escape(line), soft_wrap=True, highlight=False)
     if as_json:
         print(json.dumps(report))
 

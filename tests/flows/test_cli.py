@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from flows import cli
+from tasks.errors import InvalidSpec
+from tasks.run_options import RunOptions
 from tests.flows.conftest import CODE, published, spec_of
 
 
@@ -161,11 +163,38 @@ def test_files_that_are_no_spec(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--limit 5", "--limit: 5 needs --output"),
+        ("--limit 5 --output out", "--output: 'out' is the spec's own output"),
+        ("--limit 0 --output small", "greater than or equal to 1"),
+    ],
+)
 def test_limit_needs_an_output(
+    options: str,
+    problem: str,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(numbers.parent)
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), *options.split()) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_part_of_the_rows_is_some() -> None:
+    with pytest.raises(InvalidSpec, match="limit: 0 must be at least 1"):
+        RunOptions(limit=0)
+
+
+def test_status_shows_a_path_as_it_is(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--limit", "5") == 2
-    assert "--limit: 5 needs --output" in capsys.readouterr().err
+    path = str(numbers.parent / "[of][/all]" / ("days" * 50))
+    spec = write_spec(numbers.parent, sink={"kind": "parquet", "path": path})
+    assert call(monkeypatch, "status", str(spec)) == 0
+    assert path in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
