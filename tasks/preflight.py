@@ -13,6 +13,7 @@ from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.places import check_sink, check_source
+from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
 from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
 from tasks.spec import BatchInferenceSpec
@@ -138,8 +139,8 @@ CHECKS = (
 
 def this_machine() -> Node:
     """What this machine has."""
-    cores, gpus = float(os.cpu_count() or 1), float(count_gpus())
-    return {"CPU": cores, "GPU": gpus, "memory": memory_gib()}
+    num_cpus, gpus = float(cores()), float(count_gpus())
+    return {"CPU": num_cpus, "GPU": gpus, "memory": memory_gib()}
 
 
 def could_run_inline(spec: BatchInferenceSpec) -> bool:

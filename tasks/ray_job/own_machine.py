@@ -6,10 +6,10 @@ replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to g
 """
 
 import math
-import os
 from dataclasses import replace
 
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores as cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import cores_side_by_side
@@ -71,11 +71,6 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     most = max(resources.min_replicas, min(room, resources.most_replicas(room)))
     resources = resources.model_copy(update={"max_replicas": most})
     return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
-
-
-def cores() -> int:
-    """CPU cores of this machine."""
-    return os.cpu_count() or 1
 
 
 def cores_handed_out(spec: BatchInferenceSpec) -> int:

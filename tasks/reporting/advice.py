@@ -1,10 +1,10 @@
 """The one setting that gives a stage more to work with, and what comes of it."""
 
 import math
-import os
 from dataclasses import dataclass
 
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
@@ -167,12 +167,11 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
 
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     """What to change where one process does everything: several of them, if that pays."""
-    cores = os.cpu_count() or 1
     there = spec.model_copy(update={"cluster": LocalCluster()})
     workers = workers_at_hand(there, timings.shares or 1)
     needs = [timings.stages[each].need(workers[each]) for each in STAGES]
     computing = sum(each.computing for each in timings.stages.values())
-    gain = timings.seconds / (max(*needs, computing / cores) + RAY_STARTS_SECONDS)
+    gain = timings.seconds / (max(*needs, computing / cores()) + RAY_STARTS_SECONDS)
     if gain < WORTH_IT:
         return Advice("nothing: to start Ray would take longer than its workers save")
     reason = f"Ray has room for {workers[stage]} worker(s) of it on this machine"

@@ -64,7 +64,7 @@ def job_of(wanted: BatchInferenceSpec) -> Job:
 
 @pytest.fixture
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_cores_are_handed_out_for_reading_beside_replicas() -> None:
 def test_on_one_core_stages_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from tasks.ray_job.connection import connection
 
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 1)
     wide = spec(stages={"preprocess": {"num_cpus": 1, "max_workers": 2}})
     assert connection(job_of(wide))["num_cpus"] == 2
     assert connection(job_of(spec()))["num_cpus"] == 2
