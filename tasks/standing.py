@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks.config import config_digest, other_config
+from tasks.config import config_digests, other_config
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
 from tasks.new_inputs import unpublished
@@ -67,7 +67,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     inputs_storage, inputs = list_inputs(spec.source)
-    is_outdated = other_config(seen, config_digest(spec, fingerprints, None)) is not None
+    is_outdated = other_config(seen, config_digests(spec, fingerprints, None)) is not None
     replaces = is_outdated or spec.sink.mode == "replace"
     there = {stat.path for stat in inputs}
     dropped = sorted(set(seen.inputs["path"].to_pylist()) - there) if replaces else []
