@@ -34,7 +34,7 @@ def print_report(
         "set aside": f"{rows['rejected']:,}",
         "filtered": f"{rows['filtered']:,}",
         "skipped": f"{report['inputs_skipped']:,} inputs, {skipped}",
-        "seconds": f"{report['seconds']['total']:.1f}",
+        "seconds": seconds_told(report["seconds"]),
         "rows/s": "-" if speed is None else f"{speed:,.0f}",
         "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
         **runtime_line(report),
@@ -50,6 +50,13 @@ def print_report(
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def seconds_told(seconds: dict[str, float | None]) -> str:
+    """How long the run took, and what came before and after it, where that was measured."""
+    outside = seconds.get("prefect")
+    beside = "" if outside is None else f", and {outside:.1f} for Prefect and its server to start"
+    return f"{seconds['total']:.1f}{beside}"
 
 
 def superseded_line(rows: dict[str, int]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from flows import cli
+from flows.calls import run_flow
+from flows.printed_report import seconds_told
 from tasks.errors import InvalidSpec
 from tasks.run_options import RunOptions
 from tests.flows.conftest import CODE, published, spec_of
@@ -188,6 +191,21 @@ def test_a_part_of_the_rows_is_some() -> None:
         RunOptions(limit=0)
 
 
+def test_the_start_of_prefect_is_told_beside_the_runs_seconds(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starts_a_server(*_: Any, **__: Any) -> dict[str, Any]:
+        time.sleep(0.2)
+        return {"seconds": {"total": 0.1}}
+
+    monkeypatch.setattr("flows.batch_inference.batch_inference", starts_a_server)
+    seconds = run_flow(spec_of(numbers))["seconds"]
+    assert seconds["total"] == 0.1
+    assert seconds["prefect"] >= 0.1
+    assert seconds_told({"total": 0.1, "prefect": 12.34}).startswith("0.1, and 12.3 for Prefect")
+    assert seconds_told({"total": 0.1}) == "0.1"
+
+
 def test_status_shows_a_path_as_it_is(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +244,7 @@ def test_run_rerun_limit_check_status(
     assert "10 to do, 0 published already" in capsys.readouterr().err
     first = run("run", spec)
     assert (first["published"], first["version"], first["rows"]["written"]) == (True, 1, 1000)
+    assert 0 < first["seconds"]["prefect"] < 60
     again = run("run", spec)
     assert (again["published"], again["version"], again["inputs_skipped"]) == (False, 1, 10)
     assert run("status", spec)["rows"] == 1000
