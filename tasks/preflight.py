@@ -12,7 +12,7 @@ from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
-from tasks.kinds.places import check_sink, check_source
+from tasks.kinds.places import check_apart, check_sink, check_source
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
 from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
@@ -69,6 +69,7 @@ def check_places(spec: BatchInferenceSpec) -> str:
     check_source(spec.source)
     kept = spec.stages.preprocess
     check_sink(spec.sink, kept.path if kept.materialize else None)
+    check_apart(spec.source, spec.sink)
     return f"{', '.join(spec.source.paths)} and {spec.sink.path} can be reached"
 
 

@@ -62,6 +62,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"errors": {"max_rejected_fraction": 3}},
         "errors.max_rejected_fraction: 3 is not allowed",
     ),
+    "no fields": ({"source": "numbers"}, "source: 'numbers' is not allowed: it must hold fields"),
+    "no list": ({"steps": {"kind": "select"}}, "is not allowed: it must be a list"),
+    "a dashboard": (
+        {"cluster": {"kind": "local", "address": "http://127.0.0.1:8265"}},
+        "a dashboard's URL is for cluster.kind ray_jobs",
+    ),
+    "its own inputs": (
+        {"sink": {"kind": "parquet", "path": "numbers/out"}},
+        "numbers/out' lies in source.path",
+    ),
     "no such path": ({"source": {"kind": "parquet", "path": "nowhere"}}, "source.path"),
     "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "holds no file ending in"),
     "no such module": (
@@ -184,6 +194,14 @@ def test_limit_needs_an_output(
     monkeypatch.chdir(numbers.parent)
     assert call(monkeypatch, "run", str(write_spec(numbers.parent)), *options.split()) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_an_address_is_checked_as_in_the_spec(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", spec, "--address", "http://127.0.0.1:8265") == 2
+    assert "cluster.address: 'http://127.0.0.1:8265' is not" in capsys.readouterr().err
 
 
 def test_a_part_of_the_rows_is_some() -> None:
