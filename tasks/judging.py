@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.gate import Judgement, LastRun, check_columns
 from tasks.output_rows import OutputFile, OutputReader
@@ -104,7 +105,7 @@ def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
     lines = [line_of(each) for each in judged]
     return "\n".join(
         [
-            f"{failed} of {len(judged)} gates failed; nothing was published",
+            f"{failed} of {counted(len(judged), 'gate')} failed; nothing was published",
             *lines,
             f"What is done is kept: look at {planned.run.path}/report.md and at the rows in "
             f"{planned.run.staging}. Run again with --accept to publish them on your word, or mend "

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tasks.call import Call
+from tasks.counted import counted
 from tasks.kinds.models import Model
 from tasks.output_trial import try_output
 from tasks.preflight import check_spec
@@ -89,7 +90,7 @@ class PlannedRun:
         """What there is to do, in a line."""
         known = self.plan.pins["known_rows"]
         inputs = len(set(self.plan.shards["path"].to_pylist()))
-        rows = f", {known:,} rows" if known is not None else ""
+        rows = f", {counted(known, 'row')}" if known is not None else ""
         why = "changed or gone since" if self.options.redrive else "published already"
         return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} {why}"
 

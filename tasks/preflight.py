@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.places import check_apart, check_sink, check_source
@@ -87,7 +88,9 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         machine = this_machine()
         refuse_unmet(spec, [machine], "this machine")
-        return f"this machine: {machine['CPU']:g} CPU cores, {machine['GPU']:g} GPUs"
+        return (
+            f"this machine: {counted(machine['CPU'], 'CPU core')}, {counted(machine['GPU'], 'GPU')}"
+        )
     if isinstance(cluster, KubeRayCluster):
         return KubeRay(cluster).check()
     if not isinstance(cluster, RayJobsCluster):
@@ -102,12 +105,14 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if cluster.wait_for_nodes_seconds == 0:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
         refuse_crowded(spec, nodes, "the cluster")
-    gpus = sum(node.get("GPU", 0.0) for node in nodes)
-    found = f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+    num_gpus = sum(node.get("GPU", 0.0) for node in nodes)
+    found = (
+        f"Ray {theirs} at {api.address}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"
+    )
     if (limit := max_gpus_of(cluster)) is not None:
         refuse_beyond(spec, limit)
         found += f", of which jobs may hold {limit:g}"
-    if spec.resources.num_gpus == "auto" and not gpus and cluster.wait_for_nodes_seconds:
+    if spec.resources.num_gpus == "auto" and not num_gpus and cluster.wait_for_nodes_seconds:
         found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
     return found
 
@@ -124,8 +129,8 @@ def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float) -> None:
         raise InvalidSpec.at(
             "resources.min_replicas",
             resources.min_replicas,
-            f"replicas with {each:g} GPUs each are asked for, and jobs of the cluster may hold "
-            f"{max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
+            f"is asked for, each replica with {counted(each, 'GPU')}, and jobs of the cluster may "
+            f"hold {max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
         )
 
 

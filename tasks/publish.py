@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.config import model_digest
+from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.history import with_history
 from tasks.judging import pass_gates
@@ -119,7 +120,7 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
     if rows["rejected"] <= allowed * rows["read"]:
         return
     error = ErrorBudgetExceeded(
-        f"{rows['rejected']} of {rows['read']} rows were set aside, more than "
+        f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, more than "
         f"errors.max_rejected_fraction {allowed} allows; nothing was published"
     )
     raise with_rows(planned, error)

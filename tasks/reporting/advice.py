@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
@@ -64,7 +65,7 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     if stage == "infer" and timing.device:
         return advise_device(spec, timings)
     if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
-        return Advice(f"the input comes in {timings.shares} parts: split it into more")
+        return Advice(f"the input comes in {counted(timings.shares, 'part')}: split it into more")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
     if stage != "infer":
         best["infer"] = max(best["infer"], needed_with_its_way(spec, stage, timings))
@@ -83,7 +84,7 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     gain = timing.need() / max(timing.need(workers), best[after])
     bounds = after if best[after] >= timing.need(workers) else stage
     still = "still bounds" if bounds == stage else "bounds"
-    return Advice(f"with {workers} workers {bounds} {still} it", setting, gain)
+    return Advice(f"with {counted(workers, 'worker')} {bounds} {still} it", setting, gain)
 
 
 def make_room(
@@ -112,7 +113,7 @@ def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
     free, each = free_cores(spec, timings), knobs_of(spec, stage).num_cpus
     if free >= each:
         return f"Ray has started no more of them, though {free:.2g} cores were free"
-    return f"all {timings.cores:g} cores are held: more nodes"
+    return f"none of {counted(timings.cores, 'core')} is free: more nodes"
 
 
 def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:

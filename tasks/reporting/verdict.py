@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster
 from tasks.machine import cores
 from tasks.preflight import could_run_inline
@@ -71,7 +72,7 @@ def judge_run(
     if timings is None or steady < startup:
         return of_startup(spec, startup, steady)
     if timings.batches < ENOUGH_BATCHES:
-        said = f"nothing can be said of {timings.rows} rows in {timings.batches} batches"
+        said = f"nothing can be said of {counted(timings.rows, 'row')} in so few batches"
         return Verdict(None, None, None, None, said)
     stage = max(STAGES, key=timings.share)
     if timings.share(stage) < BOUNDING_SHARE and not isinstance(spec.cluster, InlineCluster):

@@ -279,7 +279,7 @@ def test_exit_codes_3_and_2(
     spec = str(write_spec(numbers.parent, model=bad, errors=tight))
     assert call(monkeypatch, "run", spec) == 3
     error = capsys.readouterr().err
-    assert "1 of 1000 rows were set aside" in error
+    assert "1 of 1,000 rows set aside" in error
     assert "ValueError in infer: cannot double 123.0" in error
     assert "1.parquet, row 23" in error
     assert not (numbers.parent / "out").exists()

@@ -5,6 +5,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from tasks.counted import counted
 from tasks.errors import UserCodeBroke
 from tasks.kinds.steps.step import Function, Step
 
@@ -59,5 +60,7 @@ class LabelFromPathStep(Step):
         """One part of a path, by its name."""
         parts = path.rpartition("://")[2].strip("/").split("/")
         if not -len(parts) <= self.level < len(parts):
-            raise ValueError(f"{path} has {len(parts)} parts, and none at level {self.level}")
+            raise ValueError(
+                f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"
+            )
         return self.names.get(parts[self.level], parts[self.level])

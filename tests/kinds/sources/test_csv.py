@@ -94,7 +94,7 @@ def test_good_and_bad_are_all_rows_in_order(
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (b"1", "the row has 1 values for 2 columns"),
+        (b"1", "the row has 1 value for 2 columns"),
         (b"1,x,y", "the row has 3 values for 2 columns"),
         (b"x,y", "column 'a': conversion error to int64: invalid value 'x'"),
         (b"1,\xff", "the row is not UTF-8: byte 0xff at 2"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from tasks.counted import counted
 from tasks.kinds.sources.doubles import has_infinity, refuse_unwritten_infinity
 from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
@@ -118,5 +119,6 @@ class Parser:
         except (ValueError, StopIteration):
             return str(error)
         if len(values) != len(self.header):
-            return f"the row has {len(values)} values for {len(self.header)} columns"
+            have, wanted = counted(len(values), "value"), counted(len(self.header), "column")
+            return f"the row has {have} for {wanted}"
         return str(error)
