@@ -38,7 +38,8 @@ def publish_planned(planned: PlannedRun) -> int:
     """
     accepted = planned.accepted()
     check_budget(planned, accepted)
-    judged = pass_gates(planned, accepted) if brings_rows_to_judge(planned) else {}
+    keys = keys_of(planned, accepted)
+    judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
     sink, fingerprint = planned.spec.sink, planned.plan.pins["fingerprints"]["model"]
     return publish(
@@ -55,7 +56,7 @@ def publish_planned(planned: PlannedRun) -> int:
             drop_rejections=QUARANTINE.drop_rows,
             replaces=planned.replaces,
             amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
-            keys=keys_of(planned, accepted),
+            keys=keys,
             rows=count_rows(accepted),
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.

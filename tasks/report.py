@@ -59,7 +59,7 @@ class RunReport:
     seconds: dict[str, float | None] = field(default_factory=dict)
     """Of this call: total, until the model's first row, and steady."""
     rows_per_second: float | None = None
-    """Rows that this call has written, over its steady seconds."""
+    """Rows that this call has written, superseded ones too, over its steady seconds."""
     stages: dict[str, Any] = field(default_factory=dict)
     """By stage: rows and busy seconds of the whole run, and what its workers' time went into."""
     bottleneck: Verdict | None = None

@@ -73,6 +73,11 @@ class RowKeys:
         Raises:
             KeysRepeated: says how many keys have several rows, and which, and the ways out.
         """
+        return self.newest
+
+    @cached_property
+    def newest(self) -> dict[str, Mask]:
+        """The same, found once."""
         self.refuse_repeated()
         if self.newest_by is None:
             return {}

@@ -39,7 +39,10 @@ def is_own(evidence: Evidence, attempt: PastAttempt) -> bool:
 
 
 def written_per_second(evidence: Evidence, steady: float | None) -> float | None:
-    """Rows that this call has written in a second of its steady time; None where nothing ran."""
+    """Rows that this call has written in a second of its steady time; None where nothing ran.
+
+    Of an upsert all that were predicted: it took as long to make those that newer ones superseded.
+    """
     rows = sum(file.rows for record in evidence.own_records for file in record.files)
     return round(rows / steady, 3) if steady else None
 
