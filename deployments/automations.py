@@ -21,6 +21,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from prefect.settings import get_current_settings
 
+from tasks.counted import counted
+
 FLOWS = ["batch-inference", "redrive", "backfill"]
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 HEARTBEAT = "prefect.flow-run.heartbeat"
@@ -84,7 +86,8 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
     counts = [str(count) for count in range(max_runs)]
     return Automation(
         name="batch-inference: retry runs that crashed",
-        description=f"Schedules a crashed run again, which is started {max_runs} times at most.",
+        description="Schedules a crashed run again, which is started "
+        f"{counted(max_runs, 'time')} at most.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
             expect={"prefect.flow-run.Crashed"},
@@ -122,10 +125,10 @@ def alert_when_overdue(block: UUID, deployment: str, hours: float) -> Automation
         deployment: as in `batch-inference/pets-nightly`.
         hours: without a run that completed; more than lie between two scheduled ones.
     """
-    said = f"No run of {deployment} has completed for {hours:g} hours."
+    said = f"No run of {deployment} has completed for {counted(hours, 'hour')}."
     return Automation(
         name=f"{deployment}: alert when overdue",
-        description=f"Tells somebody when no run has completed for {hours:g} hours.",
+        description=f"Tells somebody when no run has completed for {counted(hours, 'hour')}.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
             expect={"prefect.flow-run.Completed"},

@@ -10,6 +10,7 @@ from prefect.futures import wait
 
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
+from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
 from tasks.lease import hold
 from tasks.patience import Deadline, backoff_seconds
@@ -85,7 +86,9 @@ def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
     tried = 0
     while gap := left_to_do(planned, tried=tried > 0):
         if tried == planned.spec.retries.max_attempts:
-            raise JobLost(f"{tried} attempts left something undone; run again to go on with it")
+            raise JobLost(
+                f"{counted(tried, 'attempt')} left something undone; run again to go on with it"
+            )
         tried += 1
         try:
             attempt = next_attempt(planned, gap)

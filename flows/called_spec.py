@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.clusters import LocalCluster
 from tasks.preflight import check_spec
 from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec
@@ -26,20 +25,23 @@ def spec_for_run(
         InvalidSpec: the spec or the call is wrong.
     """
     given = list(overrides or [])
+    if address is not None:
+        given.append(f"cluster={json.dumps({'kind': 'local', 'address': address})}")
     if limit is not None and output is None:
         raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
-    if output is not None:
-        given.append(sink_at(output))
     spec = load_spec(spec_file, given)
-    if address is not None:
-        spec = spec.model_copy(update={"cluster": LocalCluster(address=address)})
+    if output is not None:
+        own, spec = spec, load_spec(spec_file, [*given, sink_at(output)])
+        if limit is not None and spec.sink.path == own.sink.path:
+            problem = "is the spec's own output, and a part of the rows is no version: name another"
+            raise InvalidSpec.at("--output", output, problem)
     check_spec(at_time(spec, time))
     return spec
 
 
 def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
-    path = output if "://" in output else str(Path(output).resolve())
+    path = output if "://" in output else str(Path(output).expanduser().resolve())
     return f"sink.path={json.dumps(path)}"
 
 

@@ -1,11 +1,13 @@
 """What the verbs do that start a flow: run, preview, redrive, backfill and search."""
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from flows.called_spec import sink_at, time_meant
 from flows.printed_report import left_by, print_periods, print_report
@@ -48,9 +50,8 @@ def call_redrive(
     if report["published"]:
         print_report(console, report, skipped="changed or gone since")
     else:
-        console.print(
-            f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
-        )
+        line = f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
+        console.print(escape(line), soft_wrap=True, highlight=False)
     if as_json:
         print(json.dumps(report))
 
@@ -112,12 +113,20 @@ def call_search(
 
 
 def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
-    """Run the flow with live progress; return its report."""
+    """Run the flow with live progress; return its report.
+
+    The report's seconds are the run's. Before it Prefect starts a server, where there is none, and
+    that is said beside them as `prefect`.
+    """
     from flows.batch_inference import batch_inference
     from flows.terminal import live_progress
 
+    begun = time.monotonic()
     with live_progress(console):
-        return batch_inference(spec, **options)
+        report: dict[str, Any] = batch_inference(spec, **options)
+    seconds = report["seconds"]
+    seconds["prefect"] = round(max(0.0, time.monotonic() - begun - seconds["total"]), 3)
+    return report
 
 
 def call_backfill(

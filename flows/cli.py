@@ -37,7 +37,9 @@ def batch_inference() -> None:
 def run(
     spec_file: SpecFile,
     set_: Set = None,
-    limit: Annotated[int | None, typer.Option(help="Only so many rows; needs --output.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many rows; needs --output.")
+    ] = None,
     output: Annotated[str | None, typer.Option(help="Another output than the spec's.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a running Ray.")] = None,
     replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from flows.called_spec import load_at
 from flows.printed_report import print_check, print_orphans
@@ -77,7 +78,8 @@ def print_status(
         print(json.dumps(body))
         return
     for name, value in body.items():
-        console.print(f"{name:15} {value}")
+        # A path that is cut or broken cannot be followed.
+        console.print(f"{name:15} {escape(str(value))}", soft_wrap=True, highlight=False)
 
 
 def clean_output(

@@ -5,6 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from tasks.counted import counted
 from tasks.protocol.cleanup import Orphan
 from tasks.reporting.verdict import sentence
 from tasks.reporting.versions import told_version
@@ -22,8 +23,8 @@ def print_report(
     """
     rows = report["rows"]
     if not report["published"]:
-        inputs = report["inputs_skipped"]
-        line = f"nothing to do: all {inputs} inputs are published at {escape(report['output'])}"
+        inputs = counted(report["inputs_skipped"], "input")
+        line = f"nothing to do at {escape(report['output'])}: {inputs} {skipped}"
         console.print(line, soft_wrap=True, highlight=False)
         return
     accuracy, speed = report["accuracy"], report["rows_per_second"]
@@ -33,8 +34,8 @@ def print_report(
         **superseded_line(rows),
         "set aside": f"{rows['rejected']:,}",
         "filtered": f"{rows['filtered']:,}",
-        "skipped": f"{report['inputs_skipped']:,} inputs, {skipped}",
-        "seconds": f"{report['seconds']['total']:.1f}",
+        "skipped": f"{counted(report['inputs_skipped'], 'input')}, {skipped}",
+        "seconds": seconds_told(report["seconds"]),
         "rows/s": "-" if speed is None else f"{speed:,.0f}",
         "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
         **runtime_line(report),
@@ -50,6 +51,13 @@ def print_report(
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def seconds_told(seconds: dict[str, float | None]) -> str:
+    """How long the run took, and what came before and after it, where that was measured."""
+    outside = seconds.get("prefect")
+    beside = "" if outside is None else f", and {outside:.1f} for Prefect and its server to start"
+    return f"{seconds['total']:.1f}{beside}"
 
 
 def superseded_line(rows: dict[str, int]) -> dict[str, str]:
@@ -85,7 +93,7 @@ def left_by(report: dict[str, Any]) -> str:
     if not changed:
         return ""
     return (
-        f"; {changed:,} inputs have changed since or are gone, and their rows are left: run them; "
+        f"; the rows of {counted(changed, 'input')} changed or gone since are left: run them; "
         "what a table's compaction has moved to other files comes back with --replace-output"
     )
 
@@ -112,4 +120,4 @@ def print_orphans(console: Console, orphans: list[Orphan], *, deleted: bool) -> 
         return
     size = sum(each.size for each in orphans)
     done = "deleted" if deleted else "to delete with --delete"
-    console.print(f"{len(orphans)} orphans, {size:,} bytes, {done}")
+    console.print(f"{counted(len(orphans), 'orphan')}, {size:,} bytes, {done}")

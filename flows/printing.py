@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.counted import counted
 from tasks.reporting.preview_page import duration
 from tasks.reporting.samples import shorten, shown_columns
 
@@ -31,7 +32,7 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         "rows": f"{rows['read']:,} read, {rows['written']:,} predicted, "
         f"{rows['rejected']:,} set aside; nothing is published",
         "rows/s": ", ".join(f"{stage} {speed:,.1f}" for stage, speed in speeds.items()) or "-",
-        "source": f"{source['inputs']:,} inputs{rows_of(source)}",
+        "source": f"{counted(source['inputs'], 'input')}{rows_of(source)}",
     }
     if estimate:
         low, high = map(duration, estimate["seconds_range"])
@@ -51,7 +52,7 @@ def rows_of(source: dict[str, Any]) -> str:
     """How many rows there are, as far as that is known."""
     if source["rows"] is None:
         return ""
-    return f", {'' if source['rows_are_known'] else 'about '}{source['rows']:,} rows"
+    return f", {'' if source['rows_are_known'] else 'about '}{counted(source['rows'], 'row')}"
 
 
 def print_matches(console: Console, found: dict[str, Any]) -> None:
@@ -66,6 +67,6 @@ def print_matches(console: Console, found: dict[str, Any]) -> None:
         console.print(shown)
     rows, seconds = found["rows"], sum(found["seconds"].values())
     console.print(
-        f"by {found['query_as']}: {len(matches)} of {rows['searched']:,} rows, of which "
-        f"{rows['without_vector']:,} have no vector to compare; {seconds:.1f} seconds"
+        f"by {found['query_as']}: {len(matches)} of {counted(rows['searched'], 'row')}; without "
+        f"a vector to compare: {rows['without_vector']:,}; {seconds:.1f} seconds"
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tasks.config import config_digest, digest, refuse_other_config
+from tasks.config import config_digests, digest, refuse_other_config
 from tasks.new_inputs import NewInputs
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -15,6 +15,7 @@ from tasks.run_folder import (
     check_schema,
     pin_schema,
     published_schema,
+    run_id_of,
     save_and_reload,
     save_header,
 )
@@ -51,14 +52,14 @@ class Call:
         return self.options.makes_new_version(self.spec)
 
     @cached_property
-    def config(self) -> str:
-        """Digest of all that decides a prediction."""
-        return config_digest(self.spec, self.fingerprints, self.options.limit)
+    def configs(self) -> tuple[str, str]:
+        """Digests of all that decides a prediction: the one to publish, and earlier releases'."""
+        return config_digests(self.spec, self.fingerprints, self.options.limit)
 
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
-            refuse_other_config(self.seen, self.config)
+            refuse_other_config(self.seen, self.configs)
 
     def give_up(self) -> list[str]:
         """Runs on this version of the output that are not to be gone on with."""
@@ -66,10 +67,13 @@ class Call:
         return abandoned_runs(self.storage, self.output, self.seen, restart=restart)
 
     def run_key(self, given_up: list[str]) -> str:
-        """What makes two calls the same run."""
+        """What makes two calls the same run; that of one which an earlier release has begun."""
         kind_of_work = SetAside if self.options.redrive else NewInputs
-        work = kind_of_work.key(self.spec)
-        return digest([self.config, work, self.seen.version, self.replaces, given_up])
+        rest = [kind_of_work.key(self.spec), self.seen.version, self.replaces, given_up]
+        key, earlier = (digest([config, *rest]) for config in self.configs)
+        if earlier == key or self.storage.stat(self.output.run(run_id_of(earlier)).header) is None:
+            return key
+        return earlier
 
     def refuse_other_run(self, run_key: str) -> None:
         """Refuse to start beside another spec's unfinished run."""

@@ -9,21 +9,44 @@ from tasks.kinds.models import Model
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 
+PLACE = frozenset({"name_or_path", "path"})
+"""Fields of models that only say where weights lie; the fingerprint is of what lies there."""
 
-def config_digest(spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None) -> str:
+
+def config_digests(
+    spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None
+) -> tuple[str, str]:
     """All that decides what a row's prediction is, but not which rows there are.
 
-    What is left at its default is not in it: fields that an upgrade brings change no digest.
+    What is left at its default is not in it: fields that an upgrade brings change no digest. Nor
+    is the model's place: its files may move.
 
     Args:
         spec: what to run.
         fingerprints: of weights and code.
         limit: how many rows it stops after, if it does.
+
+    Returns:
+        The digest to publish, and that of earlier releases, in which the model's place counted:
+        what they published, and the runs that they left unfinished, go on under theirs.
     """
+    anywhere, here = (
+        config_digest(spec, fingerprints, limit, without) for without in (PLACE, frozenset())
+    )
+    return anywhere, here
+
+
+def config_digest(
+    spec: BatchInferenceSpec,
+    fingerprints: dict[str, str],
+    limit: int | None,
+    without: frozenset[str],
+) -> str:
+    """One of these digests, without some of the model's fields."""
     model, sink = spec.model, spec.sink
     parts = {
         "steps": [step.identity() for step in spec.steps],
-        "model": model.identity(model.not_in_identity),
+        "model": model.identity(model.not_in_identity | without),
         "sink": sink.identity(sink.not_in_identity),
         "dtype": spec.resources.dtype,
         "fingerprints": fingerprints,
@@ -40,17 +63,17 @@ def model_digest(model: Model, fingerprint: str) -> str:
         model: as the spec has it.
         fingerprint: of its weights.
     """
-    settings = model.identity({"name_or_path", "path", "revision"})
+    settings = model.identity(PLACE | {"revision"})
     return digest([settings, fingerprint, model.code_digest()])
 
 
-def refuse_other_config(seen: Snapshot, config: str) -> None:
+def refuse_other_config(seen: Snapshot, configs: tuple[str, str]) -> None:
     """Never mix the predictions of two models or configs in one output.
 
     Raises:
         InvalidSpec: says since when, and the way out.
     """
-    version = other_config(seen, config)
+    version = other_config(seen, configs)
     if version is not None:
         raise InvalidSpec(
             "model, steps, sink or code differ, or how the source is cut into inputs, from those "
@@ -60,10 +83,10 @@ def refuse_other_config(seen: Snapshot, config: str) -> None:
         )
 
 
-def other_config(seen: Snapshot, config: str) -> int | None:
+def other_config(seen: Snapshot, configs: tuple[str, str]) -> int | None:
     """The first version of what is published that another model or config made."""
     entries = {v: e for v, e in seen.entries.items() if v >= seen.base}
-    return next((v for v, e in entries.items() if e.get("config") not in (None, config)), None)
+    return next((v for v, e in entries.items() if e.get("config") not in (None, *configs)), None)
 
 
 def digest(parts: Any) -> str:

@@ -31,6 +31,8 @@ BatchInferenceError
 import reprlib
 from typing import ClassVar, Self
 
+from tasks.counted import counted
+
 SHORT = reprlib.Repr()
 SHORT.maxlevel, SHORT.maxdict, SHORT.maxlist = 3, 20, 20
 SHORT.maxstring, SHORT.maxlong, SHORT.maxother = 500, 100, 500
@@ -83,7 +85,8 @@ class BatchInferenceError(Exception):
         """What to say in the end of a run that has tried for long."""
         if self.attempts is None:
             return ""
-        return f" (given up after {self.attempts} attempts; run it again to go on where it stopped)"
+        tried = counted(self.attempts, "attempt")
+        return f" (given up after {tried}; run it again to go on where it stopped)"
 
 
 class Final(BatchInferenceError):

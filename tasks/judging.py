@@ -4,37 +4,47 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import psutil
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.gate import Judgement, LastRun, check_columns
 from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.ids import Mask
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
+from tasks.protocol.publication import Keys
 from tasks.ray_job.writing import pinned
 
 RECORDED = ("gate", "value", "limit", "passed", "note")
 
 
-def pass_gates(planned: PlannedRun, accepted: Accepted) -> dict[str, Any]:
+def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None) -> dict[str, Any]:
     """Judge a run's rows; return what its ledger entry is to record of it.
+
+    Args:
+        planned: the run.
+        accepted: what its records cover.
+        keys: tells which of several rows of a key is published; None where all are.
 
     Raises:
         GateFailed: a gate failed, and the call did not say to publish nevertheless.
         InvalidSpec: a gate looks at a column that is not there.
+        KeysRepeated: which of several rows would be published, nobody knows.
     """
     seen = planned.ledger.look()
     if not planned.spec.gates or seen.version_of(planned.run_key):
         return {}
     try:
-        judged = judge(planned, accepted, last_run(seen))
+        chosen = keys.chosen() if keys else {}
+        judged = judge(planned, accepted, chosen, last_run(seen))
     except FileNotFoundError:
         # Somebody else may have published the run while we looked at its staged files.
         if planned.ledger.look().version_of(planned.run_key):
@@ -56,8 +66,17 @@ def pass_gates(planned: PlannedRun, accepted: Accepted) -> dict[str, Any]:
     }
 
 
-def judge(planned: PlannedRun, accepted: Accepted, last: LastRun) -> list[Judgement]:
-    """Run the accepted rows past all gates at once."""
+def judge(
+    planned: PlannedRun, accepted: Accepted, chosen: Mapping[str, Mask], last: LastRun
+) -> list[Judgement]:
+    """Run the rows that would be published past all gates at once.
+
+    Args:
+        planned: the run.
+        accepted: what its records cover.
+        chosen: by staged file, which of its rows are published, where that is not all of them.
+        last: what to compare with.
+    """
     gates = planned.spec.gates
     schema = pinned(planned.storage, planned.run)
     files = staged_files(planned.run, accepted)
@@ -73,14 +92,16 @@ def judge(planned: PlannedRun, accepted: Accepted, last: LastRun) -> list[Judgem
     meters = [gate.meter(schema, last) for gate in gates]
     names = sorted({name for gate in gates for name in gate.columns.values()})
     reader = OutputReader(planned.storage, planned.spec.sink, schema, names)
-    for rows in reader.stream(files):
-        for meter in meters:
-            meter.add(rows)
+    for file, rows in zip(files, reader.stream(files), strict=True):
+        keep = chosen.get(file.path.rpartition("/")[2])
+        published = rows if keep is None else rows.filter(pa.array(keep))
+        for meter in meters if len(published) else ():
+            meter.add(published)
     return [meter.judge() for meter in meters]
 
 
 def staged_files(run: RunFolder, accepted: Accepted) -> list[OutputFile]:
-    """The files that would be published."""
+    """The files whose rows would be published."""
     return [
         OutputFile(f"{run.staging}/{file.name}", file.rows, file.partition)
         for record in accepted.records
@@ -104,7 +125,7 @@ def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
     lines = [line_of(each) for each in judged]
     return "\n".join(
         [
-            f"{failed} of {len(judged)} gates failed; nothing was published",
+            f"{failed} of {counted(len(judged), 'gate')} failed; nothing was published",
             *lines,
             f"What is done is kept: look at {planned.run.path}/report.md and at the rows in "
             f"{planned.run.staging}. Run again with --accept to publish them on your word, or mend "

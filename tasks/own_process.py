@@ -5,13 +5,14 @@ one replica on the memory that the machine has.
 """
 
 import os
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
 
-import psutil
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.clusters import InlineCluster
+from tasks.machine import memory
 from tasks.spec import BatchInferenceSpec
 
 GIB = 1 << 30
@@ -80,9 +81,21 @@ def is_met(line: str) -> bool:
         wanted = Requirement(line)
         if wanted.marker and not wanted.marker.evaluate():
             return True
-        return not wanted.url and wanted.specifier.contains(version(wanted.name), prereleases=True)
+        is_here = wanted.specifier.contains(version(wanted.name), prereleases=True)
+        return not wanted.url and is_here and all(map(is_met, needs_of_extras(wanted)))
     except (InvalidRequirement, PackageNotFoundError):
         return False
+
+
+def needs_of_extras(wanted: Requirement) -> Iterator[str]:
+    """What a package needs only for the extras asked for: it may be here without."""
+    for line in requires(wanted.name) or ():
+        needed = Requirement(line)
+        marker, needed.marker = needed.marker, None
+        if marker is None or marker.evaluate({"extra": ""}):
+            continue  # it came with the package
+        if any(marker.evaluate({"extra": extra}) for extra in wanted.extras):
+            yield str(needed)
 
 
 def lacks_memory(spec: BatchInferenceSpec) -> bool:
@@ -92,4 +105,4 @@ def lacks_memory(spec: BatchInferenceSpec) -> bool:
 
 def memory_gib() -> float:
     """This machine's memory."""
-    return float(psutil.virtual_memory().total / GIB)
+    return memory() / GIB

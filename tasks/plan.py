@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tasks.call import Call
+from tasks.counted import counted
 from tasks.kinds.models import Model
 from tasks.output_trial import try_output
 from tasks.preflight import check_spec
@@ -18,6 +19,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import of_pinned_schema
+from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 
@@ -88,7 +90,7 @@ class PlannedRun:
         """What there is to do, in a line."""
         known = self.plan.pins["known_rows"]
         inputs = len(set(self.plan.shards["path"].to_pylist()))
-        rows = f", {known:,} rows" if known is not None else ""
+        rows = f", {counted(known, 'row')}" if known is not None else ""
         why = "changed or gone since" if self.options.redrive else "published already"
         return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} {why}"
 
@@ -138,7 +140,7 @@ def make_plan(
     return PlannedRun(
         spec=spec,
         run_key=run_key,
-        config=call.config,
+        config=call.configs[0],
         plan=plan,
         inputs_skipped=work.skipped,
         # To give up unfinished runs twice would give up this one.
@@ -170,8 +172,3 @@ def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
 def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
     """The run's records, all of one schema."""
     return of_pinned_schema(storage, run, load_records(storage, run))
-
-
-def run_id_of(run_key: str) -> str:
-    """A run's id, derived from its key."""
-    return run_key[:16]

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from tasks.clusters.choose import api_of, joined, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
-from tasks.kinds.places import check_sink, check_source
+from tasks.kinds.places import check_apart, check_sink, check_source
+from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
 from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
 from tasks.spec import BatchInferenceSpec
@@ -68,6 +70,7 @@ def check_places(spec: BatchInferenceSpec) -> str:
     check_source(spec.source)
     kept = spec.stages.preprocess
     check_sink(spec.sink, kept.path if kept.materialize else None)
+    check_apart(spec.source, spec.sink)
     return f"{', '.join(spec.source.paths)} and {spec.sink.path} can be reached"
 
 
@@ -85,7 +88,9 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         machine = this_machine()
         refuse_unmet(spec, [machine], "this machine")
-        return f"this machine: {machine['CPU']:g} CPU cores, {machine['GPU']:g} GPUs"
+        return (
+            f"this machine: {counted(machine['CPU'], 'CPU core')}, {counted(machine['GPU'], 'GPU')}"
+        )
     if isinstance(cluster, KubeRayCluster):
         return KubeRay(cluster).check()
     if not isinstance(cluster, RayJobsCluster):
@@ -100,12 +105,14 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if cluster.wait_for_nodes_seconds == 0:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
         refuse_crowded(spec, nodes, "the cluster")
-    gpus = sum(node.get("GPU", 0.0) for node in nodes)
-    found = f"Ray {theirs} at {api.address}: {len(nodes)} nodes, {gpus:g} GPUs"
+    num_gpus = sum(node.get("GPU", 0.0) for node in nodes)
+    found = (
+        f"Ray {theirs} at {api.address}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"
+    )
     if (limit := max_gpus_of(cluster)) is not None:
         refuse_beyond(spec, limit)
         found += f", of which jobs may hold {limit:g}"
-    if spec.resources.num_gpus == "auto" and not gpus and cluster.wait_for_nodes_seconds:
+    if spec.resources.num_gpus == "auto" and not num_gpus and cluster.wait_for_nodes_seconds:
         found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
     return found
 
@@ -122,8 +129,8 @@ def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float) -> None:
         raise InvalidSpec.at(
             "resources.min_replicas",
             resources.min_replicas,
-            f"replicas with {each:g} GPUs each are asked for, and jobs of the cluster may hold "
-            f"{max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
+            f"is asked for, each replica with {counted(each, 'GPU')}, and jobs of the cluster may "
+            f"hold {max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
         )
 
 
@@ -138,8 +145,8 @@ CHECKS = (
 
 def this_machine() -> Node:
     """What this machine has."""
-    cores, gpus = float(os.cpu_count() or 1), float(count_gpus())
-    return {"CPU": cores, "GPU": gpus, "memory": memory_gib()}
+    num_cpus, gpus = float(cores()), float(count_gpus())
+    return {"CPU": num_cpus, "GPU": gpus, "memory": memory_gib()}
 
 
 def could_run_inline(spec: BatchInferenceSpec) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tasks.config import digest
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
-from tasks.plan import PlannedRun, records_of, run_id_of
+from tasks.plan import PlannedRun, records_of
 from tasks.protocol.acceptance import Accepted, Gap, accept
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import (
@@ -31,7 +31,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import opened, output_of, place_of_prepared
 from tasks.resources import Resources
-from tasks.run_folder import save_and_reload, save_header
+from tasks.run_folder import run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 

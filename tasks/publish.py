@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.config import model_digest
+from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.history import with_history
 from tasks.judging import pass_gates
@@ -37,7 +38,8 @@ def publish_planned(planned: PlannedRun) -> int:
     """
     accepted = planned.accepted()
     check_budget(planned, accepted)
-    judged = pass_gates(planned, accepted) if brings_rows_to_judge(planned) else {}
+    keys = keys_of(planned, accepted)
+    judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
     sink, fingerprint = planned.spec.sink, planned.plan.pins["fingerprints"]["model"]
     return publish(
@@ -54,7 +56,7 @@ def publish_planned(planned: PlannedRun) -> int:
             drop_rejections=QUARANTINE.drop_rows,
             replaces=planned.replaces,
             amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
-            keys=keys_of(planned, accepted),
+            keys=keys,
             rows=count_rows(accepted),
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.
@@ -119,7 +121,7 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
     if rows["rejected"] <= allowed * rows["read"]:
         return
     error = ErrorBudgetExceeded(
-        f"{rows['rejected']} of {rows['read']} rows were set aside, more than "
+        f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, more than "
         f"errors.max_rejected_fraction {allowed} allows; nothing was published"
     )
     raise with_rows(planned, error)

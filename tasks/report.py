@@ -2,8 +2,10 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
@@ -33,6 +35,7 @@ from tasks.reporting.versions import told_version
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class RunReport:
     seconds: dict[str, float | None] = field(default_factory=dict)
     """Of this call: total, until the model's first row, and steady."""
     rows_per_second: float | None = None
-    """Rows that this call has written, over its steady seconds."""
+    """Rows that this call has written, superseded ones too, over its steady seconds."""
     stages: dict[str, Any] = field(default_factory=dict)
     """By stage: rows and busy seconds of the whole run, and what its workers' time went into."""
     bottleneck: Verdict | None = None
@@ -101,13 +104,40 @@ def report_run(
         version: what it was published as; None where there was nothing to do.
         attempts: attempts that this call made.
     """
-    evidence = look_back(planned, started)
-    seconds = measure_seconds(evidence, time.time() - started)
+    figures = partial(figures_of, version=version, attempts=attempts)
+    evidence, report = as_it_stands(look_back(planned, started), figures)
+    return report if version is None else leave_report(evidence, report)
+
+
+def as_it_stands(evidence: Evidence, make: Callable[[Evidence], T]) -> tuple[Evidence, T]:
+    """What is made of a run's files; anew where somebody has published in the middle of it.
+
+    Returns:
+        The evidence that held, and what was made of it.
+    """
+    while True:
+        try:
+            return evidence, make(evidence)
+        except FileNotFoundError:
+            later = replace(evidence)  # looks at the ledger anew
+            if later.ledger.version == evidence.ledger.version:
+                raise
+            evidence = later
+
+
+def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunReport:
+    """What the report says before anything of it is written.
+
+    Raises:
+        FileNotFoundError: somebody has published since the evidence was looked at.
+    """
+    planned = evidence.planned
+    seconds = measure_seconds(evidence, time.time() - evidence.started)
     timings = timings_of(evidence, seconds["steady"])
     stages = stage_figures(evidence, timings)
     held = hours_held(evidence)
     halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
-    report = RunReport(
+    return RunReport(
         run_id=planned.run.run_id,
         state="done",
         published=version is not None,
@@ -130,7 +160,6 @@ def report_run(
         cost=cost_of(planned.spec, held),
         scheduled_time=planned.options.scheduled_iso,
     )
-    return report if version is None else leave_report(evidence, report)
 
 
 def rows_of(evidence: Evidence, version: int | None) -> dict[str, int]:
@@ -154,22 +183,10 @@ def leave_report(evidence: Evidence, report: RunReport) -> RunReport:
     The rows are published by now: what goes wrong in here is logged and fails no run.
     """
     try:
-        return write_as_it_stands(evidence, report)
+        return as_it_stands(evidence, partial(write_report, report=report))[1]
     except Exception:
         logger.exception("run %s is published, but its report failed", report.run_id)
         return report
-
-
-def write_as_it_stands(evidence: Evidence, report: RunReport) -> RunReport:
-    """Write page and manifest; once more where somebody has published in the middle of it."""
-    try:
-        return write_report(evidence, report)
-    except FileNotFoundError:
-        later = replace(evidence)  # looks at the ledger anew
-        if later.ledger.version == evidence.ledger.version:
-            raise
-        newer = replaced_by(later.ledger, report.version)
-        return write_report(later, replace(report, replaced_by=newer))
 
 
 def write_report(evidence: Evidence, report: RunReport) -> RunReport:
@@ -178,6 +195,7 @@ def write_report(evidence: Evidence, report: RunReport) -> RunReport:
     Raises:
         FileNotFoundError: somebody has published since the evidence was looked at.
     """
+    report = replace(report, replaced_by=replaced_by(evidence.ledger, report.version))
     if report.replaced_by:
         logger.warning("run %s is published as %s", report.run_id, told_version(report.as_json()))
     planned = evidence.planned

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.counted import counted
 from tasks.errors import KeysRepeated
 from tasks.judging import staged_files
 from tasks.kinds.tables.types import comparable
@@ -72,6 +73,11 @@ class RowKeys:
         Raises:
             KeysRepeated: says how many keys have several rows, and which, and the ways out.
         """
+        return self.newest
+
+    @cached_property
+    def newest(self) -> dict[str, Mask]:
+        """The same, found once."""
         self.refuse_repeated()
         if self.newest_by is None:
             return {}
@@ -87,17 +93,17 @@ class RowKeys:
 
     def refuse_repeated(self) -> None:
         """Refuse two rows of one key of which neither is newer."""
-        counted = self.own.group_by(self.own.column_names).aggregate([([], "count_all")])
-        repeated = counted.filter(pc.greater(counted["count_all"], 1))
+        counts = self.own.group_by(self.own.column_names).aggregate([([], "count_all")])
+        repeated = counts.filter(pc.greater(counts["count_all"], 1))
         if not len(repeated):
             return
         first = repeated.slice(0, EXAMPLES).select(self.own.column_names)
         found = first.rename_columns(self.own_names).to_pylist()
         raise KeysRepeated(
             f"sink.key: {self.own_names} are the same in several rows of this run, "
-            f"{len(repeated):,} times, as in {found}; nothing was published, since which of them "
-            "counts is not known: say with sink.newest_by which column tells, leave one of each in "
-            "the source, or name more columns"
+            f"{counted(len(repeated), 'time')}, as in {found}; nothing was published, since which "
+            "of them counts is not known: say with sink.newest_by which column tells, leave one of "
+            "each in the source, or name more columns"
         )
 
     def left(self, files: list[LedgerFile]) -> Iterator[Mask]:

@@ -15,6 +15,11 @@ from tasks.ray_job.writing import pinned
 from tasks.spec import BatchInferenceSpec
 
 
+def run_id_of(run_key: str) -> str:
+    """A run's id, derived from its key."""
+    return run_key[:16]
+
+
 def save_and_reload(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Plan:
     """Save a plan; of two that were made at once, take the one that counts.
 

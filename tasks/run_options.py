@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
 
@@ -25,6 +26,15 @@ class RunOptions:
     """Leave profiles of the stages in the run's folder."""
     scheduled_time: datetime | None = None
     """What the spec's paths are filled in with; of a plan None, where they name no time."""
+
+    def __post_init__(self) -> None:
+        """See that a part of the rows is some.
+
+        Raises:
+            InvalidSpec: it is none.
+        """
+        if self.limit is not None and self.limit < 1:
+            raise InvalidSpec.at("limit", self.limit, "must be at least 1")
 
     @property
     def call(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.known_columns import refuse_unknown_columns
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -58,7 +59,13 @@ class SetAside:
         return ["redrive", spec.source.identity({"path", "exclude"})]
 
     def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
-        """The redrive's plan; what has changed since an earlier attempt is left out."""
+        """The redrive's plan; what has changed since an earlier attempt is left out.
+
+        Raises:
+            InvalidSpec: a step or the model reads a column that is not there.
+        """
+        for reader in self.readers.values():
+            refuse_unknown_columns(self.spec, reader)
         more = {"reader": {}, "readers": self.readers, "known_rows": None}
         return redrive_plan(old, self.lines, {**pins, **more})
 

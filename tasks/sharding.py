@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
+from tasks.known_columns import refuse_unknown_columns
 from tasks.protocol.plan_file import (
     Plan,
     Shard,
@@ -33,7 +33,7 @@ def resume_plan(
     """The run's plan: as it is, superseded where inputs have changed, or the first one.
 
     Raises:
-        InvalidSpec: the model reads a column that the source does not have.
+        InvalidSpec: a step or the model reads a column that is not there.
     """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     refuse_unknown_columns(spec, reader)
@@ -48,27 +48,6 @@ def resume_plan(
     if have_same_contents(old.shards, shards):
         return old
     return supersede(old, shards_of(shards), pins)
-
-
-def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
-    """See that the source has the columns that the model reads, where no step could make them.
-
-    Args:
-        spec: says what the model reads.
-        reader: what the source has pinned; its schema, where it knows one.
-
-    Raises:
-        InvalidSpec: it lacks one.
-    """
-    held = reader.get("schema")
-    names = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))).names if held else []
-    lacking = [each for each in spec.model.input_columns if each not in names]
-    if names and lacking and not spec.steps:
-        problem = (
-            f"is read by the model and is not among the source's columns {', '.join(names)}: name "
-            "another in model, or rename one in a step"
-        )
-        raise InvalidSpec.at("model input", lacking[0], problem)
 
 
 def shuffled(shards: pa.Table, seed: int) -> pa.Table:

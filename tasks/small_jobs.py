@@ -3,6 +3,7 @@
 import json
 
 from tasks.clusters.choose import joined
+from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.preflight import could_run_inline
@@ -34,7 +35,7 @@ def seconds_of(rows: int, speed: float) -> str | None:
     seconds = rows / speed
     if seconds > START_SECONDS:
         return None
-    return f"{rows:,} rows, {seconds:.1f} s at the last version's speed"
+    return f"{counted(rows, 'row')}, {seconds:.1f} s at the last version's speed"
 
 
 def size_of(planned: PlannedRun, rows: int | None) -> str | None:
@@ -42,7 +43,11 @@ def size_of(planned: PlannedRun, rows: int | None) -> str | None:
     size = sum(planned.plan.shards["size"].to_pylist())
     if rows is None:
         return f"{size:,} bytes" if size <= FEW_BYTES_OF_UNKNOWN_ROWS else None
-    return f"{rows:,} rows, {size:,} bytes" if rows <= FEW_ROWS and size <= FEW_BYTES else None
+    return (
+        f"{counted(rows, 'row')}, {size:,} bytes"
+        if rows <= FEW_ROWS and size <= FEW_BYTES
+        else None
+    )
 
 
 def last_speed(planned: PlannedRun) -> float | None:

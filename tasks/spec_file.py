@@ -97,6 +97,11 @@ def explain(error: Any) -> str:
             return f"{field}.kind: {shown(context['tag'])} is none of {context['expected_tags']}"
         case "union_tag_not_found":
             return f"{field}.kind: is missing; say which kind"
+        case "model_attributes_type":
+            return f"{field}: {shown(error['input'])} is not allowed: it must hold fields"
+        case "list_type":
+            way_out = "it must be a list, in brackets or with a dash before each item"
+            return f"{field}: {shown(error['input'])} is not allowed: {way_out}"
         case "secret":
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
         case "value_error":

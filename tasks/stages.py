@@ -10,6 +10,7 @@ from prefect.states import Cancelled, Completed
 
 from tasks.artifacts import artifact_key, show_link
 from tasks.attempt import Attempt, Look
+from tasks.counted import counted
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import nearest
 from tasks.run import failure
@@ -121,7 +122,7 @@ def summary(counts: dict[str, Any]) -> str:
         return "nothing to do" if counts["state"] == "done" else "waiting"
     seconds = max(counts["updated"] - counts["started"], 1e-3)
     rate = counts["rows"] / seconds
-    parts = [f"{counts['rows']:,} rows", f"{rate:,.0f} rows/s"]
+    parts = [counted(counts["rows"], "row"), f"{rate:,.0f} rows/s"]
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} set aside")
     if counts["state"] != "done" and counts["total"] and rate:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks.config import config_digest, other_config
+from tasks.config import config_digests, other_config
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
 from tasks.new_inputs import unpublished
@@ -67,7 +68,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     inputs_storage, inputs = list_inputs(spec.source)
-    is_outdated = other_config(seen, config_digest(spec, fingerprints, None)) is not None
+    is_outdated = other_config(seen, config_digests(spec, fingerprints, None)) is not None
     replaces = is_outdated or spec.sink.mode == "replace"
     there = {stat.path for stat in inputs}
     dropped = sorted(set(seen.inputs["path"].to_pylist()) - there) if replaces else []
@@ -96,7 +97,7 @@ def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) ->
     outside = f"the range {portion.name}" if portion.times else "source.path"
     raise InvalidSpec(
         f"another model or config needs a new version of {portion.spec.sink.path}, and that would "
-        f"drop the rows of {len(dropped):,} published inputs outside {outside}, the first of them "
-        f"{dropped[0]}: widen {'the range' if portion.times else 'source.path'}, or use another "
-        "sink.path"
+        f"drop the rows of {counted(len(dropped), 'published input')} outside {outside}, the first "
+        f"of them {dropped[0]}: widen {'the range' if portion.times else 'source.path'}, or use "
+        "another sink.path"
     )

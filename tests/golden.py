@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.config import config_digest, digest
+from tasks.config import config_digests, digest
 from tasks.kinds import models, sinks, sources, steps
 from tasks.new_inputs import NewInputs
 from tasks.spec_file import complete_spec
@@ -37,8 +37,10 @@ def digests_of(file: Path) -> Json:
     """Digests of a spec's config and source, whatever weights and code are."""
     raw = typing.cast("Json", parse_yaml(file.read_text()))
     spec = complete_spec(raw, [], FOLDER)
+    anywhere, here = config_digests(spec, {"model": "", "code": ""}, None)
     return {
-        "config": config_digest(spec, {"model": "", "code": ""}, None),
+        "config": here,
+        "config_anywhere": anywhere,
         "source": digest(NewInputs.key(spec)),
     }
 

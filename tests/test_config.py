@@ -5,13 +5,17 @@ They are published with each version; one that differs stops the next run for a 
 
 import copy
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import Field
 
-from tasks.config import config_digest, model_digest
+from tasks.config import config_digests, model_digest, other_config
+from tasks.errors import UnfinishedRun
 from tasks.kinds.steps.step import Step
+from tasks.plan import make_plan
 from tasks.spec_file import parse_spec
 from tests import golden
 
@@ -25,11 +29,16 @@ def spec_of(**parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest_of(raw: dict[str, Any]) -> str:
-    return config_digest(parse_spec(raw), {"model": "m", "code": "c"}, None)
+    return digests_of(raw)[0]
+
+
+def digests_of(raw: dict[str, Any]) -> tuple[str, str]:
+    return config_digests(parse_spec(raw), {"model": "m", "code": "c"}, None)
 
 
 SAME: list[dict[str, Any]] = [
     {"model": {**HF, "revision": "main"}},
+    {"model": {**HF, "name_or_path": "/moved"}},
     {"model": {**HF, "options": {}}},
     {"model": {**HF, "options": {"top_k": None}, "runtime": "eager", "column": None}},
     {"sink": {"kind": "parquet", "path": "/elsewhere", "compression": "zstd", "mode": "append"}},
@@ -66,6 +75,54 @@ def test_a_model_is_the_same_wherever_it_lies_and_another_with_other_settings() 
     assert made_by(name_or_path="c/d", revision="v2") == made_by()
     assert made_by(options={"top_k": 2}) != made_by()
     assert made_by(task="feature-extraction") != made_by()
+
+
+@dataclass
+class Published:
+    """As much of a ledger's snapshot as is looked at."""
+
+    entries: dict[int, dict[str, Any]]
+    base: int = 1
+
+
+def published_under(*configs: str) -> Any:
+    return Published({number: {"config": each} for number, each in enumerate(configs, 1)})
+
+
+def test_what_an_earlier_release_has_published_goes_on_and_then_the_model_may_move() -> None:
+    now = digests_of(spec_of())
+    anywhere, here = now
+    moved = digests_of(spec_of(model={**HF, "name_or_path": "/moved"}))
+    other = digests_of(spec_of(model={**HF, "task": "feature-extraction"}))
+    assert other_config(published_under(here, anywhere), now) is None
+    assert other_config(published_under(anywhere), moved) is None
+    assert other_config(published_under(here), moved) == 1
+    assert other_config(published_under(anywhere), other) == 1
+
+
+@pytest.mark.parametrize("release", ["earlier", "this"])
+def test_an_unfinished_run_goes_on_whichever_release_has_begun_it(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "m", "code": ""})
+    (tmp_path / "in.txt").write_text("a row")
+    raw = spec_of(
+        source={"kind": "text", "path": str(tmp_path / "in.txt")},
+        sink={"kind": "parquet", "path": str(tmp_path / "out")},
+    )
+    with monkeypatch.context() as patched:
+        if release == "earlier":
+            patched.setattr(
+                "tasks.call.config_digests", lambda *given: config_digests(*given)[1:] * 2
+            )
+        begun = make_plan(parse_spec(raw))
+    assert make_plan(parse_spec(raw)).run_key == begun.run_key
+    moved = parse_spec({**raw, "model": {**HF, "name_or_path": "/moved"}})
+    if release == "this":
+        assert make_plan(moved).run_key == begun.run_key
+    else:  # it says of itself where its model lies
+        with pytest.raises(UnfinishedRun, match="what differs: model"):
+            make_plan(moved)
 
 
 class OldStep(Step):

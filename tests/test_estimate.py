@@ -34,7 +34,7 @@ def test_a_machine_of_its_own(
     cores: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("tasks.reporting.workers.cores", lambda: 4)
     spec = parse_spec(
         {
             "source": {"kind": "parquet", "path": "in"},

@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import GateFailed
@@ -11,7 +13,7 @@ from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
-from tests.reporting import classify_spec, make_inputs, run_attempt
+from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 GATES = [{"kind": "accuracy", "minimum": 0.9}]
 READ = OutputReader.read
@@ -49,6 +51,26 @@ def test_a_staged_file_that_is_gone_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         publish_planned(planned)
     assert planned.ledger.look().version == 0
+
+
+def test_gates_look_at_the_rows_that_are_published(folder: Path, tmp_path: Path) -> None:
+    """Half of an upsert's rows are superseded by newer ones; their time was spent all the same."""
+    times = pa.table({"id": [*range(100)] * 2, "at": [1] * 100 + [2] * 100})
+    pq.write_table(times, tmp_path / "times.parquet")
+    sink = {"kind": "delta", "path": str(tmp_path / "table"), "mode": "upsert", "key": ["id"]}
+    spec = classify_spec(
+        folder,
+        source={"kind": "parquet", "path": str(tmp_path / "times.parquet")},
+        sink={**sink, "newest_by": "at"},
+        gates=[{"kind": "rows", "maximum": 100}, {"kind": "bounds", "column": "at", "minimum": 2}],
+    )
+    _, report = run_spec(spec)
+    assert report.gates[0]["value"] == 100
+    assert all(each["passed"] for each in report.gates)
+    assert (report.rows["written"], report.rows["superseded"]) == (100, 100)
+    steady = report.seconds["steady"]
+    assert steady
+    assert report.rows_per_second == pytest.approx(200 / steady, rel=0.1)
 
 
 def test_a_word_given_outside_of_prefect_is_the_users(folder: Path) -> None:

@@ -72,6 +72,18 @@ def test_a_requirement_is_met_only_where_that_is_certain() -> None:
     assert not is_met("-r requirements.txt")
 
 
+def test_an_extra_is_met_where_what_it_needs_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = [
+        "no-such-package",
+        "numpy; extra == 'here'",
+        "no-such-package; extra == 'lacking'",
+        "no-such-package; extra == 'here' and python_version < '3'",
+    ]
+    monkeypatch.setattr("tasks.own_process.requires", {"pytest": needs, "numpy": None}.get)
+    assert is_met("pytest[here]")
+    assert not is_met("pytest[here,lacking]")
+
+
 def test_previews_ask_for_no_amounts_and_for_all_else(tmp_path: Path) -> None:
     many = spec_of(tmp_path, cluster=ELSEWHERE, resources={"min_replicas": 8, "memory_gb": 1e6})
     refuse_unlike(many)

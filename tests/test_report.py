@@ -11,6 +11,7 @@ from PIL import Image
 
 from tasks.errors import StageFailed
 from tasks.plan import make_plan
+from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run
 from tasks.reporting.evidence import look_back
@@ -188,6 +189,29 @@ def test_who_replaces_the_rows_while_they_are_reported_is_named(
     assert late.manifest
     (said,) = caplog.messages
     assert f"as version 1; run {newer.run.run_id} has published version 2 since" in said
+
+
+def test_rows_set_aside_that_are_replaced_while_they_are_counted_fail_no_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = classify_spec(folder, {"bad": [7, 120]})
+    started = time.time()
+    planned = make_plan(spec)
+    run_attempt(planned)
+    version = publish_planned(planned)
+    newer = make_plan(spec, RunOptions(replace_output=True))
+    run_attempt(newer)
+
+    def read_late(*what: Any) -> bytes:
+        publish_planned(newer)
+        return read_published(*what)
+
+    monkeypatch.setattr("tasks.reporting.evidence.read_published", read_late)
+    report = report_run(planned, started, version, 1)
+    assert report.replaced_by == {"version": 2, "run_id": newer.run.run_id}
+    assert report.report
+    assert (report.rows["rejected"], report.stages["infer"]["rejected"]) == (2, 2)
+    assert (report.stages["write"]["rows"], report.redone_rows) == (198, 0)
 
 
 def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:

@@ -4,16 +4,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.sources import ParquetSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.plan import make_plan
 from tasks.protocol.plan_file import Shard, shard_table, shards_of
 from tasks.protocol.storage import open_storage
 from tasks.sharding import first_rows, shuffled
-from tasks.spec_file import parse_spec
 
 SHARDS = [Shard(0, f"/{name}.png", "1", 9) for name in "abcdefghijklmnop"]
 
@@ -41,18 +37,3 @@ def test_parts_of_a_big_file_are_shuffled_too(tmp_path: Path) -> None:
     few = first_rows(source, open_storage(str(tmp_path))[0], mixed, {}, limit=150)
     assert few[0].start == mixed["start"][0].as_py()
     assert sum(each.rows or 0 for each in few) == 150
-
-
-def test_what_the_model_reads_is_looked_for_before_anything_starts(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1], "y": [2]}), tmp_path / "a.parquet")
-    (tmp_path / "m.ubj").touch()
-    raw = {
-        "source": {"kind": "parquet", "path": str(tmp_path / "a.parquet")},
-        "model": {"kind": "xgboost", "path": str(tmp_path / "m.ubj"), "columns": ["x", "z"]},
-        "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
-        "cluster": {"kind": "inline"},
-    }
-    with pytest.raises(InvalidSpec, match=r"model input: 'z' is read .* columns x, y:"):
-        make_plan(parse_spec(raw), save=False)
-    renamed = {**raw, "steps": [{"kind": "rename", "columns": {"y": "z"}}]}
-    assert len(make_plan(parse_spec(renamed), save=False).plan.shards) == 1

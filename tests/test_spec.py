@@ -215,7 +215,7 @@ def test_a_message_is_short_whatever_was_given(given: Any) -> None:
     [
         ("resources.batch_size=0", "^resources.batch_size: 0 is not allowed: Input should be gr"),
         ("model.columns=[]", "^model.columns: name the input columns; or"),
-        ("model.labels={}", "^model.labels: {} is not allowed: Input should be a valid list"),
+        ("model.labels={}", "^model.labels: {} is not allowed: it must be a list"),
         (
             "source={kind: sql, path: 'sqlite:////x.db', key: id}",
             "^source: name either table or query",

@@ -115,13 +115,13 @@ def test_no_more_is_promised_than_there_are_cores_for(tmp_path: Path) -> None:
 def test_where_all_cores_are_held_only_more_nodes_help(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"infer": 97.0}, {"infer": 60.0}, cores=0.75))
     assert (found.setting, found.gain) == (None, None)
-    assert found.reason.endswith("all 0.75 cores are held: more nodes")
+    assert found.reason.endswith("none of 0.75 cores is free: more nodes")
 
 
 def test_an_input_in_few_parts_is_to_be_split(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"read": 97.0}, shares=1))
     assert found.setting is None
-    assert "the input comes in 1 parts: split it into more" in found.reason
+    assert "the input comes in 1 part: split it into more" in found.reason
 
 
 def test_no_more_readers_are_promised_than_the_input_has_parts(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_time_between_stages_calls_for_larger_batches(
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"infer": 97.0}, rows=12, batches=3))
-    assert sentence(found.as_json()) == "nothing can be said of 12 rows in 3 batches"
+    assert sentence(found.as_json()) == "nothing can be said of 12 rows in so few batches"
     assert (found.stage, found.gain, found.setting) == (None, None, None)
 
 

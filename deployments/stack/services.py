@@ -13,6 +13,7 @@ from deployments.stack.ports import any_free_port
 from deployments.stack.registration import is_online
 from deployments.stack.state import HOST, POOL, State
 from tasks.clusters.local import QUIET_RAY
+from tasks.machine import cores
 
 NOT_INHERITED = (
     "PREFECT_PROFILE",
@@ -75,7 +76,7 @@ def ray_head(folder: Path, state: State) -> Service:
     """
     options = {
         "port": any_free_port(),
-        "num-cpus": max(ROOM_FOR_TWO_RUNS, os.cpu_count() or 1),
+        "num-cpus": max(ROOM_FOR_TWO_RUNS, cores()),
         "dashboard-host": HOST,
         "dashboard-port": state.ray_port,
         # Two clusters on one machine would else quarrel about the defaults.

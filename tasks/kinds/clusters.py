@@ -33,6 +33,16 @@ class LocalCluster(FormModel):
         None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."
     )
 
+    @field_validator("address")
+    @classmethod
+    def _is_no_dashboard(cls, address: str | None) -> str | None:
+        if address and address.startswith(("http://", "https://")):
+            raise ValueError(
+                "a dashboard's URL is for cluster.kind ray_jobs: set that, or give Ray's own host "
+                "and port, as in 127.0.0.1:6379"
+            )
+        return address
+
 
 class RayJobsCluster(FormModel):
     """A Ray cluster that runs already; jobs are submitted through its Jobs API."""

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.sinks.sink import Sink
-from tasks.kinds.sources.listing import GLOB, nothing_there
+from tasks.kinds.sources.listing import (
+    GLOB,
+    has_suffix,
+    is_excluded,
+    is_shown,
+    nothing_there,
+)
 from tasks.kinds.sources.source import Source
 from tasks.protocol.storage import FsspecStorage, open_storage
 
@@ -55,6 +61,34 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
         refuse_unwritable("stages.preprocess.path", opener, kept)
+
+
+def check_apart(source: Source, sink: Sink) -> None:
+    """See that the next run does not take what this one publishes for inputs.
+
+    Raises:
+        InvalidSpec: it would.
+    """
+    if source.holds != "file":
+        return
+    storage, output = open_storage(sink.path, sink.storage_options)
+    # Rows that are set aside are Parquet whatever the sink.
+    endings = {output: [sink.suffix], f"{output}.state": [sink.suffix, ".parquet"]}
+    written = [f"{folder}/rows{ending}" for folder, each in endings.items() for ending in each]
+    for url in source.paths:
+        other, path = source.opened(url)
+        is_one = other.filesystem == storage.filesystem
+        if is_one and any(is_input(source, path, name) for name in written):
+            problem = f"lies in source.path {url!r}, and the next run would take its files for "
+            problem += "inputs: name a folder elsewhere, or leave it and its .state out by "
+            raise InvalidSpec.at("sink.path", sink.path, f"{problem}source.exclude")
+
+
+def is_input(source: Source, folder: str, name: str) -> bool:
+    """Whether a file would be one, if it were there."""
+    below = name.removeprefix(f"{folder.rstrip('/')}/")
+    is_found = below != name and is_shown(below) and has_suffix(name, source.endings_wanted)
+    return is_found and not is_excluded(name, source.exclude)
 
 
 def refuse_unwritable(field: str, opener: Opener, url: str) -> None:

@@ -191,7 +191,7 @@ def call(
     except KeyError as error:
         if error.args[:1] and error.args[0] in given.column_names:
             raise
-        has = f"the batch has the columns {', '.join(given.column_names)}"
+        has = f"the batch has the columns {', '.join(wanted)}"
         raise KeyError(f"{error}; {has}") from error
     return user_rows.from_user(returned, untouched(given, returned, batch_format))
 

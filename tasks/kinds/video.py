@@ -7,6 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tasks.counted import counted
 from tasks.kinds.images import Pixels
 
 MISSING_SECONDS = Fraction(1, 2)
@@ -69,7 +70,7 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
         number += 1
     promised = promised_seconds(container, stream)
     if promised is not None and end < promised - MISSING_SECONDS:
-        whole = f"{float(end):.2f} of {float(promised):.2f} s, {number} frames"
+        whole = f"{float(end):.2f} of {float(promised):.2f} s, {counted(number, 'frame')}"
         yield DamagedVideo(f"the video is cut off: it ends after {whole}")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tasks.counted import counted
 from tasks.errors import OutputHeld
 from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
@@ -64,9 +65,9 @@ def refuse_settled(seen: Snapshot, done: RowsByRun) -> None:
         gone = ids[~np.isin(ids, aside.get(run_id, ()))]
         if len(gone):
             raise OutputHeld(
-                f"{len(gone)} rows that run {run_id} had set aside have been settled since this "
-                "run was planned, by another redrive or because their input was predicted again; "
-                "run it again to do what is left"
+                f"another redrive, or a run that predicted their input again, has settled "
+                f"{counted(len(gone), 'row')} that run {run_id} had set aside, since this run was "
+                "planned; run it again to do what is left"
             )
 
 

@@ -25,6 +25,7 @@ from tasks.protocol.infos import (
     used_up,
 )
 from tasks.protocol.s3_pages import infos_in_pages
+from tasks.protocol.s3_throttling import retry_throttled
 
 TEMPORARY = ".tmp-"
 
@@ -198,6 +199,7 @@ def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
     """The options as fsspec's filesystems take them: s3fs reads `endpoint_url` as is."""
     storage_options = deepcopy(storage_options)  # botocore writes into its own
     if url.startswith(("s3://", "s3a://")):
+        retry_throttled()
         # A cached listing would hide what another process has just written.
         return {"use_listings_cache": False, **storage_options}
     return storage_options

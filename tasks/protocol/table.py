@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -186,8 +187,8 @@ def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
     gone = sorted(ledger.files.keys() - found.files)
     if gone and found.files - ledger.files.keys():
         problem = (
-            f"is a table in which {len(gone)} files of this output, {gone[0]} the first of them, "
-            "are no more and others are: somebody has compacted, updated or deleted rows, and to "
+            f"is a table that has lost {counted(len(gone), 'file')} of this output, {gone[0]} the "
+            "first, and has others: somebody has compacted, updated or deleted rows, and to "
             "replace those of a changed input, or of a key that comes again, would now double "
             f"them. {ways_out(table, ledger.files.keys())}"
         )

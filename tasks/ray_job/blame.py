@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.kinds import column_types, columns, user_rows
 from tasks.protocol.batch import ROW
@@ -193,8 +194,9 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     if ROW not in returned.column_names:
         if len(returned) != len(rows):
             raise UserCodeBroke(
-                f"{len(rows)} rows were given and {len(returned)} returned: return as many in the "
-                "same order, or set with_row_ids and return __row to filter or multiply rows"
+                f"{counted(len(rows), 'row')} given and {len(returned):,} returned: return as "
+                "many in the same order, or set with_row_ids and return __row to filter or "
+                "multiply rows"
             )
         return returned.add_column(0, ROW, rows[ROW])
     ids, given = user_rows.row_ids(returned), rows[ROW].to_numpy()

@@ -14,6 +14,7 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from tasks.machine import cores
 from tasks.ray_job.backpressure import bound_unrecorded
 from tasks.ray_job.batch_sizes import in_equal_shares
 from tasks.ray_job.counts import STAGES, Counts, Report
@@ -24,7 +25,6 @@ from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Snapshot
 from tasks.ray_job.own_machine import (
-    cores,
     fitted,
     is_own_machine,
     preprocesses_in_replicas,

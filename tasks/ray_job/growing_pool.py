@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil
 from ray.data import DataContext
 from ray.data._internal.actor_autoscaler import default_actor_autoscaler
 from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPoolScalingRequest
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+
+from tasks.machine import free_memory
 
 BATCHES_IN_HAND = 2
 """Of each replica: one at work, and the next one."""
@@ -35,7 +36,7 @@ class GrowingPool:
 
     rows_per_batch: int
     begun: float = field(default_factory=time.monotonic)
-    free_memory: Callable[[], int] = lambda: int(psutil.virtual_memory().available)
+    free_memory: Callable[[], int] = free_memory
     """Bytes."""
     ready: float | None = None
     """When the first replica had its model."""
@@ -79,10 +80,11 @@ class GrowingPool:
 
         That was when everything else was started too: another one takes less.
         What is in hand counts as done: else nothing could be said before the first batch is.
+        Where more is done than there was, steps make many rows of one, and nobody knows how many.
         """
         if self.ready is None:
             return False
-        if total is None:
+        if total is None or done > total:
             return True
         share = max(done, BATCHES_IN_HAND * self.rows_per_batch) / max(total, 1)
         left = (now - self.ready) * (1 - share) / share

@@ -46,18 +46,26 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
     if job.attempt > 1:  # a cluster that was just replaced answers before all its nodes are there
         patience = max(patience, NODES_BACK_SECONDS)
     until = time.monotonic() + patience
-    while True:
-        try:
-            nodes = nodes_now()
-            refuse_unmet(job.spec, nodes, "the largest node of the cluster")
-            return refuse_crowded(job.spec, nodes, "the cluster", job.stages)
-        except InvalidSpec as error:
-            if time.monotonic() >= until:
-                waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""
-                raise InvalidSpec(f"{error}{waited}") from error
-            ask_autoscaler(job.spec)
+    has_asked = False
+    try:
+        while True:
+            try:
+                nodes = nodes_now()
+                refuse_unmet(job.spec, nodes, "the largest node of the cluster")
+                return refuse_crowded(job.spec, nodes, "the cluster", job.stages)
+            except InvalidSpec as error:
+                if time.monotonic() >= until:
+                    waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""
+                    raise InvalidSpec(f"{error}{waited}") from error
+            has_asked = True
+            ask_autoscaler(bundles_of(job.spec))
             meanwhile()
             time.sleep(LOOK_EVERY_SECONDS)
+    finally:
+        # What is asked for stays asked for, by nobody, and keeps its nodes for ever. From here on
+        # it is the job's replicas that need them.
+        if has_asked:
+            ask_autoscaler([])
 
 
 def nodes_now() -> list[Node]:
@@ -65,16 +73,20 @@ def nodes_now() -> list[Node]:
     return [in_gib(node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
-def ask_autoscaler(spec: BatchInferenceSpec) -> None:
-    """Tell the autoscaler, where there is one, what is needed."""
+def ask_autoscaler(bundles: list[dict[str, float]]) -> None:
+    """Tell the autoscaler, where there is one, what is needed, in place of what was before."""
     from ray.autoscaler.sdk import request_resources
 
+    request_resources(bundles=bundles)
+
+
+def bundles_of(spec: BatchInferenceSpec) -> list[dict[str, float]]:
+    """What the replicas and a worker beside them need, as Ray counts it."""
     infer = requests_of(spec)[0]
     bundle = {name: amount for name, amount in infer.resources.items() if amount}
     if "memory" in bundle:
         bundle["memory"] *= GIB
-    beside = {"CPU": cores_beside(spec)}
-    request_resources(bundles=[*[bundle] * infer.workers, beside])
+    return [*[bundle] * infer.workers, {"CPU": cores_beside(spec)}]
 
 
 def check_nodes(job: Job) -> None:

@@ -6,10 +6,10 @@ replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to g
 """
 
 import math
-import os
 from dataclasses import replace
 
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import cores_side_by_side
@@ -84,11 +84,6 @@ def most_writers(spec: BatchInferenceSpec) -> int:
         return spec.stages.write.max_workers
     is_near = is_own_machine(spec) and "://" not in spec.sink.path
     return max(2, min(WRITERS, cores() // 2)) if is_near else WRITERS
-
-
-def cores() -> int:
-    """CPU cores of this machine."""
-    return os.cpu_count() or 1
 
 
 def cores_handed_out(spec: BatchInferenceSpec) -> int:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.blame import Function
 from tasks.ray_job.job import Job
@@ -164,6 +165,7 @@ def trace(job: Job, predict: Function, rows: pa.Table) -> pa.Table:
         keep(job, f"model-{process()}.trace.json.gz", file.read_bytes())
     by = "self_device_time_total" if cuda else "self_cpu_time_total"
     table = profiler.key_averages().table(sort_by=by, row_limit=SHOWN_LINES)
-    text = f"the model's call {TRACED_CALL}, {len(rows)} rows, process {process()}\n\n{table}"
+    call = f"the model's call {TRACED_CALL}, {counted(len(rows), 'row')}"
+    text = f"{call}, process {process()}\n\n{table}"
     keep(job, f"model-{process()}.operators.txt", text.encode())
     return predicted

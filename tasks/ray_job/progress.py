@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
@@ -152,6 +153,7 @@ def check_budget(job: Job, counts: Snapshot) -> None:
         return
     if rejected > budget.max_rejected_fraction * of:
         raise ErrorBudgetExceeded(
-            f"{rejected} of {of} rows were set aside, more than errors.max_rejected_fraction "
-            f"{budget.max_rejected_fraction} allows; nothing was published"
+            f"{rejected:,} of {counted(of, 'row')} set aside, more than "
+            f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was "
+            "published"
         )

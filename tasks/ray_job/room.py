@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.spec import BatchInferenceSpec
 
-UNITS = {"CPU": "CPU cores", "GPU": "GPUs", "memory": "GiB of memory"}
+UNITS = {"CPU": "CPU core", "GPU": "GPU"}
+WITHOUT_PLURAL = {"memory": "GiB of memory"}
 GIB = 1 << 30
 Node = dict[str, float]
 """What a node has: CPU, GPU, memory in GiB, `accelerator_type:<name>`."""
@@ -90,14 +92,12 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
         room = sum(request.fit_on(node) for node in nodes)
         if room < request.workers:
             asked = ", ".join(
-                f"{amount:g} {UNITS.get(name, name)}"
-                for name, amount in request.resources.items()
-                if amount
+                in_units(name, amount) for name, amount in request.resources.items() if amount
             )
             raise InvalidSpec.at(
                 "resources.min_replicas",
                 request.workers,
-                f"replicas of {asked} each are asked for, and {whose} has room for {room}: ask "
+                f"is asked for, each replica with {asked}, and {whose} has room for {room}: ask "
                 "for less, or set cluster to one that has it",
             )
 
@@ -134,7 +134,7 @@ def crowding(
     wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
     if "infer" not in stages or wanted <= there + 1e-6:
         return None
-    return f"{wanted:g} CPU cores are asked for at once, and {whose} has {there:g}"
+    return f"at once {counted(wanted, 'CPU core')} must be free, and {whose} has {there:g}"
 
 
 def cores_side_by_side(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:
@@ -150,8 +150,17 @@ def cores_beside(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> 
     return max(largest, options.preprocess.num_cpus * has_preprocessing(spec, stages))
 
 
+def in_units(name: str, amount: float) -> str:
+    """An amount of a resource."""
+    if name in UNITS:
+        return counted(amount, UNITS[name])
+    return f"{amount:g} {WITHOUT_PLURAL.get(name, name)}"
+
+
 def missing(name: str) -> str:
     """What is asked for of one node."""
     if name in UNITS:
-        return f"{UNITS[name]} are asked for"
+        return f"{UNITS[name]}s are asked for"
+    if name in WITHOUT_PLURAL:
+        return f"{WITHOUT_PLURAL[name]} are asked for"
     return "is asked for"

@@ -1,6 +1,5 @@
 """Builds what each stage does to a batch, from the spec."""
 
-import os
 import sys
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds import column_types, user_rows
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
+from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
@@ -151,4 +151,4 @@ def device_of(num_gpus: float) -> str:
 
 def limit_threads(num_cpus: float) -> int:
     """Threads for a share of cores, never more than there are."""
-    return max(1, min(round(num_cpus), os.cpu_count() or 1))
+    return max(1, min(round(num_cpus), cores()))

@@ -1,10 +1,11 @@
 """The one setting that gives a stage more to work with, and what comes of it."""
 
 import math
-import os
 from dataclasses import dataclass
 
+from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, most_writers
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
@@ -65,7 +66,7 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     if stage == "infer" and timing.device:
         return advise_device(spec, timings)
     if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
-        return Advice(f"the input comes in {timings.shares} parts: split it into more")
+        return Advice(f"the input comes in {counted(timings.shares, 'part')}: split it into more")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
     if stage != "infer":
         best["infer"] = max(best["infer"], needed_with_its_way(spec, stage, timings))
@@ -84,7 +85,7 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     gain = timing.need() / max(timing.need(workers), best[after])
     bounds = after if best[after] >= timing.need(workers) else stage
     still = "still bounds" if bounds == stage else "bounds"
-    return Advice(f"with {workers} workers {bounds} {still} it", setting, gain)
+    return Advice(f"with {counted(workers, 'worker')} {bounds} {still} it", setting, gain)
 
 
 def make_room(
@@ -113,7 +114,7 @@ def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
     free, each = free_cores(spec, timings), knobs_of(spec, stage).num_cpus
     if free >= each:
         return f"Ray has started no more of them, though {free:.2g} cores were free"
-    return f"all {timings.cores:g} cores are held: more nodes"
+    return f"none of {counted(timings.cores, 'core')} is free: more nodes"
 
 
 def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
@@ -168,12 +169,11 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
 
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     """What to change where one process does everything: several of them, if that pays."""
-    cores = os.cpu_count() or 1
     there = spec.model_copy(update={"cluster": LocalCluster()})
     workers = workers_at_hand(there, timings.shares or 1)
     needs = [timings.stages[each].need(workers[each]) for each in STAGES]
     computing = sum(each.computing for each in timings.stages.values())
-    gain = timings.seconds / (max(*needs, computing / cores) + RAY_STARTS_SECONDS)
+    gain = timings.seconds / (max(*needs, computing / cores()) + RAY_STARTS_SECONDS)
     if gain < WORTH_IT:
         return Advice("nothing: to start Ray would take longer than its workers save")
     reason = f"Ray has room for {workers[stage]} worker(s) of it on this machine"

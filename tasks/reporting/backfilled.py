@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
+from tasks.counted import counted
 from tasks.reporting.redaction import cell, hide_credentials, table
 
 
@@ -36,13 +37,13 @@ class Outcome:
         """What was done, for a person."""
         parts = [self.what]
         if self.rows:
-            parts.append(f"{self.rows['written']:,} rows written")
+            parts.append(f"{counted(self.rows['written'], 'row')} written")
         if self.resumed_rows:
             parts.append(f"{self.resumed_rows:,} of them resumed")
         if self.inputs_skipped:
-            parts.append(f"{self.inputs_skipped:,} inputs skipped")
+            parts.append(f"{counted(self.inputs_skipped, 'input')} skipped")
         if self.inputs_dropped:
-            parts.append(f"{self.inputs_dropped:,} inputs gone")
+            parts.append(f"{counted(self.inputs_dropped, 'input')} gone")
         if self.without_data and self.what != "no data":
             parts.append(f"no data at {', '.join(self.without_data)}")
         return ", ".join(parts)

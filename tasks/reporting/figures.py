@@ -39,7 +39,10 @@ def is_own(evidence: Evidence, attempt: PastAttempt) -> bool:
 
 
 def written_per_second(evidence: Evidence, steady: float | None) -> float | None:
-    """Rows that this call has written in a second of its steady time; None where nothing ran."""
+    """Rows that this call has written in a second of its steady time; None where nothing ran.
+
+    Of an upsert all that were predicted: it took as long to make those that newer ones superseded.
+    """
     rows = sum(file.rows for record in evidence.own_records for file in record.files)
     return round(rows / steady, 3) if steady else None
 
@@ -68,7 +71,7 @@ def stage_rows(evidence: Evidence) -> StageRows:
     and what they leave open is taken as filtered before the model.
     """
     counts = count_rows(evidence.accepted)
-    rejected = Counter(row["stage"] for row in evidence.rejections)
+    rejected = rejected_by_stage(evidence)
     by_model = sum(attempt.stages["infer"]["filtered"] for attempt in counted(evidence))
     filtered = {"infer": counts["filtered"]}
     if has_preprocessing(evidence.planned.spec):
@@ -82,6 +85,21 @@ def stage_rows(evidence: Evidence) -> StageRows:
         stages[stage] = {"rows": rows, "rejected": lost[0], "filtered": lost[1]}
         left -= sum(lost)
     return stages
+
+
+def rejected_by_stage(evidence: Evidence) -> Counter[str]:
+    """Rows that stayed rejected, by the stage that set them aside.
+
+    Lines that a newer version has replaced since can be read no more: then the attempts' own
+    counts tell.
+    """
+    lines = Counter(row["stage"] for row in evidence.rejections)
+    if lines.total() == len(evidence.accepted.rejected):
+        return lines
+    told: Counter[str] = Counter()
+    for attempt in counted(evidence):
+        told.update({stage: attempt.stages[stage]["rejected"] for stage in STAGES})
+    return told
 
 
 def counted(evidence: Evidence) -> Any:

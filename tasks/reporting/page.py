@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.comparison import Comparison
 from tasks.publish import error_lines
@@ -31,7 +32,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
     """The page of a run that was published."""
     planned = evidence.planned
     return joined(
-        f"# {planned.spec.name}: {report['rows']['written']:,} rows published",
+        f"# {planned.spec.name}: {counted(report['rows']['written'], 'row')} published",
         output_line(report),
         section("Rows", counts_table(report, redrives=planned.plan.redrives)),
         section("Time", timeline_image(evidence.all_attempts), time_table(report)),
@@ -229,7 +230,9 @@ def accuracy_part(compared: Comparison | None) -> str:
     """How often predictions are right, and which are taken for which."""
     if compared is None:
         return ""
-    line = f"{compared.accuracy * 100:.2f} % of {compared.pairs.total():,} rows with a label"
+    line = (
+        f"{compared.accuracy * 100:.2f} % of {counted(compared.pairs.total(), 'row')} with a label"
+    )
     return joined(line, confusion_image(compared)).rstrip()
 
 
@@ -242,12 +245,12 @@ def rejections_part(evidence: Evidence) -> str:
 def resume_part(evidence: Evidence) -> str:
     """What stays good, and what is left."""
     gap = evidence.planned.gap(evidence.accepted, retry_rejected=True)
-    rows = f"{gap.rows:,} rows" if gap.rows is not None else "rows not counted yet"
+    rows = counted(gap.rows, "row") if gap.rows is not None else "rows not counted yet"
     return pairs(
         {
-            "settled, not done again": f"{len(evidence.accepted.settled):,} rows",
-            "set aside, tried again": f"{len(evidence.accepted.rejected):,} rows",
-            "left to do": f"{rows}, in {len(gap.shards):,} files or parts of files",
+            "settled, not done again": counted(len(evidence.accepted.settled), "row"),
+            "set aside, tried again": counted(len(evidence.accepted.rejected), "row"),
+            "left to do": f"{rows}; files or parts of files: {len(gap.shards):,}",
         }
     )
 

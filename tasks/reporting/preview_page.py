@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.publish import count_rows, error_lines
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.estimate import Estimate, FullRun
@@ -78,7 +79,7 @@ def preview_page(preview: Preview) -> str:
     rows = count_rows(preview.evidence.accepted)
     sample = "" if preview.rows is None else sample_table(planned, preview.rows)
     return joined(
-        f"# {planned.spec.name}: {rows['read']:,} rows, nothing published",
+        f"# {planned.spec.name}: {counted(rows['read'], 'row')}, nothing published",
         section("Inputs and predictions", sample),
         section("Rows set aside", rejections_part(preview.evidence)),
         section("Speed", speed_table(preview)),

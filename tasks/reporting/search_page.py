@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.counted import counted
 from tasks.kinds.sinks.jsonl import json_text
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, scrub, table
@@ -77,7 +78,7 @@ def search_page(search: Search) -> str:
     spec, nearest = search.vectors.spec, search.nearest
     left = len(nearest.rows) - SHOWN_MATCHES
     return joined(
-        f"# {spec.name}: nearest {len(nearest.rows):,} of {nearest.num_searched:,} rows",
+        f"# {spec.name}: nearest {len(nearest.rows):,} of {counted(nearest.num_searched, 'row')}",
         section("Query", query_part(search.query)),
         section("Matches", matches_table(search), f"and {left:,} more" if left > 0 else ""),
         section("Searched", pairs(figures(search))),

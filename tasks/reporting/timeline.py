@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.counted import counted
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.drawing import as_image, as_svg, line, round_step, text
 from tasks.reporting.evidence import PastAttempt
@@ -78,7 +79,7 @@ def bar(attempt: PastAttempt, stage: str, top: int, scale: Scale) -> list[str]:
         label,
         f'<rect x="{begin:.1f}" y="{top + 3}" width="{width:.1f}" height="{ROW - 8}" rx="3" '
         f'fill="{colour}"/>',
-        text(begin + width + 6, top + 17, f"{count['rows']:,} rows, {seconds:.1f} s"),
+        text(begin + width + 6, top + 17, f"{counted(count['rows'], 'row')}, {seconds:.1f} s"),
     ]
 
 

@@ -1,11 +1,12 @@
 """Which stage bounds a run, what that costs, and the one setting to change."""
 
 import math
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster
+from tasks.machine import cores
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.advice import Advice, advise, advise_inline
@@ -72,7 +73,7 @@ def judge_run(
     if timings is None or steady < startup:
         return of_startup(spec, startup, steady)
     if timings.batches < ENOUGH_BATCHES:
-        said = f"nothing can be said of {timings.rows} rows in {timings.batches} batches"
+        said = f"nothing can be said of {counted(timings.rows, 'row')} in so few batches"
         return Verdict(None, None, None, None, said)
     stage = max(STAGES, key=timings.share)
     if timings.share(stage) < BOUNDING_SHARE and not isinstance(spec.cluster, InlineCluster):
@@ -155,7 +156,7 @@ def own_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
     """Share of the cores that the stages compute on; a replica on all that it asks for."""
     threads = {"infer": max(1.0, spec.resources.num_cpus)}
     used = sum(each.computing * threads.get(name, 1.0) for name, each in timings.stages.items())
-    return used / ((timings.cores or os.cpu_count() or 1) * timings.seconds)
+    return used / ((timings.cores or cores()) * timings.seconds)
 
 
 def capped(advice: Advice, busy_cores: float, stage: str, timings: Timings) -> float:

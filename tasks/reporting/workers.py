@@ -1,9 +1,9 @@
 """Workers that each stage could have, as far as this machine knows."""
 
 import math
-import os
 
 from tasks.kinds.clusters import InlineCluster
+from tasks.machine import cores
 from tasks.preflight import count_gpus
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import most_writers
@@ -14,28 +14,28 @@ def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]
     """Workers that each stage could have had, as far as this machine knows."""
     if isinstance(spec.cluster, InlineCluster):
         return dict.fromkeys(STAGES, 1)
-    cores, stages = os.cpu_count() or 1, spec.stages
+    here, stages = cores(), spec.stages
     read, preprocess, write = stages.read, stages.preprocess, stages.write
     return {
-        "read": max(1, min(room(cores, read.num_cpus, read.max_workers), num_shards)),
-        "preprocess": room(cores, preprocess.num_cpus, preprocess.max_workers),
-        "infer": max(1, replicas_that_fit(spec, cores)),
-        "write": room(cores, write.num_cpus, most_writers(spec)),
+        "read": max(1, min(room(here, read.num_cpus, read.max_workers), num_shards)),
+        "preprocess": room(here, preprocess.num_cpus, preprocess.max_workers),
+        "infer": max(1, replicas_that_fit(spec, here)),
+        "write": room(here, write.num_cpus, most_writers(spec)),
     }
 
 
-def room(cores: int, num_cpus: float, most: int | None) -> int:
+def room(here: int, num_cpus: float, most: int | None) -> int:
     """Workers that fit some cores, where each holds so many."""
-    fit = math.floor(cores / num_cpus) if num_cpus else most or cores
+    fit = math.floor(here / num_cpus) if num_cpus else most or here
     return max(1, min(fit, most or fit))
 
 
-def replicas_that_fit(spec: BatchInferenceSpec, cores: int) -> int:
+def replicas_that_fit(spec: BatchInferenceSpec, num_cpus: int) -> int:
     """Replicas of the model that fit this machine; no bound where the cluster is elsewhere."""
     resources, gpus = spec.resources, count_gpus()
     if getattr(spec.cluster, "address", None):
         return resources.most_replicas()
     each = (1.0 if gpus else 0.0) if resources.num_gpus == "auto" else resources.num_gpus
-    fit = math.floor(cores / resources.num_cpus)
+    fit = math.floor(num_cpus / resources.num_cpus)
     fit = min(fit, math.floor(gpus / each)) if each else fit
     return min(fit, resources.most_replicas(fit))

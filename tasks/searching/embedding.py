@@ -1,7 +1,5 @@
 """Makes a query's vector with the model that made the published ones."""
 
-import os
-
 import pyarrow as pa
 
 from tasks.config import model_digest
@@ -11,6 +9,7 @@ from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import Model
 from tasks.kinds.models.model import Placement
+from tasks.machine import cores
 from tasks.preflight import check_code, check_model
 from tasks.protocol.batch import ROW
 from tasks.protocol.ledger import Snapshot
@@ -83,7 +82,7 @@ def embedded(model: Model, query: MediaQuery) -> pa.Table:
     if query.media == "image" and not model.takes_encoded_media:
         rows = decode_media_columns(rows)
     prepare = model.preprocessor()
-    predict = model.predictor(Placement(num_threads=os.cpu_count() or 1))
+    predict = model.predictor(Placement(num_threads=cores()))
     return predict(prepare(rows) if prepare else rows)
 
 

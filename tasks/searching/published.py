@@ -1,6 +1,5 @@
 """The vectors that an output has published, to search in."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleLedger
+from tasks.machine import cores
 from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
@@ -91,7 +91,7 @@ class PublishedVectors:
         best, num_without = Best(count), 0
         storage, _ = output_of(self.spec)
         # An object store answers late; with a disk, more threads than cores only take memory.
-        num_threads = (os.cpu_count() or 1) if storage.is_local else READERS
+        num_threads = cores() if storage.is_local else READERS
         with ThreadPoolExecutor(num_threads) as pool:
             for found, without in pool.map(self.scanner(query, count), files):
                 best.add(found.scores, found.rows)

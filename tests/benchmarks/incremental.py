@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from tasks.config import config_digest
+from tasks.config import config_digests
 from tasks.plan import ledger_of
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import merge_span
@@ -125,7 +125,7 @@ def publish_a_year(spec: BatchInferenceSpec) -> None:
 def entries(spec: BatchInferenceSpec) -> Iterator[Entry]:
     """What each hour published."""
     source = Path(str(spec.source.path))
-    details = {"config": config_digest(spec, check_spec(spec), None), "name": spec.name}
+    details = {"config": config_digests(spec, check_spec(spec), None)[0], "name": spec.name}
     for run in range(RUNS):
         begin, end = ((OBJECTS - NEW) * each // RUNS for each in (run, run + 1))
         stats = [stat_of(path_of(source, number)) for number in range(begin, end)]

@@ -25,7 +25,7 @@ def test_a_passing_trouble_is_retried(numbers: Path) -> None:
 
 def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
     spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 1})
-    with pytest.raises(StageFailed, match=r"the device is gone.*given up after 1 attempts"):
+    with pytest.raises(StageFailed, match=r"the device is gone.*given up after 1 attempt;"):
         batch_inference(spec)
     report = batch_inference(spec)
     assert report["resumed_rows"] == 500

@@ -53,7 +53,7 @@ def test_without_a_range_new_inputs_then_nothing_then_another_model(
     spec = spec_of(tmp_path, source=source, sink={"kind": "parquet", "path": str(tmp_path / "out")})
     batch_inference(spec)
     put(tmp_path, DAYS[1])
-    assert told(backfill(spec)) == ["published, 10 rows written, 1 inputs skipped"]
+    assert told(backfill(spec)) == ["published, 10 rows written, 1 input skipped"]
     assert "inputs: 1 to do, 1 published already" in caplog.text
     assert told(backfill(spec)) == ["up to date, 2 inputs skipped"]
     other = spec.model_copy(update={"model": spec_of(tmp_path, model=OTHER).model})
@@ -64,7 +64,7 @@ def test_without_a_range_new_inputs_then_nothing_then_another_model(
     assert [row["id"] for row in published(spec)] == [*range(100, 110), *range(200, 210)]
     # An input that is gone goes with the new version, and that is told.
     (tmp_path / "in" / DAYS[0] / "a.parquet").unlink()
-    assert told(backfill(spec)) == ["replaced, 10 rows written, 1 inputs gone"]
+    assert told(backfill(spec)) == ["replaced, 10 rows written, 1 input gone"]
 
 
 def test_a_run_for_each_day_oldest_first(daily: Path) -> None:
@@ -73,11 +73,11 @@ def test_a_run_for_each_day_oldest_first(daily: Path) -> None:
     report = backfill(spec, *RANGE)
     assert [each["period"] for each in report["periods"]] == list(DAYS)
     assert table_of(report).count("<tr>") == 1 + len(DAYS)
-    new, done = "published, 10 rows written", "up to date, 1 inputs skipped"
+    new, done = "published, 10 rows written", "up to date, 1 input skipped"
     assert told(report) == [new, done, new]
     assert told(backfill(spec, *RANGE)) == [done] * 3
     put(daily, DAYS[2], "b", 900)
-    more = "published, 10 rows written, 1 inputs skipped"
+    more = "published, 10 rows written, 1 input skipped"
     assert told(backfill(spec, *RANGE)) == [done, done, more]
     other = daily_spec(daily, model=OTHER)
     assert told(backfill(other, *RANGE))[0] == "replaced, 10 rows written"
@@ -106,7 +106,7 @@ def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> 
     with pytest.raises(StageFailed, match=r"(?s)gone for a moment.*stopped at 2026-01-02: run it"):
         backfill(spec, *RANGE)
     assert not (daily / "out" / DAYS[2]).exists()
-    done, new = "up to date, 1 inputs skipped", "published, 10 rows written"
+    done, new = "up to date, 1 input skipped", "published, 10 rows written"
     assert told(backfill(spec, *RANGE)) == [done, new, new]
 
 
@@ -169,4 +169,4 @@ def test_a_mode_that_replaces_is_done_when_nothing_has_changed(daily: Path) -> N
     sink = {"kind": "parquet", "path": str(daily / "out" / "{scheduled:%d}"), "mode": "replace"}
     spec = daily_spec(daily, sink=sink)
     assert told(backfill(spec, *RANGE)) == ["published, 10 rows written"] * 3
-    assert told(backfill(spec, *RANGE)) == ["up to date, 1 inputs skipped"] * 3
+    assert told(backfill(spec, *RANGE)) == ["up to date, 1 input skipped"] * 3

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 import yaml
 
 from flows import cli
+from flows.calls import run_flow
+from flows.printed_report import seconds_told
+from tasks.errors import InvalidSpec
+from tasks.run_options import RunOptions
 from tests.flows.conftest import CODE, published, spec_of
 
 
@@ -57,6 +62,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"errors": {"max_rejected_fraction": 3}},
         "errors.max_rejected_fraction: 3 is not allowed",
     ),
+    "no fields": ({"source": "numbers"}, "source: 'numbers' is not allowed: it must hold fields"),
+    "no list": ({"steps": {"kind": "select"}}, "is not allowed: it must be a list"),
+    "a dashboard": (
+        {"cluster": {"kind": "local", "address": "http://127.0.0.1:8265"}},
+        "a dashboard's URL is for cluster.kind ray_jobs",
+    ),
+    "its own inputs": (
+        {"sink": {"kind": "parquet", "path": "numbers/out"}},
+        "numbers/out' lies in source.path",
+    ),
     "no such path": ({"source": {"kind": "parquet", "path": "nowhere"}}, "source.path"),
     "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "holds no file ending in"),
     "no such module": (
@@ -80,6 +95,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "bad filter": (
         {"steps": [{"kind": "filter", "expression": "x >"}]},
         "steps.filter.expression: 'x >' does not parse",
+    ),
+    "no such column": (
+        {"steps": [{"kind": "select", "columns": ["id", "xs"]}]},
+        "steps.0.columns: 'xs' is read by select and is not among the columns at that point: id, x",
     ),
     "64 GPUs": (
         {"cluster": {"kind": "local"}, "resources": {"num_gpus": 64}},
@@ -157,11 +176,61 @@ def test_files_that_are_no_spec(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--limit 5", "--limit: 5 needs --output"),
+        ("--limit 5 --output out", "--output: 'out' is the spec's own output"),
+        ("--limit 0 --output small", "greater than or equal to 1"),
+    ],
+)
 def test_limit_needs_an_output(
+    options: str,
+    problem: str,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(numbers.parent)
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), *options.split()) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_an_address_is_checked_as_in_the_spec(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--limit", "5") == 2
-    assert "--limit: 5 needs --output" in capsys.readouterr().err
+    spec = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", spec, "--address", "http://127.0.0.1:8265") == 2
+    assert "cluster.address: 'http://127.0.0.1:8265' is not" in capsys.readouterr().err
+
+
+def test_a_part_of_the_rows_is_some() -> None:
+    with pytest.raises(InvalidSpec, match="limit: 0 must be at least 1"):
+        RunOptions(limit=0)
+
+
+def test_the_start_of_prefect_is_told_beside_the_runs_seconds(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starts_a_server(*_: Any, **__: Any) -> dict[str, Any]:
+        time.sleep(0.2)
+        return {"seconds": {"total": 0.1}}
+
+    monkeypatch.setattr("flows.batch_inference.batch_inference", starts_a_server)
+    seconds = run_flow(spec_of(numbers))["seconds"]
+    assert seconds["total"] == 0.1
+    assert seconds["prefect"] >= 0.1
+    assert seconds_told({"total": 0.1, "prefect": 12.34}).startswith("0.1, and 12.3 for Prefect")
+    assert seconds_told({"total": 0.1}) == "0.1"
+
+
+def test_status_shows_a_path_as_it_is(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(numbers.parent / "[of][/all]" / ("days" * 50))
+    spec = write_spec(numbers.parent, sink={"kind": "parquet", "path": path})
+    assert call(monkeypatch, "status", str(spec)) == 0
+    assert path in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
@@ -193,6 +262,7 @@ def test_run_rerun_limit_check_status(
     assert "10 to do, 0 published already" in capsys.readouterr().err
     first = run("run", spec)
     assert (first["published"], first["version"], first["rows"]["written"]) == (True, 1, 1000)
+    assert 0 < first["seconds"]["prefect"] < 60
     again = run("run", spec)
     assert (again["published"], again["version"], again["inputs_skipped"]) == (False, 1, 10)
     assert run("status", spec)["rows"] == 1000
@@ -209,7 +279,7 @@ def test_exit_codes_3_and_2(
     spec = str(write_spec(numbers.parent, model=bad, errors=tight))
     assert call(monkeypatch, "run", spec) == 3
     error = capsys.readouterr().err
-    assert "1 of 1000 rows were set aside" in error
+    assert "1 of 1,000 rows set aside" in error
     assert "ValueError in infer: cannot double 123.0" in error
     assert "1.parquet, row 23" in error
     assert not (numbers.parent / "out").exists()

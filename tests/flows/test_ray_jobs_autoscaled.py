@@ -35,10 +35,10 @@ def test_a_node_that_no_one_has_yet_is_waited_for(numbers: Path, autoscaled: Job
         resources = {"num_gpus": num_gpus, "max_replicas": 1}
         return jobs_spec(numbers, cluster, resources=resources)
 
-    assert "1 nodes, 0 GPUs; num_gpus: auto takes none" in check_cluster(spec_with("auto"))
+    assert "1 node, 0 GPUs; num_gpus: auto takes none" in check_cluster(spec_with("auto"))
     spec = spec_with(1)
     report = batch_inference(spec)
     assert report["attempts"] == 1
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
     assert [node["resources_total"].get("GPU") for node in autoscaled.api.nodes()].count(1.0) == 1
-    assert check_cluster(spec_with("auto")).endswith("2 nodes, 1 GPUs")
+    assert check_cluster(spec_with("auto")).endswith("2 nodes, 1 GPU")

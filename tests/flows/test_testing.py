@@ -15,6 +15,7 @@ from flows.redrive import redrive
 from flows.testing import Row, RunSpec, few_rows
 from tasks.errors import ErrorBudgetExceeded, GateFailed, InvalidSpec
 from tasks.kinds.clusters import LocalCluster
+from tasks.kinds.places import check_apart
 from tasks.kinds.sources import CsvSource, ParquetSource
 from tests.kinds.tiny_models import images, png
 
@@ -91,6 +92,11 @@ def test_runs_of_a_test_build_on_each_other(run_spec: RunSpec) -> None:
     mended = run_spec(doubling(), at, "model.init.refuses=[]", flow=redrive)
     assert [row["id"] for row in mended.rows] == [0, 1, 2, 9, 3]
     assert mended.set_aside == []
+
+
+def test_inputs_may_lie_in_the_tests_own_folder(tmp_path: Path) -> None:
+    spec = RunSpec(tmp_path, lambda: "").load(doubling(), [f"source.path={tmp_path}"])
+    check_apart(spec.source, spec.sink)
 
 
 @pytest.mark.prefect

@@ -129,7 +129,7 @@ def test_new_and_changed_ranges_are_predicted(run_spec: RunSpec, shop: Shop, tre
     assert run_spec(SPEC, *shop.here, trees).report["published"] is False
     with pytest.raises(InvalidSpec, match="how the source is cut into inputs"):
         run_spec(SPEC, *shop.here, "source.range_size=20", trees)
-    for file in (run_spec.folder / "published").rglob("*"):
+    for file in (run_spec.folder / "_published").rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
         assert not any(secret in content for secret in SECRETS), file
 

@@ -79,7 +79,7 @@ def test_a_row_that_raises_is_set_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "message"),
     [
-        ("returns fewer", UserCodeBroke, "10 rows were given"),
+        ("returns fewer", UserCodeBroke, "10 rows given"),
         ("returns another type", SchemaMismatch, "doubled"),
         ("exits", StageFailed, "ended its process"),
         ("has no memory", OutOfMemory, "smaller batches do not help"),

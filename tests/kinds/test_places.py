@@ -6,8 +6,9 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
-from tasks.kinds.places import check_sink, check_source, folder_of
+from tasks.kinds.places import check_apart, check_sink, check_source, folder_of
 from tasks.kinds.sinks.parquet import ParquetSink
+from tasks.kinds.sources import BinarySource, CsvSource, ImagesSource, Source
 from tasks.kinds.sources.parquet import ParquetSource
 
 
@@ -48,6 +49,37 @@ def test_a_file_in_the_place_of_an_output(tmp_path: Path, path: str, problem: st
     (tmp_path / "rows.csv").touch()
     with pytest.raises(InvalidSpec, match=rf"sink\.path: .*{problem}; name a folder"):
         check_sink(ParquetSink(path=str(tmp_path / path)))
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        (ParquetSource(path="/data/in"), "/data/in"),
+        (ParquetSource(path=["/else", "/data/"]), "/data/in/out"),
+        (ParquetSource(path="/data", exclude=["*/in/*"]), "/data/in"),  # but not its state
+        (BinarySource(path="/data"), "/data/out"),
+    ],
+)
+def test_an_output_among_its_own_inputs(source: Source, output: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+        check_apart(source, ParquetSink(path=output))
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        (ParquetSource(path="/data/in"), "/data/in-out"),
+        (ParquetSource(path="/data/in"), "/data"),
+        (ParquetSource(path="/data"), "s3://data/out"),
+        (ParquetSource(path="/data"), "/data/_predictions/out"),
+        (ParquetSource(path="/data", exclude=["*/out*"]), "/data/out"),
+        (ParquetSource(path="/data/*.parquet"), "/data/out"),
+        (ImagesSource(path="/data"), "/data/out"),
+        (CsvSource(path="/data"), "/data/out"),
+    ],
+)
+def test_an_output_apart_from_its_inputs(source: Source, output: str) -> None:
+    check_apart(source, ParquetSink(path=output))
 
 
 def may_write_only_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
     model = saved(logistic(), tmp_path / "m.skops", columns=["x", "y", "z"])
     renamed = FRAME.rename(columns=dict(zip("abc", "xyz", strict=True)))
     assert predicted(model, renamed) == logistic().predict(FRAME).tolist()
-    with pytest.raises(InvalidSpec, match="names 1 columns, and the model reads a, b, c"):
+    with pytest.raises(InvalidSpec, match="names 1 column, and the model reads a, b, c"):
         predicted(saved(logistic(), tmp_path / "m.skops", columns=["a"]), FRAME)
     with pytest.raises(InvalidSpec, match="'c' is not among the columns"):
         predicted(saved(logistic(), tmp_path / "m.skops"), FRAME[["a", "b"]])
@@ -102,7 +102,7 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
     [
         ({"method": "transform"}, "model.method: 'transform' asks for transform, which a Log"),
         ({"method": "transform", "labels": ["n", "y"]}, "transform gives none"),
-        ({"labels": ["one", "two", "three"]}, "names 3 classes, and the model gives 2 scores"),
+        ({"labels": ["one", "two", "three"]}, "names 3 labels, and the model gives 2 scores"),
     ],
 )
 def test_what_does_not_go_together_is_said(tmp_path: Path, fields: Fields, problem: str) -> None:

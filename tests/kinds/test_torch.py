@@ -252,7 +252,7 @@ def test_outputs_that_are_not_there(tmp_path: Path) -> None:
         predicted(several(tmp_path, "dict", outputs=["sum"]), ROWS)
     with pytest.raises(InvalidSpec, match=r"say in model.outputs which of"):
         predicted(several(tmp_path, "dict", labels=3), ROWS)
-    with pytest.raises(InvalidSpec, match="names 4 classes, and the model gives 3 scores"):
+    with pytest.raises(InvalidSpec, match="names 4 labels, and the model gives 3 scores"):
         predicted(several(tmp_path, "dict", labels=4, outputs=["total"]), ROWS)
 
 

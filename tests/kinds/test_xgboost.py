@@ -60,7 +60,7 @@ def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
     np.testing.assert_allclose(values(predicted(given, renamed)), expected, atol=1e-6)
     with pytest.raises(InvalidSpec, match="must name the 3 input columns"):
         predicted(saved(booster, tmp_path / "m.ubj"), FRAME)
-    with pytest.raises(InvalidSpec, match="names 1 columns, and the model reads 3"):
+    with pytest.raises(InvalidSpec, match="names 1 column, and the model reads 3"):
         predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
 
 
@@ -85,7 +85,7 @@ def test_of_several_classes_each_has_its_probability(tmp_path: Path, objective: 
 
 def test_labels_are_as_many_as_classes_of_a_classifier(tmp_path: Path) -> None:
     several = train(FRAME, CLASS, "multi:softprob", num_class=3)
-    with pytest.raises(InvalidSpec, match="names 2 classes, and the model gives 3 scores"):
+    with pytest.raises(InvalidSpec, match="names 2 labels, and the model gives 3 scores"):
         predicted(saved(several, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
     regression = train(FRAME, CLASS, "reg:squarederror")
     with pytest.raises(InvalidSpec, match=r"need a classifier .* this model is reg:squarederror"):

@@ -231,12 +231,12 @@ def test_these_may_be_the_datas_fault(error: Exception) -> None:
 
 
 def test_fewer_rows_without_ids_are_refused() -> None:
-    with pytest.raises(UserCodeBroke, match="3 rows were given and 1 returned"):
+    with pytest.raises(UserCodeBroke, match="3 rows given and 1 returned"):
         keeping_rows(lambda rows: pa.table({"y": [1]}), rows_of([1, 2, 3]))
 
 
 def test_more_rows_without_ids_are_refused() -> None:
-    with pytest.raises(UserCodeBroke, match="1 rows were given and 2 returned"):
+    with pytest.raises(UserCodeBroke, match="1 row given and 2 returned"):
         keeping_rows(lambda rows: pa.table({"y": [1, 2]}), rows_of([1]))
 
 

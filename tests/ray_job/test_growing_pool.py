@@ -64,6 +64,8 @@ def play(
         (1_000, [0, 0, 0], [1, 1, 4]),
         # Nobody knows how much is left.
         (None, [0], [4]),
+        # A step makes many rows of one; how many nobody knows.
+        (1_000, [900, 1_000, 1_001], [1, 1, 4]),
         # All of it is in hand.
         (80, [0, 0, 0, 0], [1, 1, 1, 1]),
     ],

@@ -68,7 +68,7 @@ def job_of(
 
 @pytest.fixture
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ WRITERS: dict[str, tuple[int, dict[str, Any], int]] = {
 def test_how_many_writers(
     cores: int, changes: dict[str, Any], wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: cores)
     assert most_writers(spec(**changes)) == wanted
 
 
@@ -131,7 +131,7 @@ def test_cores_are_handed_out_for_reading_beside_replicas() -> None:
 def test_on_one_core_stages_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from tasks.ray_job.connection import connection
 
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 1)
     wide = spec(stages={"preprocess": {"num_cpus": 1, "max_workers": 2}})
     assert connection(job_of(wide))["num_cpus"] == 2
     assert connection(job_of(spec()))["num_cpus"] == 2

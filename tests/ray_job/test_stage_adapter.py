@@ -124,7 +124,7 @@ def test_a_full_disk_can_be_tried_again_and_sets_no_row_aside() -> None:
 
 def test_code_that_breaks_a_rule_is_not_tried_again() -> None:
     adapter = StageAdapter("infer", (lambda rows: pa.table({"y": [1]}),))
-    with pytest.raises(UserCodeBroke, match=r"stage infer failed at /in/a.csv, row 4: 2 rows were"):
+    with pytest.raises(UserCodeBroke, match=r"infer failed at /in/a.csv, row 4: 2 rows given"):
         list(adapter(batch_of([4, 5])))
 
 

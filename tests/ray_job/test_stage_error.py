@@ -46,7 +46,7 @@ def test_rays_own_words_do_not_hide_the_cause(wraps: int) -> None:
 
 
 def test_an_error_of_ours_keeps_class_and_place() -> None:
-    broke = UserCodeBroke("3 rows were given and 1 returned").locate("infer", "/in/a.csv", 4)
+    broke = UserCodeBroke("3 rows given and 1 returned").locate("infer", "/in/a.csv", 4)
     said = explain(RaysError(broke))
     assert (said["class"], said["stage"], said["source"], said["row"]) == (
         "UserCodeBroke",

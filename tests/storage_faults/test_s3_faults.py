@@ -99,6 +99,7 @@ def always(fault: Fault, method: str, path: str) -> Behave:
 PASSING = [
     Fault(500, "InternalError"),
     Fault(503, "SlowDown"),
+    Fault(429, "TooMany"),
     Fault(cut=True),
     Fault(pause_seconds=0.02),
 ]
@@ -114,6 +115,14 @@ def test_what_passes_is_not_noticed(place: Place) -> None:
     place.proxy.behave = behave
     place.run()
     assert place.proxy.faults == len(PASSING)
+    assert place.published() == ALL
+
+
+def test_a_store_that_asks_to_be_asked_later_is(place: Place) -> None:
+    """Every kind of request is answered 429 once, with a word that no client knows."""
+    place.proxy.behave = lambda asked: Fault(429, "TooMany") if asked.number == 0 else None
+    place.run()
+    assert place.proxy.faults > 10
     assert place.published() == ALL
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pydantic import Field
 
+from tasks.counted import counted
 from tasks.kinds.gates.comparison import LABEL, PREDICTION, Comparison, chart_classes
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun
 from tasks.kinds.gates.values import refuse_nested
@@ -67,6 +68,6 @@ class LabelsMeter:
         return self.gate.judgement(
             value,
             value >= self.gate.minimum,
-            note=f"{self.compared.total:,} rows with a label",
+            note=f"{counted(self.compared.total, 'row')} with a label",
             chart=chart_classes(self.compared),
         )

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
+from tasks.counted import counted
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun
 
 
@@ -58,5 +59,5 @@ class NullsMeter:
     def judge(self) -> Judgement:
         """The share that is missing."""
         value = self.missing / self.total
-        note = f"{self.missing:,} of {self.total:,} rows"
+        note = f"{self.missing:,} of {counted(self.total, 'row')}"
         return self.gate.judgement(value, value <= self.gate.max_fraction, note=note)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import is_list
 from tasks.kinds.columns import column_to_numpy, visible
@@ -140,7 +141,8 @@ def prediction_column(values: np.ndarray, rows: int) -> Columns:
         UserCodeBroke: it has not one value for each row.
     """
     if values.ndim == 0 or len(values) != rows:
-        raise UserCodeBroke(f"the model made an output of shape {values.shape} from {rows} rows")
+        problem = f"the model made an output of shape {values.shape} from {counted(rows, 'row')}"
+        raise UserCodeBroke(problem)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     return {"prediction": array_from_numpy(values)}
@@ -159,7 +161,8 @@ def label_columns(scores: np.ndarray, labels: Sequence[str], top_k: int = 1) -> 
     """
     wide = scores.shape[1] if scores.ndim == 2 else 1
     if wide != len(labels):
-        problem = f"names {len(labels)} classes, and the model gives {wide} scores a row"
+        gives = f"the model gives {counted(wide, 'score')} a row"
+        problem = f"names {counted(len(labels), 'label')}, and {gives}"
         raise InvalidSpec.at("model.labels", list(labels), problem)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
     names = pa.array(labels, pa.string()).take(pa.array(best.ravel()))

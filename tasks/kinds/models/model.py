@@ -106,6 +106,11 @@ class Model(Kind):
         """Columns that must be there; empty where only the model's code knows."""
         return []
 
+    @property
+    def input_field(self) -> str:
+        """The field that names them."""
+        return "column"
+
     def check(self) -> None:
         """Find what is wrong without loading the model.
 

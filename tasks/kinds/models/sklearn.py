@@ -61,6 +61,11 @@ class SklearnModel(FileModel):
         """The columns that the model reads, where the spec says so."""
         return self.columns
 
+    @property
+    def input_field(self) -> str:
+        """The field that names them."""
+        return "columns"
+
     def check(self) -> None:
         """See that the packages and the model are there, and that the file is trusted.
 

@@ -62,6 +62,11 @@ class XGBoostModel(FileModel):
         """The columns that the model reads, where the spec says so."""
         return self.columns
 
+    @property
+    def input_field(self) -> str:
+        """The field that names them."""
+        return "columns"
+
     def check(self) -> None:
         """See that the package and the model's file are there.
 

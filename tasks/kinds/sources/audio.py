@@ -35,6 +35,10 @@ class AudioSource(Source):
         """See that the decoder is installed."""
         require("source.kind", self.kind, "av", "audio")
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+        """The same for all files."""
+        return list(self.row_schema.names)
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the sound stays encoded. What is no sound is a bad row."""
         data = whole_file(storage, shard)

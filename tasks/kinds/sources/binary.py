@@ -35,6 +35,10 @@ class BinarySource(Source):
         """What a folder is searched for."""
         return tuple(each.lower() for each in self.endings)
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+        """The same for all files."""
+        return list(SCHEMA.names)
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row."""
         data, path = whole_file(storage, shard), url_of(storage, shard.path)

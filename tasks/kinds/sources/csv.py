@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import Dialect, Parser
+from tasks.kinds.sources.doubles import without_overlong
 from tasks.kinds.sources.source import BadRow, Read, Source
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
 from tasks.protocol.infos import Stat
@@ -91,8 +92,8 @@ class CsvSource(Source):
 
     def inferred(self, strings: pa.Table) -> tuple[pa.Schema, bool]:
         """The types of values that were read as strings."""
-        written = io.BytesIO()
-        pc.write_csv(strings, written)
+        written, columns = io.BytesIO(), map(without_overlong, strings.columns)
+        pc.write_csv(pa.table([*columns], names=strings.column_names), written)
         written.seek(0)
         types = pc.read_csv(
             written,

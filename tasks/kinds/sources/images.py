@@ -26,6 +26,10 @@ class ImagesSource(Source):
     one_row_per_file: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+        """The same for all files."""
+        return list(SCHEMA.names)
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the image stays encoded."""
         data, path = whole_file(storage, shard), url_of(storage, shard.path)

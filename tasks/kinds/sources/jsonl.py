@@ -5,16 +5,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.doubles import (
+    TOO_LARGE,
+    has_infinity,
+    is_too_large,
+    whole_number,
+)
 from tasks.kinds.sources.source import Read, Source
 from tasks.kinds.sources.text import (
     CODECS,
@@ -36,8 +41,9 @@ ROWS_TO_INFER = 1_000
 BLANK = b" \t\r\n"
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
-MORE_DIGITS_THAN_DOUBLES = re.compile(rb"\d{309}")
+MAY_BE_TOO_LARGE = re.compile(rb"\d{309}|\d[eE]\+?\d\d")
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+load = partial(json.loads, parse_int=whole_number)
 
 
 class JsonlSource(Source):
@@ -110,15 +116,26 @@ class Parser:
         table = pj.read_json(io.BytesIO(block), read_options=options, parse_options=self.options)
         if len(table) != len(lines):
             raise ValueError("the line holds more than one object")
-        # Arrow takes a number with an exponent that is too large for an error, and this for inf.
-        if MORE_DIGITS_THAN_DOUBLES.search(block) and any(map(has_infinity, table.columns)):
-            raise ValueError("a number is larger than any double")
+        # Arrow takes a number for an error where its exponent alone is too large, and else for inf.
+        if MAY_BE_TOO_LARGE.search(block) and any(map(has_infinity, table.columns)):
+            self.refuse_too_large(lines)
         return table
+
+    def refuse_too_large(self, lines: list[bytes]) -> None:
+        """See that no number is infinite but those that are written so.
+
+        Raises:
+            ValueError: one is.
+        """
+        for line in lines:
+            found = load(line, parse_constant=lambda written: None)
+            if any(is_too_large(found.get(name)) for name in self.schema.names):
+                raise ValueError(TOO_LARGE)
 
     def explain(self, line: bytes, error: Exception) -> str:
         """Why a line is no row, for a person."""
         try:
-            found = json.loads(line.decode(), object_pairs_hook=distinct)
+            found = load(line.decode(), object_pairs_hook=distinct)
             if not isinstance(found, dict):
                 return f"the line is JSON, but not an object: {shortened(line)[:40]}"
             type_of(found)
@@ -138,8 +155,10 @@ class Parser:
             if key in self.schema.names:
                 try:
                     self.table([json.dumps({key: value}).encode()])
-                except (ValueError, pa.ArrowException):
+                except (ValueError, pa.ArrowException) as error:
                     given, wanted = json.dumps(value)[:100], self.schema.field(key).type
+                    if str(error) == TOO_LARGE:
+                        return f"{key!r} is {given}, a value that no double holds"
                     return f"{key!r} is {given}, which does not fit its type {wanted}"
             elif not self.ignores_others:
                 return (
@@ -147,17 +166,6 @@ class Parser:
                     "source.columns to the keys to read, then all others are ignored"
                 )
         return None
-
-
-def has_infinity(column: pa.ChunkedArray) -> bool:
-    """Whether some number in a column, or within its lists and objects, is infinite."""
-    if pa.types.is_floating(column.type):
-        return bool(pc.any(pc.is_inf(column)).as_py())
-    if pa.types.is_list(column.type):
-        return has_infinity(pc.list_flatten(column))
-    if pa.types.is_struct(column.type):
-        return any(map(has_infinity, column.flatten()))
-    return False
 
 
 def object_types(storage: FsspecStorage, stat: Stat) -> Iterator[pa.DataType]:
@@ -186,7 +194,7 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def line_type(line: bytes) -> pa.DataType:
     """The type of a line's value; null where it is not JSON, or no row."""
     try:
-        return type_of(json.loads(line.decode()))
+        return type_of(load(line.decode()))
     except (ValueError, RecursionError):
         return pa.null()
 
@@ -207,7 +215,7 @@ def type_of(value: Any, depth: int = 0) -> pa.DataType:
         types = (type_of(each, depth + 1) for each in value)
         return pa.list_(reduce(merged, types, pa.null()))
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return pa.float64()
+        return pa.null() if is_too_large(value) else pa.float64()  # no type holds it
     plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     return plain.get(type(value), pa.null())
 

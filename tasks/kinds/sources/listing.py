@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.protocol.infos import Info, Stat, stat_of
 from tasks.protocol.stats import Stats
@@ -56,7 +57,7 @@ def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
 def no_input(source: "Source", num_files: int) -> str:
     """Why a path gave no input, and the way out."""
     if num_files:
-        return f"has {num_files} files, all of them left out by source.exclude {source.exclude}"
+        return f"has {counted(num_files, 'file')}, left out by source.exclude {source.exclude}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
     return f"holds no {source.holds}{wanted}; {MEND}"
 

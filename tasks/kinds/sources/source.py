@@ -149,6 +149,16 @@ class Source(Kind):
         """
         return {}
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str] | None:
+        """Names of the columns that rows have; None where that shows only as they are read.
+
+        Args:
+            pins: as `pin` gave them.
+        """
+        held = pins.get("schema")
+        names = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))).names if held else []
+        return names or None
+
     def shards(self, storage: FsspecStorage, inputs: Stats) -> pa.Table:
         """All inputs cut into shards; their numbers are set later."""
         if type(self).split is Source.split:  # of millions of files none is looked at

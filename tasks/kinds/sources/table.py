@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds import expression
 from tasks.kinds.sources.parquet import DATA_ERRORS, conformed, data_error, fitted
@@ -200,5 +201,5 @@ class TableSource(Source):
             yield from [BadRow(data_error(error))] * lost
             return
         if shard.rows is not None and count < shard.rows:
-            problem = f"says that {shard.path} has {shard.rows} rows, and it has {count}"
+            problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, and it has {count}"
             raise InvalidSpec.at("source.path", self.path, problem)

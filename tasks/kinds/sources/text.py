@@ -42,6 +42,10 @@ class TextSource(Source):
     skip_blank: bool = Field(default=False, description="Leave out lines of nothing but spaces.")
     suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+        """The same for all files."""
+        return ["text"]
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the lines; one that is too long or not UTF-8 is a bad row."""
         with storage.open(shard.path) as file:

@@ -59,6 +59,10 @@ class VideoSource(Source):
         """See that the decoder is installed."""
         require("source.kind", self.kind, "av", "video")
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+        """The same for all files."""
+        return list(SCHEMA.names)
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the frames in order; what is damaged is a bad row in its place."""
         if not shard.size:  # FFmpeg would look for the byte before its end

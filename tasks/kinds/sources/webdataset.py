@@ -66,6 +66,10 @@ class WebdatasetSource(Source):
         wanted = self.columns or filter(can_be_column, found)
         return {"columns": [name for name in dict.fromkeys(wanted) if name != KEY]}
 
+    def columns_of_rows(self, pins: dict[str, Any]) -> list[str] | None:
+        """The key, and what the first samples have."""
+        return [KEY, *pins["columns"]] if pins.get("columns") else None
+
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the samples; one that does not fit is a bad row, and so is a damaged end."""
         fields = [field_of(name, self.sampling_rate) for name in pins["columns"]]

@@ -67,6 +67,15 @@ class ChunkTextStep(Step):
         """Digest of the tokenizer: with another, chunks differ."""
         return digest(self.tokenizer, self.revision) if self.tokenizer else ""
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The column that is cut."""
+        return {"column": [self.column]}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """Two more."""
+        return [*names, CHUNK, START]
+
     def build(self) -> Function:
         """The step as a function."""
         cut = self.cutter()

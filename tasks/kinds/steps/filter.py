@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
+from tasks.kinds.columns import visible
 from tasks.kinds.steps.step import Function, Step
 
 
@@ -29,6 +30,15 @@ class FilterStep(Step):
         except ValueError as error:
             raise InvalidSpec.at("steps.filter.expression", self.expression, str(error)) from error
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The columns that the expression names."""
+        return {"expression": sorted(expression.parse(self.expression)[1])}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The same."""
+        return names
+
     def build(self) -> Function:
         """The step as a function."""
         return self.keep
@@ -41,9 +51,9 @@ class FilterStep(Step):
             pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
         condition, names = expression.parse(self.expression)
-        missing = [name for name in names if name not in rows.column_names]
-        if missing:
-            raise UserCodeBroke(f"filter: {missing} are not among the columns {rows.column_names}")
+        have = visible(rows)
+        if missing := sorted(names.difference(have)):
+            raise UserCodeBroke(f"filter: {missing} are not among the columns {have}")
         try:
             return rows.filter(condition)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

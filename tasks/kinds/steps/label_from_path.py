@@ -5,6 +5,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from tasks.counted import counted
 from tasks.errors import UserCodeBroke
 from tasks.kinds.steps.step import Function, Step
 
@@ -28,6 +29,15 @@ class LabelFromPathStep(Step):
         default="label", pattern="^[^_]|^_[^_]", description="Name of the new column."
     )
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The path, which no field names."""
+        return {"kind": [PATH]}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The label, in its place where there was one."""
+        return names if self.column in names else [*names, self.column]
+
     def build(self) -> Function:
         """The step as a function."""
         return self.label
@@ -50,5 +60,7 @@ class LabelFromPathStep(Step):
         """One part of a path, by its name."""
         parts = path.rpartition("://")[2].strip("/").split("/")
         if not -len(parts) <= self.level < len(parts):
-            raise ValueError(f"{path} has {len(parts)} parts, and none at level {self.level}")
+            raise ValueError(
+                f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"
+            )
         return self.names.get(parts[self.level], parts[self.level])

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import visible
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import RESERVED
 
@@ -26,6 +27,15 @@ class RenameStep(Step):
             raise ValueError("names that start with __ are reserved")
         return columns
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The old names."""
+        return {"columns": list(self.columns)}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The new names among the others."""
+        return [self.columns.get(name, name) for name in names]
+
     def build(self) -> Function:
         """The step as a function."""
         return self.rename
@@ -36,12 +46,13 @@ class RenameStep(Step):
         Raises:
             UserCodeBroke: a column is missing, or a new name is taken.
         """
-        missing = [old for old in self.columns if old not in rows.column_names]
-        names = [self.columns.get(name, name) for name in rows.column_names]
+        have = visible(rows)
+        missing = [old for old in self.columns if old not in have]
+        names = self.columns_after(rows.column_names)
         twice = {name for name in names if names.count(name) > 1}
         if missing or twice:
             raise UserCodeBroke(
-                f"rename: {missing} are not among the columns {rows.column_names}"
+                f"rename: {missing} are not among the columns {have}"
                 if missing
                 else f"rename: there would be two columns named {sorted(twice)}"
             )

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import visible
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import ROW
 
@@ -20,6 +21,15 @@ class SelectStep(Step):
         default=False, description="Drop the named columns instead, and keep the others."
     )
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The columns it keeps or drops."""
+        return {"columns": self.columns}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The columns that are kept."""
+        return [name for name in names if name not in self.columns] if self.drop else self.columns
+
     def build(self) -> Function:
         """The step as a function."""
         return self.select
@@ -30,7 +40,7 @@ class SelectStep(Step):
         Raises:
             UserCodeBroke: the rows lack a column.
         """
-        have = [name for name in rows.column_names if name != ROW]
+        have = visible(rows)
         if missing := [name for name in self.columns if name not in have]:
             raise UserCodeBroke(f"select: {missing} are not among the columns {have}")
         return rows.drop_columns(self.columns) if self.drop else rows.select([ROW, *self.columns])

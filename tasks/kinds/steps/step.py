@@ -16,6 +16,19 @@ Function = Callable[[pa.Table], pa.Table]
 class Step(Kind):
     """A CPU step before the model's own preprocessing."""
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """Columns that must be there, by the field of the spec that names them."""
+        return {}
+
+    def columns_after(self, names: list[str]) -> list[str] | None:
+        """Names of the columns that it leaves; None where only its code knows.
+
+        Args:
+            names: of those before it.
+        """
+        return None
+
     def check(self) -> None:
         """Find what is wrong without doing anything expensive.
 

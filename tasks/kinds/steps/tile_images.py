@@ -44,6 +44,15 @@ class TileImagesStep(Step):
         "first two; by drop it has none and is filtered.",
     )
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The column that is cut."""
+        return {"column": [self.column]}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """Two more."""
+        return [*names, X, Y]
+
     def build(self) -> Function:
         """The step as a function."""
         return self.tile

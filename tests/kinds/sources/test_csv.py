@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,7 +94,7 @@ def test_good_and_bad_are_all_rows_in_order(
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (b"1", "the row has 1 values for 2 columns"),
+        (b"1", "the row has 1 value for 2 columns"),
         (b"1,x,y", "the row has 3 values for 2 columns"),
         (b"x,y", "column 'a': conversion error to int64: invalid value 'x'"),
         (b"1,\xff", "the row is not UTF-8: byte 0xff at 2"),
@@ -106,6 +107,28 @@ def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str
     assert (first, last) == ({"a": 1, "b": "x"}, {"a": 2, "b": "y"})
     assert str(bad.error) == reason
     assert bad.raw
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 5_000, "1e400", "-17.98e307"])
+@pytest.mark.parametrize("beside", ["9007199254740993", "0.5", "1.7976931348623157e308"])
+def test_a_number_beyond_all_doubles_is_set_aside_and_no_other(
+    tmp_path: Path, number: str, beside: str
+) -> None:
+    first, bad, third = parsed(tmp_path, f"a\n{beside}\n{number}\n{beside}\n".encode())
+    assert re.match("column 'a': (a number is larger than any|conversion error to)", str(bad.error))
+    assert len(str(bad.error)) < 1_000
+    # Digits say nothing of the type; who writes an exponent means doubles.
+    whole = beside.isdigit() and not set(number) & set("e.")
+    assert first == third == {"a": int(beside) if whole else float(beside)}
+
+
+def test_infinity_that_is_written_and_digits_that_are_text_are_kept(tmp_path: Path) -> None:
+    digits, infinity = "9" * 400, float("inf")
+    rows = parsed(tmp_path, f"a,b\n1.5,x\ninf,{digits}\n-Infinity,\n".encode())
+    assert [row["a"] for row in rows] == [1.5, infinity, -infinity]
+    assert rows[1]["b"] == digits
+    (tmp_path / "a.csv").unlink()
+    assert parsed(tmp_path, f"a\n{digits}\n".encode()) == [{"a": digits}]
 
 
 def test_an_unclosed_quote_or_long_line_ends_a_record(

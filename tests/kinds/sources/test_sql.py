@@ -162,8 +162,8 @@ def test_types_hold_what_comes_later(sqlite: Shop) -> None:
         ({"key": "nr"}, "source.key: 'nr' is not among the columns id, region"),
         ({"range_column": "nr"}, "source.range_column: 'nr' is not among"),
         ({"range_column": "note"}, "holds str, and only whole numbers and times"),
-        ({"key": "region"}, r"empty or repeated: 2 rows of the range -9\.\.9 have 1 keys"),
-        ({"key": "changed"}, "empty or repeated: 3 rows of the range null have 0 keys"),
+        ({"key": "region"}, r"empty or repeated: the range -9\.\.9 has 2 rows and 1 key;"),
+        ({"key": "changed"}, "empty or repeated: the range null has 3 rows and 0 keys;"),
         ({"columns": ["id", "what"]}, "source.columns: 'what' is not among"),
         ({"storage_options": {"ehco": 1}}, "source.storage_options: .* Invalid argument.* 'ehco'"),
         (

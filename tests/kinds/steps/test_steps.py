@@ -156,7 +156,7 @@ def test_python_may_reorder_with_ids() -> None:
 def test_python_filters_only_with_ids() -> None:
     kept = keeping_rows(python("even_only", with_row_ids=True).build(), ROWS)
     assert kept[ROW].to_pylist() == [10, 12]
-    with pytest.raises(UserCodeBroke, match="4 rows were given and 2 returned"):
+    with pytest.raises(UserCodeBroke, match="4 rows given and 2 returned"):
         keeping_rows(python("even_only").build(), ROWS)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_text
 from tasks.kinds.columns import to_pandas
@@ -36,7 +37,7 @@ def input_names(estimator: Any, columns: list[str]) -> list[str]:
         )
         raise InvalidSpec.at("model.columns", columns, problem)
     if columns and own is not None and len(columns) != len(own):
-        problem = f"names {len(columns)} columns, and the model reads {', '.join(own)}"
+        problem = f"names {counted(len(columns), 'column')}, and the model reads {', '.join(own)}"
         raise InvalidSpec.at("model.columns", columns, problem)
     return columns or list(map(str, own))
 

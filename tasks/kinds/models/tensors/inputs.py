@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import column_of, is_number, matrix, stacked
 from tasks.kinds.models.model import Placement
@@ -95,7 +96,9 @@ def refuse_other_width(columns: list[str], wanted: Input) -> None:
     """
     width = wanted.shape[-1] if wanted.shape and len(wanted.shape) > 1 else None
     if width not in (None, len(columns)):
-        problem = f"are {len(columns)} columns, and the model takes {width} numbers a row"
+        problem = (
+            f"names {counted(len(columns), 'column')}, and the model takes {width} values a row"
+        )
         raise InvalidSpec.at("model.columns", columns, problem)
 
 

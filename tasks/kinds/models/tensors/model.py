@@ -97,6 +97,11 @@ class TensorModel(FileModel):
         return [name for side in self.bindings.values() for name in as_list(side)]
 
     @property
+    def input_field(self) -> str:
+        """The field that names them."""
+        return "inputs" if self.inputs else "columns"
+
+    @property
     def names_of_classes(self) -> list[str]:
         """The labels, written out."""
         return [*map(str, range(self.labels))] if isinstance(self.labels, int) else self.labels

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.models.arrays import Columns, label_columns, prediction_column
 
@@ -37,8 +38,8 @@ def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
             raise UserCodeBroke(problem)
         if not len(shape) or shape[0] != rows:
             raise UserCodeBroke(
-                f"the model's output {name!r} is of shape {tuple(shape)} for {rows} rows: its "
-                "first dimension must be rows"
+                f"the model's output {name!r} is of shape {tuple(shape)} for "
+                f"{counted(rows, 'row')}: its first dimension must be rows"
             )
     return kept
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import column_of
 from tasks.kinds.models.model import Placement
@@ -53,7 +54,7 @@ def input_names(booster: Any, columns: list[str]) -> list[str]:
         raise InvalidSpec.at("model.columns", columns, problem)
     if columns and len(columns) != wanted:
         names = f": {', '.join(own)}" if own else ""
-        problem = f"names {len(columns)} columns, and the model reads {wanted}{names}"
+        problem = f"names {counted(len(columns), 'column')}, and the model reads {wanted}{names}"
         raise InvalidSpec.at("model.columns", columns, problem)
     return columns or own
 

@@ -5,13 +5,15 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from tasks.counted import counted
+from tasks.kinds.sources.doubles import has_infinity, refuse_unwritten_infinity
 from tasks.kinds.sources.source import BadRow, Read
-from tasks.kinds.sources.text import MOST_COLUMNS, halved, not_utf8
+from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 
@@ -87,13 +89,22 @@ class Parser:
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError("the row has a NUL byte")
+        table = self.converted(block, self.conversion)
+        if len(table) != len(records):
+            raise ValueError("the row has a carriage return outside quotes")
+        infinite = [name for name in table.column_names if has_infinity(table[name])]
+        if infinite:
+            written = pa.schema([(name, pa.string()) for name in infinite])
+            as_written = replace(self.dialect, null_values=None).conversion(written)
+            refuse_unwritten_infinity(table, self.converted(block, as_written))
+        return table
+
+    def converted(self, block: bytes, conversion: pc.ConvertOptions) -> pa.Table:
+        """What Arrow makes of records."""
         reading = pc.ReadOptions(
             use_threads=False, block_size=len(block) + 1, column_names=self.header
         )
-        table = pc.read_csv(io.BytesIO(block), reading, self.parsing, self.conversion)
-        if len(table) != len(records):
-            raise ValueError("the row has a carriage return outside quotes")
-        return table
+        return pc.read_csv(io.BytesIO(block), reading, self.parsing, conversion)
 
     def explain(self, record: bytes, error: Exception) -> str:
         """Why a record is no row, for a person."""
@@ -101,11 +112,13 @@ class Parser:
             return not_utf8(error).replace("line", "row")
         conversion = CONVERSION.search(str(error))
         if conversion:
-            return f"column {self.header[int(conversion[1])]!r}: {conversion[2]}"
+            said = conversion[2][:RAW_CHARACTERS]  # it holds the value
+            return f"column {self.header[int(conversion[1])]!r}: {said}"
         try:
             values = self.dialect.values(record)
         except (ValueError, StopIteration):
             return str(error)
         if len(values) != len(self.header):
-            return f"the row has {len(values)} values for {len(self.header)} columns"
+            have, wanted = counted(len(values), "value"), counted(len(self.header), "column")
+            return f"the row has {have} for {wanted}"
         return str(error)

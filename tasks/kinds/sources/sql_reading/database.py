@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading import queries
@@ -163,8 +164,8 @@ class Database:
         each, facts = of_group(line[:num_groups], self.range_size), line[num_groups:]
         if facts[0] != facts[1]:
             problem = (
-                f"is empty or repeated: {facts[0]} rows of the range {each.name} have {facts[1]} "
-                "keys; name a column whose values are there and unique"
+                f"is empty or repeated: the range {each.name} has {counted(facts[0], 'row')} and "
+                f"{counted(facts[1], 'key')}; name a column whose values are there and unique"
             )
             raise InvalidSpec.at("source.key", self.key, problem)
         return self.info_of(each, facts)

@@ -1,0 +1,66 @@
+"""Numbers that no double holds: Arrow takes many of them for infinity, which nobody has written."""
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TOO_LARGE = "a number is larger than any double"
+OVERLONG = r"^\s*[+-]?0*[1-9]\d{309,}\s*$"
+"""Digits, and more than any double has before its point."""
+DIGITS_LOOKED_AT = 400
+
+
+def has_infinity(column: pa.ChunkedArray) -> bool:
+    """Whether some number in a column, or within its lists and objects, is infinite."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_inf(column)).as_py())
+    if pa.types.is_list(column.type):
+        return has_infinity(pc.list_flatten(column))
+    if pa.types.is_struct(column.type):
+        return any(map(has_infinity, column.flatten()))
+    return False
+
+
+def refuse_unwritten_infinity(numbers: pa.Table, written: pa.Table) -> None:
+    """See that no number is infinite but those that are written so.
+
+    Args:
+        numbers: as Arrow has read them.
+        written: the same as texts, of the columns to look at.
+
+    Raises:
+        ValueError: one is.
+    """
+    for name in written.column_names:
+        is_meant = pc.match_substring(written[name], "inf", ignore_case=True)
+        if pc.any(pc.and_(pc.is_inf(numbers[name]), pc.invert(is_meant))).as_py():
+            raise ValueError(f"column {name!r}: {TOO_LARGE}")
+
+
+def is_too_large(value: Any) -> bool:
+    """Whether some number in a JSON value, as Python reads it without constants, is too large."""
+    if isinstance(value, dict):
+        return any(map(is_too_large, value.values()))
+    if isinstance(value, list):
+        return any(map(is_too_large, value))
+    try:
+        return isinstance(value, int | float) and math.isinf(value)
+    except OverflowError:  # a whole number
+        return True
+
+
+def whole_number(digits: str) -> int:
+    """A whole number, or the beginning of one so long that Python would refuse to read it."""
+    return int(digits[:DIGITS_LOOKED_AT])
+
+
+def without_overlong(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts with another one in the place of each overlong number, which so has no say in the type.
+
+    A column of nothing else becomes one of text, which holds them as they are.
+    """
+    overlong = pc.match_substring_regex(column, OVERLONG)
+    others = column.filter(pc.invert(overlong))
+    return pc.if_else(overlong, others[0] if len(others) else pa.scalar("text"), column)

@@ -1,0 +1,145 @@
+"""Columns that steps and model read are looked for before anything starts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.columns import visible
+from tasks.kinds.steps import (
+    AnyStep,
+    ChunkTextStep,
+    FilterStep,
+    LabelFromPathStep,
+    RenameStep,
+    SelectStep,
+    TileImagesStep,
+)
+from tasks.plan import make_plan
+from tasks.protocol.batch import ROW
+from tasks.publish import publish_planned
+from tasks.run_options import RunOptions
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import spec_of
+from tests.kinds.tiny_models import png
+from tests.reporting import run_attempt
+
+Rows = dict[str, list[Any]]
+IMAGES: Rows = {"path": ["/in/cat/a.png"], "image": [png(np.zeros((4, 4, 3), np.uint8))]}
+TEXTS: Rows = {"path": ["/in/cat/a.txt"], "text": ["some words"], "label": ["cat"]}
+STEPS: list[tuple[AnyStep, Rows]] = [
+    (SelectStep(columns=["text", "path"]), TEXTS),
+    (SelectStep(columns=["path"], drop=True), TEXTS),
+    (RenameStep(columns={"text": "body"}), TEXTS),
+    (FilterStep(expression="text is not None and label != 'dog'"), TEXTS),
+    (LabelFromPathStep(), IMAGES),
+    (LabelFromPathStep(), TEXTS),
+    (ChunkTextStep(), TEXTS),
+    (TileImagesStep(width=2), IMAGES),
+]
+
+
+@pytest.mark.parametrize(("step", "rows"), STEPS, ids=lambda each: getattr(each, "kind", ""))
+def test_a_step_leaves_the_columns_that_it_says_and_reads_no_other(
+    step: AnyStep, rows: Rows
+) -> None:
+    table = pa.table({ROW: [7], **rows})
+    assert step.columns_after(list(rows)) == visible(step.build()(table))
+    for name in {name for names in step.reads.values() for name in names}:
+        with pytest.raises((UserCodeBroke, InvalidSpec), match=name) as caught:
+            step.build()(table.drop_columns([name]))
+        assert "__" not in str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Numbers and texts in Parquet, and a file of trees that nobody loads."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table({"id": [1, 2], "x": [1.0, 2.0], "text": ["a", "b"]}), tmp_path / "in/a.parquet"
+    )
+    (tmp_path / "m.ubj").touch()
+    return tmp_path
+
+
+def spec(folder: Path, *steps: dict[str, Any], **changes: Any) -> BatchInferenceSpec:
+    return spec_of(folder / "in", steps=list(steps), **changes)
+
+
+SELECT = {"kind": "select", "columns": ["id", "x"]}
+RENAME = {"kind": "rename", "columns": {"x": "width"}}
+WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "a misspelt column": (
+        [{"kind": "select", "columns": ["id", "txt"]}],
+        r"steps\.0\.columns: 'txt' is read by select and is not among the columns at that point: "
+        r"id, x, text; did you mean text\?$",
+    ),
+    "a column of no like": (
+        [{"kind": "filter", "expression": "id > 1 and height < 3"}],
+        r"steps\.0\.expression: 'height' .*: id, x, text$",
+    ),
+    "our own": (
+        [{"kind": "filter", "expression": "__row > 1"}],
+        r"steps\.0\.expression: '__row' .*: id, x, text$",
+    ),
+    "dropped before": (
+        [SELECT, {"kind": "chunk_text"}],
+        r"steps\.1\.column: 'text' is read by chunk_text .*: id, x$",
+    ),
+    "renamed before": (
+        [RENAME, {"kind": "filter", "expression": "x > 1"}],
+        r"steps\.1\.expression: 'x' .*: id, width, text$",
+    ),
+    "no path": (
+        [{"kind": "label_from_path"}],
+        r"steps\.0\.kind: 'path' is read by label_from_path",
+    ),
+    "a name that is taken": (
+        [{"kind": "rename", "columns": {"x": "id"}}],
+        r"steps\.0: 'id' would be the name of two columns after rename",
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "message"), WRONG.values(), ids=WRONG.keys())
+def test_a_step_that_names_a_column_that_is_not_there_is_refused_by_the_plan(
+    folder: Path, steps: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=message) as caught:
+        make_plan(spec(folder, *steps), save=False)
+    assert ", __" not in str(caught.value)
+
+
+def test_what_the_model_reads_is_followed_through_the_steps(folder: Path) -> None:
+    trees = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["x", "width"]}
+    with pytest.raises(
+        InvalidSpec, match=r"model\.columns: 'width' is read by xgboost .*: id, x, text"
+    ):
+        make_plan(spec(folder, model=trees), save=False)
+    with pytest.raises(InvalidSpec, match=r"model\.columns: 'x' is read by xgboost .*: id, width"):
+        make_plan(spec(folder, RENAME, model=trees), save=False)
+    both = {"kind": "rename", "columns": {"id": "width"}}
+    assert len(make_plan(spec(folder, both, model=trees), save=False).plan.shards) == 1
+
+
+def test_after_code_of_the_user_nothing_is_said(folder: Path) -> None:
+    own = {"kind": "python", "function": "predictors:fail_on_500"}
+    wrong = {"kind": "select", "columns": ["nobody_knows"]}
+    assert len(make_plan(spec(folder, own, wrong), save=False).plan.shards) == 1
+    with pytest.raises(InvalidSpec, match=r"steps\.0\.columns: 'nobody_knows'"):
+        make_plan(spec(folder, wrong, own), save=False)
+
+
+def test_a_redrive_is_planned_no_less_carefully(folder: Path) -> None:
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [2.0]}}
+    budget = {"max_rejected_fraction": 0.5}
+    planned = make_plan(spec(folder, model=picky, errors=budget))
+    run_attempt(planned)
+    publish_planned(planned)
+    wrong = spec(folder, {"kind": "select", "columns": ["y"]})
+    with pytest.raises(InvalidSpec, match=r"steps\.0\.columns: 'y' is read by select"):
+        make_plan(wrong, RunOptions(redrive=True), save=False)

@@ -1,0 +1,82 @@
+"""What of a machine a container has."""
+
+import math
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks import machine
+from tasks.preflight import this_machine
+
+GIB = 1 << 30
+NEW = {
+    "cpu.max": "150000 100000\n",
+    "memory.max": f"{GIB}\n",
+    "memory.current": f"{GIB // 2}\n",
+    "memory.stat": f"anon 5\ninactive_file {GIB // 4}\n",
+}
+OLD = {
+    "cpu/cpu.cfs_quota_us": "150000\n",
+    "cpu/cpu.cfs_period_us": "100000\n",
+    "memory/memory.limit_in_bytes": f"{GIB}\n",
+    "memory/memory.usage_in_bytes": f"{GIB // 2}\n",
+    "memory/memory.stat": f"inactive_file 7\ntotal_inactive_file {GIB // 4}\n",
+}
+UNLIMITED = {
+    "new": {"cpu.max": "max 100000\n", "memory.max": "max\n", "memory.current": "5\n"},
+    "old": {
+        "cpu/cpu.cfs_quota_us": "-1\n",
+        "cpu/cpu.cfs_period_us": "100000\n",
+        "memory/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+    },
+    "none": {},
+}
+
+
+def contained(folder: Path, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of eight cores and 64 GiB, a quarter of it in use, seen from a container."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    whole = psutil.virtual_memory()._replace(total=64 * GIB, available=48 * GIB)
+    monkeypatch.setattr(machine, "CGROUP", folder)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: whole)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+
+
+@pytest.mark.parametrize("files", [NEW, OLD], ids=["new", "old"])
+def test_a_container_has_what_it_is_granted(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contained(tmp_path, files, monkeypatch)
+    assert (machine.cores_granted(), machine.cores()) == (1.5, 2)
+    assert machine.memory() == GIB
+    assert machine.free_memory() == GIB * 3 // 4
+
+
+@pytest.mark.parametrize("files", UNLIMITED.values(), ids=UNLIMITED)
+def test_without_limits_all_of_the_machine_is_ours(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contained(tmp_path, files, monkeypatch)
+    assert (machine.cores_granted(), machine.cores()) == (math.inf, 8)
+    assert (machine.memory(), machine.free_memory()) == (64 * GIB, 48 * GIB)
+
+
+def test_cores_of_others_are_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contained(tmp_path, {}, monkeypatch)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
+    assert machine.cores() == 1
+
+
+def test_jobs_go_by_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.ray_job.growing_pool import GrowingPool
+    from tasks.ray_job.stage_functions import limit_threads
+
+    contained(tmp_path, NEW, monkeypatch)
+    found = this_machine()
+    assert (found["CPU"], found["memory"]) == (2, 1)
+    assert (machine.cores(), limit_threads(8)) == (2, 2)
+    assert GrowingPool(100).free_before == GIB * 3 // 4
