@@ -140,7 +140,7 @@ def test_all_days_in_one_output_are_one_run(daily: Path) -> None:
     (again,) = backfill(spec, *RANGE)["periods"]
     assert again["told"] == "published, 10 rows written, 2 inputs skipped"
     other = daily_spec(daily, out="out", model=OTHER)
-    with pytest.raises(InvalidSpec, match="drop the rows of 1 published inputs outside the range"):
+    with pytest.raises(InvalidSpec, match="drop the rows of 1 published input outside the range"):
         backfill(other, *RANGE)
     assert inputs_of(spec) == [*DAYS, "2026-01-04"]
     (whole,) = backfill(other, RANGE[0], datetime(2026, 1, 4))["periods"]

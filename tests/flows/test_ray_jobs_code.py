@@ -35,7 +35,7 @@ def job_of(numbers: Path, code: Path, source: Path, **changes: Any) -> Job:
     """A job whose inputs and output may lie beside its code; it is never started."""
     spec = spec_of(
         numbers,
-        source={"kind": "parquet", "path": str(source)},
+        source={"kind": "parquet", "path": str(source), "exclude": ["*/results/*"]},
         model={"kind": "python", "class": "speaking:Speaking"},
         environment={"working_dir": str(code), **changes},
         sink={"kind": "parquet", "path": str(code / "results/out")},

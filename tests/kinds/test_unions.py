@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
+NO_SOURCES = {"source", "listing", "table", "doubles"}
 NO_MODELS = {"model", "file_model", "arrays", "safetensors_file"}
 UNIONS = [
-    pytest.param(sources, sources.AnySource, {"source", "listing", "table"}, id="sources"),
+    pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
     pytest.param(models, models.AnyModel, NO_MODELS, id="models"),
     pytest.param(gates, gates.AnyGate, NO_GATES, id="gates"),
