@@ -19,7 +19,7 @@ def config_digests(
     """All that decides what a row's prediction is, but not which rows there are.
 
     What is left at its default is not in it: fields that an upgrade brings change no digest. Nor
-    is the model's place: its files may move.
+    is the model's place, where its content is known: its files may move.
 
     Args:
         spec: what to run.
@@ -30,10 +30,10 @@ def config_digests(
         The digest to publish, and that of earlier releases, in which the model's place counted:
         what they published, and the runs that they left unfinished, go on under theirs.
     """
-    anywhere, here = (
-        config_digest(spec, fingerprints, limit, without) for without in (PLACE, frozenset())
-    )
-    return anywhere, here
+    here = config_digest(spec, fingerprints, limit, frozenset())
+    if not spec.model.is_known_by_content:
+        return here, here
+    return config_digest(spec, fingerprints, limit, PLACE), here
 
 
 def config_digest(

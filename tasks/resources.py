@@ -59,9 +59,10 @@ class ReadOptions(StageOptions):
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
         description="Rows that travel together and are recorded together: what a crash can cost. "
-        "auto: 2048, and 1048576 for trees and the like, to which so many are a moment's work; "
-        "fewer where there are not enough for twelve batches a replica, where that is known; as "
-        "many as resources.batch_size where that is more. At most 32 MiB travel together.",
+        "auto: 2048; 131072 for sklearn and 1048576 for xgboost, to which so many are a moment's "
+        "work; as many as resources.batch_size where that is more. Fewer where there are not "
+        "enough for twelve batches a replica, if rows are known beforehand, as those of sources "
+        "with a row for each file are. At most 32 MiB travel together.",
     )
 
 

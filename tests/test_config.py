@@ -68,6 +68,16 @@ def test_what_is_set_makes_another_digest() -> None:
     assert len({*digests}) == len(digests)
 
 
+@pytest.mark.parametrize(("root", "is_same"), [("", True), ("memory://", False), ("s3://", False)])
+def test_files_of_which_only_size_and_time_are_known_may_not_move(root: str, is_same: bool) -> None:
+    """Two folds of one training may have written theirs in the same second, of the same size."""
+    first, second = (
+        digest_of(spec_of(model={"kind": "xgboost", "path": f"{root}/fold-{fold}/model.ubj"}))
+        for fold in (1, 2)
+    )
+    assert (first == second) is is_same
+
+
 def test_a_model_is_the_same_wherever_it_lies_and_another_with_other_settings() -> None:
     def made_by(**changes: Any) -> str:
         return model_digest(parse_spec(spec_of(model={**HF, **changes})).model, "weights")

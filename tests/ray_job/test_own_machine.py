@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from flows.batch_inference import batch_inference
@@ -145,12 +146,16 @@ def test_replicas_are_added_and_prepare_their_own_batches(
 ) -> None:
     """On a Ray of the run's own; both stages are counted, and in one process each row.
 
-    The first replica waits for a second one, which comes since so much is left.
+    The first replica waits for a second one, which comes since so much is left: one file, in
+    batches for both.
     """
-    replicas = numbers.parent / "replicas"
+    replicas, whole = numbers.parent / "replicas", numbers.parent / "whole"
     replicas.mkdir()
+    whole.mkdir()
+    pq.write_table(pq.read_table(numbers), whole / "0.parquet")
     ours = spec_of(
-        numbers,
+        whole,
+        stages={"read": {"max_workers": 1}},
         steps=[{"kind": "python", "function": "predictors:prepared_by"}],
         model={
             "kind": "python",
@@ -162,11 +167,12 @@ def test_replicas_are_added_and_prepare_their_own_batches(
     )
     with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
         monkeypatch.setenv("RAY_TMPDIR", folder)
-        report = batch_inference(ours)
+        report = batch_inference(ours, limit=1000)  # so that the rows are known beforehand
     rows = published(ours)
     assert [row["id"] for row in rows] == list(range(1000))
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
     stages = report["stages"]
     assert [stages[stage]["rows"] for stage in STAGES] == [1000] * 4
+    assert len([*Path(ours.sink.path).glob("*.parquet")]) == 4  # of 256 rows at most
     assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
     assert os.getpid() not in {row["predicted_by"] for row in rows}

@@ -60,6 +60,11 @@ class FileModel(Model):
             content.update(f"{name}\0{version}\n".encode())
         return content.hexdigest()
 
+    @property
+    def is_known_by_content(self) -> bool:
+        """Only what is local is read; elsewhere two files may have one size and time of writing."""
+        return self.opened()[0].is_local
+
     def refuse_dtype(self, placement: Placement, way_out: str) -> None:
         """Refuse another precision than the file's.
 

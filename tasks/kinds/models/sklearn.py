@@ -49,7 +49,7 @@ class SklearnModel(FileModel):
     )
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
-    rows_per_batch: ClassVar[int] = 1_048_576
+    rows_per_batch: ClassVar[int] = 131_072
 
     @property
     def least_rows_per_batch(self) -> int:
