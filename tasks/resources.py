@@ -61,8 +61,8 @@ class ReadOptions(StageOptions):
         description="Rows that travel together and are recorded together: what a crash can cost. "
         "auto: 2048; 131072 for sklearn and 1048576 for xgboost, to which so many are a moment's "
         "work; as many as resources.batch_size where that is more. Fewer where there are not "
-        "enough for twelve batches a replica, if rows are known beforehand, as those of sources "
-        "with a row for each file are. At most 32 MiB travel together.",
+        "enough for twelve batches a replica; rows that only reading tells are reckoned from the "
+        "beginnings of a few inputs. At most 32 MiB travel together.",
     )
 
 

@@ -3,20 +3,28 @@
 import math
 from dataclasses import replace
 
+from tasks.kinds.sources.likely_rows import likely_rows, reckoned
 from tasks.ray_job.job import Job
+from tasks.ray_job.opening import Todo, load_todo
 
 BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
 MEDIA_ROWS = 64
 """Images, sounds and films take long enough."""
+SHARDS_SEEN = 4
+"""Of those whose rows nobody has counted."""
 
 
-def in_equal_shares(job: Job) -> Job:
+def in_equal_shares(job: Job, rows: int | None) -> Job:
     """The job in batches small enough to be shared out evenly among all replicas.
 
     As they are where the user has named a number, or nobody knows how many rows there are.
+
+    Args:
+        job: what to do.
+        rows: left to do, as far as that can be known.
     """
-    rows, spec = job.todo_rows, job.spec
+    spec = job.spec
     if rows is None or spec.stages.read.rows_per_batch != "auto" or "infer" not in job.stages:
         return job
     share = math.ceil(rows / (BATCHES_PER_REPLICA * spec.resources.most_replicas()))
@@ -24,6 +32,31 @@ def in_equal_shares(job: Job) -> Job:
     call = spec.batch_size or spec.model.rows_per_call or 1
     whole_calls = math.ceil(max(share, fewest) / call) * call
     return with_rows_per_batch(job, min(whole_calls, spec.rows_per_batch))
+
+
+def likely_rows_left(job: Job) -> int | None:
+    """Rows left to do: as counted, else reckoned from a look at the first shards.
+
+    None where these do not tell, or cannot be read: reading them again says what is wrong.
+    """
+    if job.todo_rows is not None:
+        return job.todo_rows
+    try:
+        todo = load_todo(job, 0, SHARDS_SEEN)
+        return reckoned([(rows_left(job, each), each.shard.size) for each in todo], job.todo_bytes)
+    except Exception as error:
+        print(f"rows are not reckoned beforehand: {type(error).__name__}", flush=True)
+        return None
+
+
+def rows_left(job: Job, todo: Todo) -> int | None:
+    """Rows left to do of a shard, as far as its beginning tells."""
+    source = job.spec.source.as_planned(todo.reader)
+    storage = source.opened(source.paths[0])[0]
+    rows = likely_rows(source, storage, todo.shard, todo.reader)
+    if rows is None:
+        return None
+    return len(todo.wanted) if todo.wanted is not None else max(0, rows - len(todo.covered))
 
 
 def with_rows_per_batch(job: Job, rows: int) -> Job:

@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.machine import cores
 from tasks.ray_job.backpressure import bound_unrecorded
-from tasks.ray_job.batch_sizes import in_equal_shares
+from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing_pool import GrowingPool, leave_pool_alone
@@ -75,7 +75,8 @@ def run_on_ray(job: Job) -> None:
         return
     resources = ray.cluster_resources()
     shares = list(cut_shares(job, int(resources.get("CPU", 1))))
-    progress = Progress(job, LastSnapshot(counts), len(shares))
+    rows = likely_rows_left(job)
+    progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     progress.occupancy.cores = resources.get("CPU", 0.0)
     progress.occupancy.is_one_machine = len(nodes_now()) == 1
     Watch.progress, Watch.followed = progress, followed
@@ -86,7 +87,7 @@ def run_on_ray(job: Job) -> None:
         progress.occupancy.cores = float(cores())  # more are handed out than there are
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
-    job = in_equal_shares(job)
+    job = in_equal_shares(job, rows)
     bound_unrecorded(DataContext.get_current(), batches_per_write(job))
     if replicas_have_the_cores(job.spec, gpus):
         leave_pool_alone(DataContext.get_current())

@@ -51,14 +51,22 @@ class Held:
 class Progress:
     """Writes `progress.json` every half second while the job runs."""
 
-    def __init__(self, job: Job, snapshot: Callable[[], Snapshot], num_reads: int) -> None:
+    def __init__(
+        self,
+        job: Job,
+        snapshot: Callable[[], Snapshot],
+        num_reads: int,
+        likely_rows: int | None = None,
+    ) -> None:
         self.job = job
         self.snapshot = snapshot
         self.num_reads = num_reads
+        self.likely_rows = likely_rows
+        """Rows of the attempt, as a look at some inputs had them."""
         self.written = 0.0
         self.held = Held()
         self.occupancy = Occupancy(shares=num_reads)
-        self.predicted, self.total = 0, job.todo_rows
+        self.predicted, self.total = 0, likely_rows
         """Rows through the model at the last look, and all there are, where that is known."""
         self.moved, self.rows = time.monotonic(), 0
         """When a row was last seen to move, and how often any had."""
@@ -90,9 +98,26 @@ class Progress:
         self.held.add(self.held.last)
         self.write("done", self.snapshot())
 
+    def total_of(self, read: dict[str, Any]) -> int | None:
+        """Rows of this attempt: known, or reckoned, or None.
+
+        By what is read, once that is half of it: rows of files not yet at their end count too.
+
+        Args:
+            read: what the read stage has counted.
+        """
+        if self.job.todo_rows is not None:
+            return self.job.todo_rows
+        rows, size = int(read["rows"]), read["size"]
+        if read["tasks"] >= self.num_reads:
+            return rows
+        if self.likely_rows is not None and 2 * size < self.job.todo_bytes:
+            return max(rows, self.likely_rows)
+        return round(rows * self.job.todo_bytes / size) if size else None
+
     def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
         """Store the counts with what follows from them."""
-        total = estimate_total(self.job, counts["read"], self.num_reads)
+        total = self.total_of(counts["read"])
         self.predicted, self.total = counts["infer"]["rows"], total
         if (rows := sum(count["rows"] for count in counts.values())) != self.rows:
             self.moved, self.rows = time.monotonic(), rows
@@ -125,17 +150,6 @@ def idle_stages(job: Job) -> set[str]:
     """Stages through which no row of the job goes."""
     idle = set() if has_preprocessing(job.spec, job.stages) else {"preprocess"}
     return idle if "infer" in job.stages else idle | {"infer"}
-
-
-def estimate_total(job: Job, read: dict[str, Any], num_reads: int) -> int | None:
-    """Rows of this attempt: known, or extrapolated from the bytes read, or None."""
-    if job.todo_rows is not None:
-        return job.todo_rows
-    if read["tasks"] >= num_reads:
-        return int(read["rows"])
-    if not read["size"]:
-        return None
-    return round(read["rows"] * job.todo_bytes / read["size"])
 
 
 def check_budget(job: Job, counts: Snapshot) -> None:

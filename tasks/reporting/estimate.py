@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from tasks.kinds.sources.likely_rows import likely_rows, reckoned
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
+from tasks.protocol.plan_file import Plan, shards_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import preprocesses_in_replicas
@@ -18,7 +20,7 @@ from tasks.spec import BatchInferenceSpec
 
 Range = tuple[float, float]
 COUNTED_INPUTS = 32
-"""Inputs whose rows are counted, where that takes only a look at each."""
+"""Inputs that are looked at for their rows."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class FullRun:
     rows: int | None
     """None where only reading tells."""
     rows_are_known: bool
-    """Whether they were counted; else reckoned from some of the inputs."""
+    """Whether they were counted; else reckoned from a look at some of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +73,23 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
         inputs=len(found.left),
         size=sum(stat.size for stat in found.left),
         shards=len(plan.shards),
-        rows=reckon_rows(found) if known is None else known,
-        rows_are_known=known is not None or len(found.left) <= COUNTED_INPUTS,
+        rows=reckon_rows(found, plan) if known is None else known,
+        rows_are_known=known is not None
+        or (len(plan.shards) <= COUNTED_INPUTS and not spec.source.reads_on),
     )
 
 
-def reckon_rows(found: NewInputs) -> int | None:
+def reckon_rows(found: NewInputs, plan: Plan) -> int | None:
     """All rows, from those of some inputs and the sizes of all; None where no input tells."""
-    stats = found.left
-    step = max(1, len(stats) / COUNTED_INPUTS)
-    some = [stats[int(at * step)] for at in range(min(len(stats), COUNTED_INPUTS))]
-    with ThreadPoolExecutor(len(some) or 1) as pool:
-        counts = list(pool.map(partial(found.spec.source.count_rows, found.storage), some))
-    size = sum(stat.size for stat in some)
-    if None in counts or not size:
-        return None
-    share = size / sum(stat.size for stat in stats)
-    return round(sum(count or 0 for count in counts) / share)
+    shards, count = plan.shards, min(len(plan.shards), COUNTED_INPUTS)
+    at = [number * len(shards) // count for number in range(count)]
+    some = shards_of(shards.take(at))
+    source = found.spec.source.as_planned(plan.pins["reader"])
+    look = partial(likely_rows, source, found.storage, pins=plan.pins["reader"])
+    with ThreadPoolExecutor(count or 1) as pool:
+        counts = list(pool.map(look, some))
+    sizes = [shard.size for shard in some]
+    return reckoned([*zip(counts, sizes, strict=True)], sum(shards["size"].to_pylist()))
 
 
 def estimate_run(

@@ -100,7 +100,7 @@ def whole_table(whole: FullRun) -> str:
     """What lies at the source."""
     rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
     if whole.rows is not None and not whole.rows_are_known:
-        rows = f"about {rows}, from the sizes of all inputs and the rows of some"
+        rows = f"about {rows}, from the sizes of all inputs and a look at some"
     size = f"{whole.size / (1 << 30):,.3f} GiB"
     return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
 

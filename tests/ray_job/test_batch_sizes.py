@@ -1,10 +1,19 @@
 """How large batches are where the user has no wish."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tasks.ray_job.batch_sizes import in_equal_shares
+from tasks.protocol.ids import Ids
+from tasks.protocol.infos import stat_local
+from tasks.protocol.plan_file import Shard
+from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, rows_left
+from tasks.ray_job.counts import Counts
+from tasks.ray_job.opening import Todo
+from tasks.ray_job.progress import Progress
 from tests.ray_job.test_own_machine import job_of, spec
 
 IMAGES = {"source": {"kind": "images", "path": "in"}}
@@ -40,10 +49,56 @@ def test_every_replica_gets_its_share(
 ) -> None:
     asked = spec(**changes)
     two = asked.resources.model_copy(update={"max_replicas": 2})
-    job = job_of(asked.model_copy(update={"resources": two}), rows)
-    assert in_equal_shares(job).spec.rows_per_batch == wanted
+    job = job_of(asked.model_copy(update={"resources": two}))
+    assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
 
 
 def test_rows_that_are_kept_for_another_job_stay_as_they_are() -> None:
     job = job_of(spec(), 600, stages=("read", "preprocess"))
-    assert in_equal_shares(job) == job
+    assert in_equal_shares(job, 600) == job
+
+
+@pytest.mark.parametrize(
+    ("covered", "wanted", "rows"),
+    [
+        ([], None, 100),
+        (range(30), None, 70),
+        ([], [3, 4], 2),  # of a redrive
+    ],
+)
+def test_what_is_settled_is_not_left(
+    covered: list[int], wanted: list[int] | None, rows: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("a line\n" * 100)
+    stat = stat_local(str(tmp_path / "a.txt"))
+    assert stat
+    job = job_of(spec(source={"kind": "text", "path": str(tmp_path)}))
+    shard = Shard(0, stat.path, stat.identity, stat.size)
+    todo = Todo(shard, ids(covered), None if wanted is None else ids(wanted), {})
+    assert rows_left(job, todo) == rows
+
+
+def ids(numbers: Any) -> Ids:
+    return np.array([*numbers], dtype=np.int64)
+
+
+def test_where_nothing_can_be_reckoned_the_job_goes_on(tmp_path: Path) -> None:
+    job = job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
+    assert likely_rows_left(job) is None  # there is no todo
+    assert likely_rows_left(replace(job, todo_rows=7)) == 7
+
+
+def test_a_total_is_told_from_the_start() -> None:
+    job = replace(job_of(spec()), todo_bytes=1_000)
+    progress = Progress(job, Counts().snapshot, num_reads=4, likely_rows=500)
+    totals = [
+        progress.total_of({"rows": rows, "size": size, "tasks": tasks})
+        for rows, size, tasks in [
+            (0, 0, 0),
+            (200, 100, 0),
+            (600, 400, 0),
+            (540, 600, 2),
+            (900, 0, 4),
+        ]
+    ]
+    assert totals == [500, 500, 600, 900, 900]

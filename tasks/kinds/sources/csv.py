@@ -49,6 +49,7 @@ class CsvSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".csv", ".tsv") for codec in ("", *CODECS)
     )
+    reads_on: ClassVar[bool] = True
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer names and types from the first file with rows; without rows all are strings.

@@ -42,6 +42,7 @@ class HuggingFaceDatasetSource(Source):
         default=None, description="Read only these columns; where empty, all."
     )
     suffixes: ClassVar[tuple[str, ...]] = (".arrow",)
+    reads_on: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
 
     def chosen(self, storage: FsspecStorage, inputs: Stats) -> Stats:

@@ -59,6 +59,7 @@ class JsonlSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
     )
+    reads_on: ClassVar[bool] = True
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer the columns' types from the first rows.

@@ -65,6 +65,8 @@ class Source(Kind):
     holds: ClassVar[str] = "file"
     """What lies at a path, for messages."""
     one_row_per_file: ClassVar[bool] = False
+    reads_on: ClassVar[bool] = False
+    """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
     has_media: ClassVar[bool] = False
     """Whether columns may hold encoded media; their fields say so (tasks/kinds/column_types.py)."""
 

@@ -41,6 +41,7 @@ class TextSource(Source):
     kind: Literal["text"] = "text"
     skip_blank: bool = Field(default=False, description="Leave out lines of nothing but spaces.")
     suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
+    reads_on: ClassVar[bool] = True
 
     def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
         """The same for all files."""

@@ -48,6 +48,7 @@ class WebdatasetSource(Source):
         ".tar",
         *(codec if codec == ".tgz" else f".tar{codec}" for codec in COMPRESSED),
     )
+    reads_on: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:

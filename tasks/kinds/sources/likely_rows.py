@@ -1,0 +1,72 @@
+"""How many rows an input is likely to have, where only reading all of it would tell."""
+
+from collections.abc import Sequence
+from typing import IO, Any
+
+from tasks.kinds.sources.source import BadRow, Source
+from tasks.protocol.infos import Stat
+from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage
+
+BYTES_READ = 8 << 20
+"""Of an input: text comes in blocks of a MiB, of which some rows have not come out yet."""
+
+
+class WatchedStorage(FsspecStorage):
+    """A storage that knows how far the file is read that was opened last."""
+
+    file: IO[bytes] | None = None
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open for streaming reads."""
+        self.file = super().open(path)
+        return self.file
+
+    @property
+    def position(self) -> int:
+        """Bytes of it that were read, as it lies there."""
+        return self.file.tell() if self.file and not self.file.closed else 0
+
+
+def likely_rows(
+    source: Source, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]
+) -> int | None:
+    """Rows of a shard: as many as it says itself, else by those at its beginning.
+
+    Args:
+        source: reads it.
+        storage: where it lies.
+        shard: a file, or a part of one whose rows are known.
+        pins: as `Source.pin` gave them.
+
+    Returns:
+        None where to read its beginning would take long.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    if shard.rows is not None:
+        return shard.rows
+    told = source.count_rows(storage, Stat(shard.path, shard.size, shard.identity))
+    if told is not None or not source.reads_on:
+        return told
+    watched, rows = WatchedStorage(storage.filesystem), 0
+    for read in source.read(watched, shard, pins):
+        rows += 1 if isinstance(read, BadRow) else len(read)
+        if watched.position >= BYTES_READ:
+            return max(rows, round(rows * shard.size / watched.position))
+    return rows
+
+
+def reckoned(some: Sequence[tuple[int | None, int]], size: int) -> int | None:
+    """Rows of all inputs, from those of some; None where nobody knows these, or they are empty.
+
+    Args:
+        some: rows and bytes of each.
+        size: bytes of all together.
+    """
+    told = [(rows, bytes_) for rows, bytes_ in some if rows is not None]
+    size_of_some = sum(bytes_ for _, bytes_ in told)
+    if len(told) < len(some) or not size_of_some:
+        return None
+    return round(sum(rows for rows, _ in told) * size / size_of_some)
