@@ -30,7 +30,9 @@ class Resources(FormModel):
         "this machine as many as it has GPUs for, or CPU cores where it has none.",
     )
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
-        "auto", description="Rows the model gets at a time."
+        "auto",
+        description="Rows the model gets at a time. auto: what suits the model; your own class "
+        "gets 64, and more while a call takes less than 20 ms.",
     )
     dtype: DType = Field(
         "auto",
@@ -59,10 +61,11 @@ class ReadOptions(StageOptions):
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
         description="Rows that travel together and are recorded together: what a crash can cost. "
-        "auto: 2048; 131072 for sklearn and 1048576 for xgboost, to which so many are a moment's "
-        "work; as many as resources.batch_size where that is more. Fewer where there are not "
-        "enough for twelve batches a replica; rows that only reading tells are reckoned from the "
-        "beginnings of a few inputs. At most 32 MiB travel together.",
+        "auto: 2048; 16384 where the source has numbers only; 131072 for sklearn and 1048576 for "
+        "xgboost, to which so many are a moment's work; as many as resources.batch_size where that "
+        "is more. Fewer where there are not enough for twelve batches a replica; rows that only "
+        "reading tells are reckoned from the beginnings of a few inputs. At most 32 MiB travel "
+        "together.",
     )
 
 

@@ -11,6 +11,8 @@ BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
 MEDIA_ROWS = 64
 """Images, sounds and films take long enough."""
+ROWS_OF_NUMBERS = 16_384
+"""That travel together at most, as of other rows as many as the model says: they are small."""
 SHARDS_SEEN = 4
 """Of those whose rows nobody has counted."""
 
@@ -18,20 +20,34 @@ SHARDS_SEEN = 4
 def in_equal_shares(job: Job, rows: int | None) -> Job:
     """The job in batches small enough to be shared out evenly among all replicas.
 
-    As they are where the user has named a number, or nobody knows how many rows there are.
+    As large as is usual where nobody knows how many rows there are, and as they are where the user
+    has named a number.
 
     Args:
         job: what to do.
         rows: left to do, as far as that can be known.
     """
     spec = job.spec
-    if rows is None or spec.stages.read.rows_per_batch != "auto" or "infer" not in job.stages:
+    if spec.stages.read.rows_per_batch != "auto" or "infer" not in job.stages:
         return job
+    usual = usual_rows(job)
+    if rows is None:
+        return with_rows_per_batch(job, usual)
     share = math.ceil(rows / (BATCHES_PER_REPLICA * spec.resources.most_replicas()))
     fewest = MEDIA_ROWS if spec.source.has_media else spec.model.least_rows_per_batch
     call = spec.batch_size or spec.model.rows_per_call or 1
     whole_calls = math.ceil(max(share, fewest) / call) * call
-    return with_rows_per_batch(job, min(whole_calls, spec.rows_per_batch))
+    return with_rows_per_batch(job, min(whole_calls, usual))
+
+
+def usual_rows(job: Job) -> int:
+    """Rows in a batch where there are many: those of numbers alone are small."""
+    spec = job.spec
+    if not spec.source.has_numbers_only(job.pins.get("reader", {})):
+        return spec.rows_per_batch
+    return max(
+        spec.rows_per_batch, min(ROWS_OF_NUMBERS, spec.sink.rows_per_file or ROWS_OF_NUMBERS)
+    )
 
 
 def likely_rows_left(job: Job) -> int | None:

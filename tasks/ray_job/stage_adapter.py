@@ -20,21 +20,31 @@ from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
 EMIT_EVERY_SECONDS = 30.0
+EMIT_ABOVE_BYTES = 64 << 20
 GROW_BELOW_SECONDS = 5.0
+BYTES_PER_CALL = 256 << 20
 
 
 @dataclass
 class Pace:
-    """Rows taken at a time where all at hand would take too long: found out once, then kept."""
+    """Rows taken at a time where all at hand would be too many: found out once, then kept."""
 
     rows: int = 64
+    least: int = 1
+    most: int = 1 << 20
+    grow_below_seconds: float = GROW_BELOW_SECONDS
 
-    def follow(self, seconds: float) -> None:
-        """So many rows took so long: take more of them next time, or fewer."""
-        if seconds < GROW_BELOW_SECONDS:
-            self.rows *= 4
-        elif seconds > EMIT_EVERY_SECONDS:
-            self.rows = max(1, self.rows // 4)
+    def follow(self, seconds: float, size: int = 0) -> None:
+        """So many rows took so long: take more of them next time, or fewer.
+
+        Args:
+            seconds: that a call took.
+            size: bytes that went in and came out.
+        """
+        if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
+            self.rows = max(self.least, self.rows // 4)
+        elif seconds < self.grow_below_seconds and 4 * size <= BYTES_PER_CALL:
+            self.rows = min(4 * self.rows, self.most)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,9 @@ class StageAdapter:
     stage: str
     functions: tuple[Function, ...]
     rows_per_call: int | None = None
-    """Rows a function gets at a time; None: as many as its pace allows."""
+    """Rows that a function gets at a time, which does not cut them itself; None: one that does."""
+    grows: bool = False
+    """Whether it gets more where its pace allows."""
     pace: Pace = field(default_factory=Pace)
     limit: BatchLimit = field(default_factory=BatchLimit)
     """How much smaller batches are to be for want of memory."""
@@ -54,7 +66,8 @@ class StageAdapter:
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Run a batch through the functions.
 
-        A slow model's batch comes out in parts, so that a crash costs at most 30 seconds of it.
+        A slow model's batch comes out in parts, so that a crash costs at most 30 seconds of it;
+        so does one that grows on its way, as texts do that become pictures.
 
         Raises:
             BatchInferenceError: the job cannot go on; names stage, source and row.
@@ -62,23 +75,24 @@ class StageAdapter:
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
         begun = emitted = time.time()
-        warm = self.runtimes.warm_up_seconds
+        warm, size = self.runtimes.warm_up_seconds, 0
         for outcome in self.outcomes(batch):
             if len(outcome.rows):
                 done.append(outcome.rows)
+                size += outcome.rows.nbytes
             pending = replace(
                 pending,
                 rejected=pending.rejected + outcome.rejected,
                 filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
             )
             now = time.time()
-            if now - emitted > EMIT_EVERY_SECONDS:
+            if now - emitted > EMIT_EVERY_SECONDS or size > EMIT_ABOVE_BYTES:
                 yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                done, emitted = [], time.time()
+                done, emitted, size = [], time.time(), 0
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, emitted, time.time())
@@ -107,11 +121,21 @@ class StageAdapter:
         """What became of the rows, part by part."""
         left = batch.rows
         while len(left):
-            begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
-            rows, left = cut(left, self.rows_per_call or self.pace.rows)
-            yield from self.fitting(rows, batch)
+            warm, seconds = self.runtimes.warm_up_seconds, 0.0
+            rows, left = cut(left, self.rows_wanted)
+            size, begun = rows.nbytes, time.monotonic()
+            for outcome in self.fitting(rows, batch):
+                seconds += time.monotonic() - begun
+                size += outcome.rows.nbytes
+                yield outcome
+                begun = time.monotonic()
             if len(left):  # else it may have been but a few
-                self.pace.follow(time.monotonic() - begun - self.warmed_up_since(warm))
+                self.pace.follow(seconds - self.warmed_up_since(warm), size)
+
+    @property
+    def rows_wanted(self) -> int:
+        """Rows for the next call."""
+        return self.pace.rows if self.rows_per_call is None or self.grows else self.rows_per_call
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.
@@ -121,7 +145,7 @@ class StageAdapter:
         """
         left, size = rows, len(rows)
         while len(left):
-            fixed = self.rows_per_call and self.limit.rows(self.rows_per_call)
+            fixed = self.rows_per_call and self.limit.rows(self.rows_wanted)
             part, rest = cut(left, fixed or size)
             outcome = self.run_if_it_fits(part, batch)
             if outcome is None:
@@ -135,9 +159,11 @@ class StageAdapter:
         try:
             return self.run(rows, batch)
         except OutOfMemory:
-            if num_parents(rows) == 1 and self.limit.of(self.rows_per_call or len(rows)) == 1:
+            wanted = self.rows_wanted if self.rows_per_call else len(rows)
+            if num_parents(rows) == 1 and self.limit.of(wanted) == 1:
                 raise
         give_back_memory()
+        self.pace.most = self.pace.rows
         self.limit.halve(num_parents(rows))
         return None
 

@@ -21,6 +21,9 @@ from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import Pace, StageAdapter
 from tasks.spec import BatchInferenceSpec
 
+QUICK_SECONDS = 0.02
+"""A call that takes no longer is mostly what every call costs, however few its rows."""
+
 
 def has_preprocessing(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> bool:
     """Whether a job with these stages has anything to do between reading and the model."""
@@ -61,11 +64,14 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
         device, num_threads, spec.batch_size, spec.resources.dtype, limit, runtimes
     )
     predict = traced(job, joined(spec, spec.model.predictor(placement)))
-    # A model that cuts its batches itself gets many rows at once, to sort them by length.
-    cuts_itself = spec.model.rows_per_call is None
-    rows_per_call = None if cuts_itself else spec.batch_size or spec.model.rows_per_call
-    stage = StageAdapter("infer", (predict,), rows_per_call, limit=limit, runtimes=runtimes)
-    return replace(stage, pace=Pace(ROWS_BEFORE_TRACE)) if job.profile else stage
+    stage = StageAdapter("infer", (predict,), limit=limit, runtimes=runtimes)
+    rows = spec.model.rows_per_call
+    if rows is None:  # it gets many at once, to sort them by length
+        return replace(stage, pace=Pace(ROWS_BEFORE_TRACE)) if job.profile else stage
+    if spec.batch_size or not spec.model.calls_may_grow:
+        return replace(stage, rows_per_call=spec.batch_size or rows)
+    quick = Pace(rows, least=rows, grow_below_seconds=QUICK_SECONDS)
+    return replace(stage, rows_per_call=rows, grows=True, pace=quick)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

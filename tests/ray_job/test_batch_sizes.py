@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tasks.protocol.ids import Ids
@@ -50,6 +51,34 @@ def test_every_replica_gets_its_share(
     asked = spec(**changes)
     two = asked.resources.model_copy(update={"max_replicas": 2})
     job = job_of(asked.model_copy(update={"resources": two}))
+    assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
+
+
+NUMBERS = pa.schema([("id", pa.int64()), ("x", pa.float32()), ("at", pa.timestamp("us"))])
+WIDTHS: dict[str, tuple[pa.Schema, dict[str, Any], int | None, int]] = {
+    "numbers": (NUMBERS, {}, 10_000_000, 16_384),
+    "of unknown number": (NUMBERS, {}, None, 16_384),
+    "fewer of them": (NUMBERS, {}, 24_000, 1_024),
+    "text beside them": (NUMBERS.append(pa.field("t", pa.string())), {}, 10_000_000, 2_048),
+    "as asked": (NUMBERS, {"stages": {"read": {"rows_per_batch": 700}}}, 10_000_000, 700),
+    "trees": (NUMBERS, TREES, 100_000_000, 1_048_576),
+    "small files": (
+        NUMBERS,
+        {"sink": {"kind": "parquet", "path": "out", "rows_per_file": 5_000}},
+        10_000_000,
+        5_000,
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "changes", "rows", "wanted"), WIDTHS.values(), ids=WIDTHS)
+def test_of_small_rows_more_travel_together(
+    schema: pa.Schema, changes: dict[str, Any], rows: int | None, wanted: int
+) -> None:
+    asked = spec(**changes)
+    two = asked.resources.model_copy(update={"max_replicas": 2})
+    pins = {"reader": {"schema": schema.serialize().to_pybytes().hex()}}
+    job = replace(job_of(asked.model_copy(update={"resources": two})), pins=pins)
     assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
 
 

@@ -1,5 +1,6 @@
 """Ids, outcomes and timings around user code; rows are conserved."""
 
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -194,6 +195,58 @@ def test_the_pace_follows_the_model() -> None:
         pace.follow(seconds)
         found.append(pace.rows)
     assert found == [256, 1_024, 1_024, 256]
+
+
+MIB = 1 << 20
+
+
+def test_the_pace_follows_what_is_in_memory() -> None:
+    pace = Pace()
+    found = []
+    for size in (MIB, 70 * MIB, 257 * MIB):
+        pace.follow(1.0, size)
+        found.append(pace.rows)
+    assert found == [256, 256, 64]
+
+
+def test_quick_calls_get_more_rows() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        time.sleep(0.0001 * len(rows))
+        return rows
+
+    pace = Pace(64, least=64, grow_below_seconds=0.02)
+    adapter = StageAdapter("infer", (function,), rows_per_call=64, grows=True, pace=pace)
+    list(adapter(batch_of(list(range(1_000)))))
+    assert sizes[:2] == [64, 256]
+    assert max(sizes) == 256, "26 ms are no moment any more"
+
+
+def test_calls_grow_no_more_once_memory_has_run_out() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        if len(rows) > 512:
+            raise MemoryError
+        return rows
+
+    pace = Pace(64, least=64, grow_below_seconds=600.0)
+    adapter = StageAdapter("infer", (function,), rows_per_call=64, grows=True, pace=pace)
+    (out,) = adapter(batch_of(list(range(4_000))))
+    assert len(out.rows) == 4_000
+    assert sizes[:3] == [64, 256, 1_024]
+    assert set(sizes[3:-1]) == {512}
+
+
+def test_what_takes_much_room_comes_out_in_parts() -> None:
+    def pictures(rows: pa.Table) -> pa.Table:
+        return rows.append_column("image", pa.array([bytes(MIB // 2)] * len(rows)))
+
+    outs = list(StageAdapter("preprocess", (pictures,))(batch_of(list(range(400)))))
+    assert [len(out.rows) for out in outs] == [64 + 256, 80]
 
 
 def test_warming_up_is_no_rows_time() -> None:

@@ -72,6 +72,9 @@ class Model(Kind):
     batch_size: ClassVar[int | None] = None
     """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
 
+    calls_may_grow: ClassVar[bool] = False
+    """Whether `rows_per_call` is where to begin, and calls that are quick get more."""
+
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together at most, where the user has no wish."""
 

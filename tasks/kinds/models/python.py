@@ -37,6 +37,7 @@ class PythonModel(Model):
         "rows and change input columns; children of one row stay in their order.",
     )
     batch_size: ClassVar[int | None] = 64
+    calls_may_grow: ClassVar[bool] = True
 
     def check(self) -> None:
         """See that the class or function is there."""

@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong
-from tasks.kinds.sources.source import BadRow, Read, Source
+from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -112,7 +112,7 @@ class CsvSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the rows; a row that is ragged or does not fit the types is a bad row."""
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        schema = schema_of(pins["schema"])
         with storage.open(shard.path) as file:
             records = self.records(file, shard.path)
             first = next(records, None)

@@ -12,7 +12,7 @@ from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
 from tasks.kinds.sources.hf_dataset.folder import data_files, splits
 from tasks.kinds.sources.parquet import DATA_ERRORS, cast, conformed, data_error
-from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, schema_of
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
@@ -139,7 +139,7 @@ class HuggingFaceDatasetSource(Source):
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
     """Names and types of rows, media among them; None where no file told them."""
     held = pins["schema"]
-    return None if held is None else pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held)))
+    return None if held is None else schema_of(held)
 
 
 def rows_of(batch: pa.RecordBatch, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:

@@ -20,7 +20,7 @@ from tasks.kinds.sources.doubles import (
     is_too_large,
     whole_number,
 )
-from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.text import (
     CODECS,
     MOST_COLUMNS,
@@ -80,7 +80,7 @@ class JsonlSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the objects; a line that is none, or does not fit the types, is a bad row."""
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        schema = schema_of(pins["schema"])
         parser = Parser(schema, ignores_others=bool(self.columns))
         with storage.open(shard.path) as file:
             yield from read_lines(universal(blocks(file, shard.path)), parser.rows)

@@ -10,7 +10,14 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ, BadRow, Read, Source
+from tasks.kinds.sources.source import (
+    BYTES_PER_READ,
+    ROWS_PER_READ,
+    BadRow,
+    Read,
+    Source,
+    schema_of,
+)
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -167,7 +174,7 @@ def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
     held = pins.get("schema")
     if held is None:
         return None
-    return settled(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))))
+    return settled(schema_of(held))
 
 
 def settled(schema: pa.Schema) -> pa.Schema:

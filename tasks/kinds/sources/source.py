@@ -157,9 +157,16 @@ class Source(Kind):
         Args:
             pins: as `pin` gave them.
         """
-        held = pins.get("schema")
-        names = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held))).names if held else []
-        return names or None
+        return (schema_of(pins["schema"]).names if pins.get("schema") else []) or None
+
+    def has_numbers_only(self, pins: dict[str, Any]) -> bool:
+        """Whether rows are known to have nothing but numbers, truth values and times.
+
+        Args:
+            pins: as `pin` gave them.
+        """
+        types = schema_of(pins["schema"]).types if pins.get("schema") else []
+        return bool(types) and all(map(pa.types.is_primitive, types))
 
     def shards(self, storage: FsspecStorage, inputs: Stats) -> pa.Table:
         """All inputs cut into shards; their numbers are set later."""
@@ -185,6 +192,11 @@ class Source(Kind):
         with the data comes as a BadRow, so that every other row is still read.
         """
         raise NotImplementedError
+
+
+def schema_of(held: str) -> pa.Schema:
+    """Names and types of rows, as `pin` keeps them: hexadecimal."""
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held)))
 
 
 def whole_file(storage: FsspecStorage, shard: Shard) -> bytes | BadRow:

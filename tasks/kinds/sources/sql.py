@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources.source import Read, Source
+from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
@@ -183,6 +183,6 @@ class SqlSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the range's rows by key; one with a value of another type is a bad row."""
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        schema = schema_of(pins["schema"])
         for rows in storage.filesystem.read(shard.path, schema.names):
             yield from arrow.conformed(rows, schema)

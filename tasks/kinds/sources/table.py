@@ -12,7 +12,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds import expression
 from tasks.kinds.sources.parquet import DATA_ERRORS, conformed, data_error, fitted
-from tasks.kinds.sources.source import BadRow, Content, Read, Source
+from tasks.kinds.sources.source import BadRow, Content, Read, Source, schema_of
 from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
@@ -184,7 +184,7 @@ class TableSource(Source):
         Raises:
             InvalidSpec: the file is gone, or does not hold the rows that the table says.
         """
-        schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+        schema = schema_of(pins["schema"])
         fit, size, count = partial(fitted, schema), rows_at_once(schema, schema.names), 0
         try:
             for batch in storage.filesystem.version.read(shard.path, schema.names):
