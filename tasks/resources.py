@@ -58,6 +58,13 @@ class ReadOptions(StageOptions):
     """Resources of the read stage, and how much travels at a time."""
 
     num_cpus: float = Field(0.5, ge=0, description="CPU cores of one worker.")
+    max_workers: int | None = Field(
+        None,
+        ge=1,
+        description="Workers at most. Where empty, as many as there are cores and parts of the "
+        "input for; on this machine, for files on its disk, one for every two cores, and at least "
+        "2, unless num_cpus is set.",
+    )
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
         description="Rows that travel together and are recorded together: what a crash can cost. "

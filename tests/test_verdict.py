@@ -96,6 +96,16 @@ def test_a_stage_that_waits_can_do_with_less_of_a_core(tmp_path: Path) -> None:
     assert (verdict.setting, verdict.gain) == ("stages.read.num_cpus=0.2", 2.38)
 
 
+def test_more_readers_than_is_usual_are_asked_for(tmp_path: Path) -> None:
+    """Of a disk that is near there are two, where nobody says how many."""
+    stages = {**ONE, "read": {}}
+    read = StageTiming(workers=2, busy=190.0, computing=4.0, holding=2, most=2)
+    found = timings({"infer": 40.0})
+    found = replace(found, stages={**found.stages, "read": read})
+    verdict = judge(tmp_path, found, stages=stages)
+    assert (verdict.setting, verdict.gain) == ("stages.read.max_workers=5", 2.38)
+
+
 def test_a_stage_that_computes_gets_nothing_where_all_cores_are_busy(tmp_path: Path) -> None:
     busy = {"preprocess": 97.0, "infer": 50.0}
     found = judge(tmp_path, timings(busy, busy, machine_busy=0.98))

@@ -14,7 +14,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import cores_side_by_side
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.resources import PreprocessOptions
+from tasks.resources import PreprocessOptions, ReadOptions
 from tasks.spec import BatchInferenceSpec
 
 WRITERS = 4
@@ -74,6 +74,18 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
 
 
+def most_readers(spec: BatchInferenceSpec) -> int | None:
+    """Readers at most; None: as many as there are cores and parts for.
+
+    Of this machine's disk each one more pays for its imports, and then has little to wait for.
+    """
+    options = spec.stages.read
+    if options.max_workers is not None or options.num_cpus != ReadOptions().num_cpus:
+        return options.max_workers
+    is_near = is_own_machine(spec) and not any("://" in path for path in spec.source.paths)
+    return few() if is_near else None
+
+
 def most_writers(spec: BatchInferenceSpec) -> int:
     """Writers at most: some, for they wait for the storage; fewer where they only take cores.
 
@@ -83,7 +95,12 @@ def most_writers(spec: BatchInferenceSpec) -> int:
     if spec.stages.write.max_workers is not None:
         return spec.stages.write.max_workers
     is_near = is_own_machine(spec) and "://" not in spec.sink.path
-    return max(2, min(WRITERS, cores() // 2)) if is_near else WRITERS
+    return min(WRITERS, few()) if is_near else WRITERS
+
+
+def few() -> int:
+    """Workers that only take cores from replicas: half as many as there are, and at least two."""
+    return max(2, cores() // 2)
 
 
 def cores_handed_out(spec: BatchInferenceSpec) -> int:

@@ -9,7 +9,7 @@ from tasks.ray_job.datasource import ShardDatasource
 from tasks.ray_job.growing_pool import BATCHES_IN_HAND
 from tasks.ray_job.job import Job
 from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
-from tasks.ray_job.own_machine import most_writers, preprocesses_in_replicas
+from tasks.ray_job.own_machine import most_readers, most_writers, preprocesses_in_replicas
 from tasks.ray_job.stage_functions import has_preprocessing
 
 RETRIES = {"max_retries": 3}
@@ -28,7 +28,7 @@ def run_pipeline(
         ShardDatasource(job, shares, report),
         override_num_blocks=len(shares),
         num_cpus=stages.read.num_cpus,
-        compute=TaskPoolStrategy(stages.read.max_workers),
+        compute=TaskPoolStrategy(most_readers(job.spec)),
         ray_remote_args=dict(RETRIES),
     )
     in_replicas = preprocesses_in_replicas(job.spec, num_gpus, job.stages)

@@ -7,7 +7,7 @@ from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import is_own_machine, most_writers
+from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers
 from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
@@ -42,6 +42,8 @@ class Knobs:
     cpus: str
     """The field that says how many cores a worker holds."""
     num_cpus: float
+    is_asked_for: bool = True
+    """Whether somebody has set the bound; else it goes once `cpus` is set."""
 
 
 def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
@@ -53,8 +55,11 @@ def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
         most = resources.most_replicas() if is_bounded else None
         return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
     options, name = getattr(spec.stages, stage), f"stages.{stage}"
-    workers = most_writers(spec) if stage == "write" else options.max_workers
-    return Knobs(f"{name}.max_workers", workers, f"{name}.num_cpus", options.num_cpus)
+    usual = {"read": most_readers, "write": most_writers}
+    workers = usual[stage](spec) if stage in usual else options.max_workers
+    is_asked_for = stage != "read" or options.max_workers is not None
+    fields = f"{name}.max_workers", f"{name}.num_cpus"
+    return Knobs(fields[0], workers, fields[1], options.num_cpus, is_asked_for)
 
 
 def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
@@ -96,7 +101,9 @@ def make_room(
     now = round(timing.workers)
     # In decimals ten tenths are a whole; in binary they are a little less.
     room = math.floor(timing.workers + free / knobs.num_cpus + 1e-6) if knobs.num_cpus else wanted
-    most = wanted if knobs.max_workers is None else min(wanted, knobs.max_workers)
+    most = wanted
+    if knobs.max_workers is not None and knobs.is_asked_for:
+        most = min(wanted, knobs.max_workers)
     if now < min(wanted, room):
         if now == knobs.max_workers:
             return f"{knobs.most}={min(wanted, room)}", min(wanted, room)

@@ -6,7 +6,7 @@ from tasks.kinds.clusters import InlineCluster
 from tasks.machine import cores
 from tasks.preflight import count_gpus
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import most_writers
+from tasks.ray_job.own_machine import most_readers, most_writers
 from tasks.spec import BatchInferenceSpec
 
 
@@ -17,7 +17,7 @@ def workers_at_hand(spec: BatchInferenceSpec, num_shards: int) -> dict[str, int]
     here, stages = cores(), spec.stages
     read, preprocess, write = stages.read, stages.preprocess, stages.write
     return {
-        "read": max(1, min(room(here, read.num_cpus, read.max_workers), num_shards)),
+        "read": max(1, min(room(here, read.num_cpus, most_readers(spec)), num_shards)),
         "preprocess": room(here, preprocess.num_cpus, preprocess.max_workers),
         "infer": max(1, replicas_that_fit(spec, here)),
         "write": room(here, write.num_cpus, most_writers(spec)),

@@ -14,6 +14,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import (
     cores_handed_out,
     fitted,
+    most_readers,
     most_writers,
     preprocesses_in_replicas,
 )
@@ -119,6 +120,25 @@ def test_how_many_writers(
 ) -> None:
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: cores)
     assert most_writers(spec(**changes)) == wanted
+
+
+FAR = {"kind": "parquet", "path": ["in", "s3://bucket/in"]}
+READERS: dict[str, tuple[int, dict[str, Any], int | None]] = {
+    "two of two cores": (2, {}, 2),
+    "half of many cores": (64, {}, 32),
+    "as asked": (2, {"stages": {"read": {"max_workers": 7}}}, 7),
+    "a share of a core as asked": (2, {"stages": {"read": {"num_cpus": 0.2}}}, None),
+    "storage elsewhere": (2, {"source": FAR}, None),
+    "a Ray that runs": (2, {"cluster": ELSEWHERE}, None),
+}
+
+
+@pytest.mark.parametrize(("cores", "changes", "wanted"), READERS.values(), ids=READERS)
+def test_how_many_readers(
+    cores: int, changes: dict[str, Any], wanted: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: cores)
+    assert most_readers(spec(**changes)) == wanted
 
 
 @pytest.mark.usefixtures("eight_cores")
