@@ -13,7 +13,7 @@ MEDIA_ROWS = 64
 """Images, sounds and films take long enough."""
 ROWS_OF_NUMBERS = 16_384
 """That travel together at most, as of other rows as many as the model says: they are small."""
-SHARDS_SEEN = 4
+SHARDS_SEEN = 2
 """Of those whose rows nobody has counted."""
 
 

@@ -20,31 +20,26 @@ from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
 EMIT_EVERY_SECONDS = 30.0
-EMIT_ABOVE_BYTES = 64 << 20
 GROW_BELOW_SECONDS = 5.0
-BYTES_PER_CALL = 256 << 20
+ROWS_WEIGHED = 2_048
+BYTES_PER_PART = 64 << 20
 
 
 @dataclass
 class Pace:
-    """Rows taken at a time where all at hand would be too many: found out once, then kept."""
+    """Rows taken at a time where all at hand would take too long: found out once, then kept."""
 
     rows: int = 64
     least: int = 1
     most: int = 1 << 20
     grow_below_seconds: float = GROW_BELOW_SECONDS
 
-    def follow(self, seconds: float, size: int = 0) -> None:
-        """So many rows took so long: take more of them next time, or fewer.
-
-        Args:
-            seconds: that a call took.
-            size: bytes that went in and came out.
-        """
-        if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
-            self.rows = max(self.least, self.rows // 4)
-        elif seconds < self.grow_below_seconds and 4 * size <= BYTES_PER_CALL:
+    def follow(self, seconds: float) -> None:
+        """So many rows took so long: take more of them next time, or fewer."""
+        if seconds < self.grow_below_seconds:
             self.rows = min(4 * self.rows, self.most)
+        elif seconds > EMIT_EVERY_SECONDS:
+            self.rows = max(self.least, self.rows // 4)
 
 
 @dataclass(frozen=True)
@@ -66,8 +61,8 @@ class StageAdapter:
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Run a batch through the functions.
 
-        A slow model's batch comes out in parts, so that a crash costs at most 30 seconds of it;
-        so does one that grows on its way, as texts do that become pictures.
+        A slow model's batch comes out in parts, so that an attempt that ends costs at most 30
+        seconds of it; so does a large one that outgrows memory, as numbers do that become pictures.
 
         Raises:
             BatchInferenceError: the job cannot go on; names stage, source and row.
@@ -75,24 +70,24 @@ class StageAdapter:
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
         begun = emitted = time.time()
-        warm, size = self.runtimes.warm_up_seconds, 0
+        warm = self.runtimes.warm_up_seconds
         for outcome in self.outcomes(batch):
-            if len(outcome.rows):
-                done.append(outcome.rows)
-                size += outcome.rows.nbytes
-            pending = replace(
-                pending,
-                rejected=pending.rejected + outcome.rejected,
-                filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
-            )
+            if outcome is not None:
+                if len(outcome.rows):
+                    done.append(outcome.rows)
+                pending = replace(
+                    pending,
+                    rejected=pending.rejected + outcome.rejected,
+                    filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
+                )
             now = time.time()
-            if now - emitted > EMIT_EVERY_SECONDS or size > EMIT_ABOVE_BYTES:
+            if outcome is None or now - emitted > EMIT_EVERY_SECONDS:
                 yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                done, emitted, size = [], time.time(), 0
+                done, emitted = [], time.time()
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, emitted, time.time())
@@ -117,20 +112,32 @@ class StageAdapter:
         at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)
 
-    def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:
-        """What became of the rows, part by part."""
-        left = batch.rows
+    def outcomes(self, batch: RowBatch) -> Iterator[RowBatch | None]:
+        """What became of the rows, call by call; None where that is enough for a part.
+
+        Parts end at the same rows when Ray has a batch done again for one of them.
+        """
+        left, room, size = batch.rows, ROWS_WEIGHED, 0
         while len(left):
-            warm, seconds = self.runtimes.warm_up_seconds, 0.0
-            rows, left = cut(left, self.rows_wanted)
-            size, begun = rows.nbytes, time.monotonic()
-            for outcome in self.fitting(rows, batch):
-                seconds += time.monotonic() - begun
+            rows, left = cut(left, room)
+            for outcome in self.calls(rows, batch):
                 size += outcome.rows.nbytes
                 yield outcome
-                begun = time.monotonic()
+            if room == ROWS_WEIGHED:
+                room = max(1, BYTES_PER_PART * ROWS_WEIGHED // max(1, size))
+            if len(left) and size > BYTES_PER_PART // 2:
+                yield None
+                size = 0
+
+    def calls(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
+        """What became of rows that are taken at the stage's pace."""
+        left = rows
+        while len(left):
+            begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
+            rows, left = cut(left, self.rows_wanted)
+            yield from self.fitting(rows, batch)
             if len(left):  # else it may have been but a few
-                self.pace.follow(seconds - self.warmed_up_since(warm), size)
+                self.pace.follow(time.monotonic() - begun - self.warmed_up_since(warm))
 
     @property
     def rows_wanted(self) -> int:
