@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from heapq import nlargest
 
 from tasks.kinds.sources.likely_rows import likely_rows, reckoned
 from tasks.ray_job.job import Job
@@ -13,8 +14,9 @@ MEDIA_ROWS = 64
 """Images, sounds and films take long enough."""
 ROWS_OF_NUMBERS = 16_384
 """That travel together at most, as of other rows as many as the model says: they are small."""
-SHARDS_SEEN = 2
-"""Of those whose rows nobody has counted."""
+SHARDS_COMPARED = 1_000
+SHARDS_SEEN = 3
+"""The largest of those: small ones may have no rows at all."""
 
 
 def in_equal_shares(job: Job, rows: int | None) -> Job:
@@ -51,15 +53,16 @@ def usual_rows(job: Job) -> int:
 
 
 def likely_rows_left(job: Job) -> int | None:
-    """Rows left to do: as counted, else reckoned from a look at the first shards.
+    """Rows left to do: as counted, else reckoned from a look at some shards.
 
     None where these do not tell, or cannot be read: reading them again says what is wrong.
     """
     if job.todo_rows is not None:
         return job.todo_rows
     try:
-        todo = load_todo(job, 0, SHARDS_SEEN)
-        return reckoned([(rows_left(job, each), each.shard.size) for each in todo], job.todo_bytes)
+        todo = load_todo(job, 0, SHARDS_COMPARED)
+        seen = nlargest(SHARDS_SEEN, todo, key=lambda each: each.shard.size)
+        return reckoned([(rows_left(job, each), each.shard.size) for each in seen], job.todo_bytes)
     except Exception as error:
         print(f"rows are not reckoned beforehand: {type(error).__name__}", flush=True)
         return None

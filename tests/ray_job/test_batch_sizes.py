@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.plan import make_plan
 from tasks.protocol.ids import Ids
 from tasks.protocol.infos import stat_local
 from tasks.protocol.plan_file import Shard
@@ -15,6 +16,7 @@ from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, rows_le
 from tasks.ray_job.counts import Counts
 from tasks.ray_job.opening import Todo
 from tasks.ray_job.progress import Progress
+from tasks.run import left_to_do, new_job
 from tests.ray_job.test_own_machine import job_of, spec
 
 IMAGES = {"source": {"kind": "images", "path": "in"}}
@@ -131,3 +133,24 @@ def test_a_total_is_told_from_the_start() -> None:
         ]
     ]
     assert totals == [500, 500, 600, 900, 900]
+
+
+def test_the_largest_shards_tell(tmp_path: Path) -> None:
+    """Those that come first may have a header and no row."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(40):
+        rows = 0 if number < 30 else 500 * (number - 29)
+        lines = "".join(f"{row},{row}.5\n" for row in range(1_000, 1_000 + rows))
+        (folder / f"{number:02d}.csv").write_text(f"id,x\n{lines}")
+    ours = spec(
+        source={"kind": "csv", "path": str(folder)},
+        steps=[],
+        model={"kind": "python", "class": "math:sqrt"},
+        sink={"kind": "parquet", "path": str(tmp_path / "out")},
+        environment={"working_dir": str(tmp_path)},
+    )
+    planned = make_plan(ours)
+    job = new_job(planned, left_to_do(planned, tried=False), attempt=1)
+    assert job.todo_rows is None
+    assert likely_rows_left(job) == pytest.approx(500 * 55, rel=0.05)
