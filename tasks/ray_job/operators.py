@@ -1,6 +1,6 @@
 """What Ray's map operators call: a stage around the batches of a block."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -9,19 +9,19 @@ from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.job import Job
+from tasks.ray_job.parts import Run, in_same_parts
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.replica import was_killed_for_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
 
-Run = Callable[[RowBatch], Iterator[RowBatch]]
 BUILT: dict[str, StageAdapter] = {}
 
 
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
     """The preprocess stage."""
-    run = preprocessing(job, report)
+    run = in_same_parts(preprocessing(job, report), job)
     for batch in from_block(block):
         yield from map(to_block, run(batch))
 
@@ -39,6 +39,7 @@ class Infer:
     """One replica of the model."""
 
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
+        self.job, self.report = job, report
         self.stage: Run
         threads = limit_threads(job.spec.resources.num_cpus)
         try:
@@ -52,9 +53,14 @@ class Infer:
             self.stage = failing(error)
 
     def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
-        """Predict the batches of a block."""
+        """What becomes of the batches of a block."""
+        run = in_same_parts(self.run, self.job)
         for batch in from_block(block):
-            yield from map(to_block, self.stage(batch))
+            yield from map(to_block, run(batch))
+
+    def run(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """Predict."""
+        return self.stage(batch)
 
 
 class PreprocessAndInfer(Infer):
@@ -63,16 +69,10 @@ class PreprocessAndInfer(Infer):
     Ray's operator is named after the class, and so after both stages.
     """
 
-    def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
-        super().__init__(job, num_gpus, report)
-        self.job, self.report = job, report
-
-    def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
-        """Prepare and predict the batches of a block."""
-        prepare = preprocessing(self.job, self.report)
-        for batch in from_block(block):
-            for prepared in prepare(batch):
-                yield from map(to_block, self.stage(prepared))
+    def run(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """Prepare and predict."""
+        for prepared in preprocessing(self.job, self.report)(batch):
+            yield from self.stage(prepared)
 
 
 def failing(error: Exception) -> Run:

@@ -1,6 +1,7 @@
 """What users bring: classes and functions of their own."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,20 @@ class PredictedBy:
             time.sleep(0.05)
         self.patience = 0.0
         return {"predicted_by": np.full(len(batch["id"]), os.getpid())}
+
+
+class SlowAndMortal:
+    """Doubles x, slowly; at one row its process dies, once. Notes each row that it is given."""
+
+    def __init__(self, seconds: float, dies_at: int, folder: str) -> None:
+        self.seconds, self.dies_at, self.folder = seconds, dies_at, Path(folder)
+
+    def __call__(self, batch: Batch) -> Batch:
+        with (self.folder / "given").open("a") as file:
+            file.writelines(f"{row}\n" for row in batch["id"])
+        time.sleep(self.seconds)
+        marker = self.folder / "has_died"
+        if self.dies_at in batch["id"] and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"doubled": batch["x"] * 2}

@@ -1,0 +1,113 @@
+"""Batches that come out in parts come out in the same ones when Ray has their task done again.
+
+Ray takes a task to yield the same each time: of one that is done again, since its process died or
+its node is lost, it leaves out as many items as it has got. Parts of a slow batch end where half a
+minute does, so where they end is noted before they are handed on. Those that are recorded by then
+are not done again.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import ray
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
+
+from tasks.protocol.batch import RowBatch, merge
+from tasks.protocol.ids import IdRuns, Ids, as_ids
+from tasks.protocol.ranges import IdRanges
+from tasks.protocol.records import load_records
+from tasks.ray_job.job import Job
+from tasks.ray_job.stage_adapter import cut, num_parents
+
+Run = Callable[[RowBatch], Iterator[RowBatch]]
+NAMESPACE = b"batch-inference-parts"
+MOST_RECORDS = 10_000
+"""To read more takes longer than a batch of such a run."""
+
+
+@dataclass
+class Notes:
+    """How many rows each part of a task's batch had, so far."""
+
+    key: bytes
+    rows: list[int]
+
+    @classmethod
+    def of_task(cls, batch: RowBatch) -> "Notes":
+        """Those of the task that this process is at, where it is done again; else none yet."""
+        worker = ray._private.worker.global_worker.core_worker
+        first = int(batch.ids[0]) if len(batch.rows) else 0
+        key = f"{ray.get_runtime_context().get_task_id()}-{first}".encode()
+        is_again = worker.get_current_task_attempt_number() > 0
+        known = _internal_kv_get(key, namespace=NAMESPACE) if is_again else None
+        return cls(key, json.loads(known) if known else [])
+
+    def add(self, rows: int) -> None:
+        """Note a part, before anybody has it."""
+        self.rows.append(rows)
+        noted = json.dumps(self.rows).encode()
+        _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
+
+    def forget(self) -> None:
+        """The batch is done."""
+        if self.rows:
+            _internal_kv_del(self.key, namespace=NAMESPACE)
+
+
+def in_same_parts(run: Run, job: Job) -> Run:
+    """What a stage makes of batches, in the same parts each time."""
+
+    def run_anew(batch: RowBatch) -> Iterator[RowBatch]:
+        notes, left = Notes.of_task(batch), batch
+        recorded = recorded_ids(job) if notes.rows else IdRanges.of(())
+        for rows in [*notes.rows]:
+            part, left = divided(left, rows)
+            yield empty(part) if is_in(part, recorded) else merge([*run(part)])
+        for made in run(left):
+            if missing := num_parents(left.rows) - settled_rows(made, left):
+                notes.add(num_parents(left.rows) - missing)
+                _, left = divided(left, num_parents(left.rows) - missing)
+            yield made
+        notes.forget()
+
+    return run_anew
+
+
+def divided(batch: RowBatch, rows: int) -> tuple[RowBatch, RowBatch]:
+    """The first so many rows, with all else that a batch knows, and the rest."""
+    first, rest = cut(batch.rows, rows)
+    others = replace(batch, rows=rest, rejected=(), filtered=IdRuns(), ends=())
+    return replace(batch, rows=first), others
+
+
+def empty(batch: RowBatch) -> RowBatch:
+    """Nothing of a batch."""
+    return RowBatch(batch.rows.slice(0, 0))
+
+
+def settled_rows(made: RowBatch, batch: RowBatch) -> int:
+    """Rows of a batch that came out; the children of one row count once."""
+    if len(made.rows) == len(batch.rows) and np.array_equal(made.ids, batch.ids):
+        return num_parents(batch.rows)  # as nearly always
+    settled = [made.ids, made.filtered.ids(), as_ids(each.id for each in made.rejected)]
+    return int(np.isin(np.unique(batch.ids), np.concatenate(settled)).sum())
+
+
+def is_in(batch: RowBatch, recorded: IdRanges) -> bool:
+    """Whether all rows of a batch are recorded."""
+    ids: Ids = np.unique(batch.ids)
+    return bool((recorded.rank(ids + 1) > recorded.rank(ids)).all())
+
+
+def recorded_ids(job: Job) -> IdRanges:
+    """Rows that the run has records of; none where these are too many to be read.
+
+    Raises:
+        OSError: the storage does not answer.
+    """
+    stats = job.storage.list(job.run.records)
+    records = load_records(job.storage, job.run) if len(stats) <= MOST_RECORDS else []
+    own = [each for each in records if each.plan == job.plan]
+    return IdRanges.of(ids for each in own for ids in (each.ok, each.filtered, each.rejected))

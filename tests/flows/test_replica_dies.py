@@ -1,0 +1,46 @@
+"""A replica of a slow model dies in the middle of a batch, of which a part is recorded."""
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet as pq
+import pytest
+
+from flows.batch_inference import batch_inference
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
+
+ROWS = 240
+CALL, SECONDS = 4, 0.75
+"""Rows of a call, and its time: a part is handed on after 30 s, so with 160 rows."""
+DIES_AT = 190
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_what_is_recorded_of_a_batch_is_not_done_again(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = numbers.parent / "whole"
+    whole.mkdir()
+    pq.write_table(pq.read_table(numbers).slice(0, ROWS), whole / "0.parquet")
+    model = {"seconds": SECONDS, "dies_at": DIES_AT, "folder": str(whole.parent)}
+    spec = spec_of(
+        whole,
+        stages={"read": {"rows_per_batch": ROWS}},
+        steps=[{"kind": "select", "columns": ["id", "x"]}],
+        model={"kind": "python", "class": "predictors:SlowAndMortal", "init": model},
+        cluster={"kind": "local", "object_store_gb": 0.2},
+        resources={"max_replicas": 1, "batch_size": CALL},
+    )
+    with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        report = batch_inference(spec)
+    assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(ROWS)]
+    assert report["attempts"] == 1
+    given = Counter(map(int, (whole.parent / "given").read_text().split()))
+    again = sorted(row for row, times in given.items() if times > 1)
+    assert again, "it died before its batch was done"
+    assert again[0] >= 120, "a part of it was recorded"
+    assert given[DIES_AT] == 2

@@ -1,0 +1,142 @@
+"""Batches in parts, when Ray has their task done again."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd, without
+from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.records import Encoded, Part, store
+from tasks.ray_job import parts
+from tasks.ray_job.job import Job
+from tasks.ray_job.parts import Notes, in_same_parts
+from tests.ray_job.test_own_machine import job_of, spec
+
+ROWS = 60
+
+
+class Died(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Stage:
+    """Settles a batch in parts of the sizes given, and the rest at once."""
+
+    sizes: list[int]
+    given: list[int] = field(default_factory=list)
+
+    def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
+        left = batch
+        for size in [*self.sizes, ROWS]:
+            part, left = parts.divided(left, size)
+            self.given += sorted({*part.ids.tolist()})
+            yield settled(part)
+            if not len(left.rows):
+                return
+
+
+def settled(part: RowBatch) -> RowBatch:
+    """Each fifth row is filtered out, each seventh set aside."""
+    ids = sorted({*part.ids.tolist()})
+    gone, bad = [i for i in ids if i % 5 == 0], [i for i in ids if i % 7 == 0 and i % 5]
+    aside = tuple(Rejection(i, "/in/a", i, "infer", "ValueError", "bad", "") for i in bad)
+    left = without(part, {*gone, *bad})
+    filtered = IdRuns.of(as_ids([*part.filtered.ids().tolist(), *gone]))
+    return RowBatch(left.rows, part.rejected + aside, filtered, part.ends)
+
+
+def batch() -> RowBatch:
+    """Of three rows each third is a child."""
+    ids = [number for number in range(100, 100 + ROWS) for _ in range(1 + (number % 3 == 0))]
+    before = Rejection(999, "/in/a", 9, "read", "ValueError", "ragged", "")
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": ids})
+    return RowBatch(rows, (before,), IdRuns.of(as_ids([998])), (ShardEnd(0, 7),))
+
+
+def job_in(folder: Path) -> Job:
+    return job_of(spec(sink={"kind": "parquet", "path": str(folder / "out")}))
+
+
+def pretend(patch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
+    """A dictionary in place of Ray's table of notes, and one task."""
+    held: dict[bytes, bytes] = {}
+    patch.setattr(parts, "_internal_kv_put", lambda key, value, **_: held.update({key: value}))
+    patch.setattr(parts, "_internal_kv_del", lambda key, **_: held.pop(key))
+
+    def of_task(batch: RowBatch) -> Notes:
+        return Notes(b"task", json.loads(held.get(b"task", b"[]")))
+
+    patch.setattr(Notes, "of_task", of_task)
+    return held
+
+
+def record(job: Job, batch: RowBatch) -> None:
+    aside = Part(b"", ".parquet", as_ids(each.id for each in batch.rejected))
+    store(job.storage, job.run, "", batch, lambda _: Encoded([], aside, ""))
+
+
+def outcome(made: list[RowBatch]) -> dict[str, Any]:
+    """All that became of a batch."""
+    return {
+        "rows": [each for out in made for each in out.ids.tolist()],
+        "filtered": sorted(each for out in made for each in out.filtered.ids().tolist()),
+        "aside": [each.id for out in made for each in out.rejected],
+        "ends": [end for out in made for end in out.ends],
+    }
+
+
+SIZES = st.lists(st.integers(1, 25), max_size=6)
+
+
+@given(SIZES, SIZES, st.integers(0, 6), st.sets(st.integers(0, 5)))
+def test_what_ray_has_got_and_what_it_gets_is_all_of_it_once(
+    first: list[int], second: list[int], got: int, recorded: set[int]
+) -> None:
+    """Its process dies after some parts, of which some are recorded; then parts fall otherwise."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        held, job, made = pretend(patch), job_in(Path(folder)), list[RowBatch]()
+        for out in in_same_parts(Stage(first), job)(batch()):
+            if len(made) == got:
+                break  # it was never handed on
+            made.append(out)
+        else:
+            return  # it came to its end
+        written = [out for number, out in enumerate(made) if number in recorded]
+        for out in written:
+            record(job, out)
+        stage = Stage(second)
+        anew = [*in_same_parts(stage, job)(batch())]
+        assert outcome([*made, *anew[len(made) :]]) == outcome([*Stage([])(batch())])
+        assert not {each for out in written for each in out.ids.tolist()} & {*stage.given}
+        assert not held
+
+
+def test_parts_that_are_lost_with_their_node_are_made_anew(tmp_path: Path) -> None:
+    """Ray asks for the task once more for the sake of one part, and takes only that."""
+    with pytest.MonkeyPatch.context() as patch:
+        pretend(patch)
+        made = []
+        for out in in_same_parts(Stage([10, 20]), job_in(tmp_path))(batch()):
+            made.append(out)
+            if len(made) == 2:
+                break
+        anew = [*in_same_parts(Stage([3, 3, 3]), job_in(tmp_path))(batch())]
+        assert outcome(anew[1:2]) == outcome(made[1:2])
+
+
+def test_of_too_many_records_none_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_in(tmp_path)
+    for size in (0, 5):
+        record(job, parts.divided(batch(), size)[1])
+    assert len(parts.recorded_ids(job)) == ROWS
+    monkeypatch.setattr(parts, "MOST_RECORDS", 1)
+    assert len(parts.recorded_ids(job)) == 0
