@@ -21,25 +21,42 @@ from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
 INPUT_JSON_BYTES = 64 << 10
 EMIT_EVERY_SECONDS = 30.0
 GROW_BELOW_SECONDS = 5.0
-ROWS_WEIGHED = 2_048
-BYTES_PER_PART = 64 << 20
+BYTES_PER_CALL, BYTES_PER_PART = 64 << 20, 256 << 20
+"""That come out of a call, and are handed on together, about."""
 
 
 @dataclass
 class Pace:
-    """Rows taken at a time where all at hand would take too long: found out once, then kept."""
+    """Rows taken at a time where all at hand would be too many: found out once, then kept."""
 
     rows: int = 64
     least: int = 1
     most: int = 1 << 20
     grow_below_seconds: float = GROW_BELOW_SECONDS
 
-    def follow(self, seconds: float) -> None:
-        """So many rows took so long: take more of them next time, or fewer."""
-        if seconds < self.grow_below_seconds:
-            self.rows = min(4 * self.rows, self.most)
-        elif seconds > EMIT_EVERY_SECONDS:
+    @classmethod
+    def fixed(cls, rows: int) -> "Pace":
+        """So many at a time, however long they take."""
+        return cls(rows, least=rows, most=rows)
+
+    def follow(self, seconds: float, size: int = 0) -> None:
+        """So many rows took so long: take more of them next time, or fewer.
+
+        Args:
+            seconds: that a call took.
+            size: bytes that came of it.
+        """
+        if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
             self.rows = max(self.least, self.rows // 4)
+        elif seconds < self.grow_below_seconds and 4 * size <= BYTES_PER_CALL:
+            self.rows = max(self.rows, min(4 * self.rows, self.most))
+
+    def shrink(self) -> bool:
+        """Take fewer rows from here on, if it may; whether it does."""
+        if self.rows > self.least:
+            self.rows = self.most = max(self.least, self.rows // 4)
+            return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -48,11 +65,10 @@ class StageAdapter:
 
     stage: str
     functions: tuple[Function, ...]
-    rows_per_call: int | None = None
-    """Rows that a function gets at a time, which does not cut them itself; None: one that does."""
-    grows: bool = False
-    """Whether it gets more where its pace allows."""
     pace: Pace = field(default_factory=Pace)
+    """Rows that the functions get at a time."""
+    cuts_itself: bool = True
+    """Whether the last function takes of these as many at once as there is memory for."""
     limit: BatchLimit = field(default_factory=BatchLimit)
     """How much smaller batches are to be for want of memory."""
     runtimes: RuntimeLog = field(default_factory=RuntimeLog)
@@ -62,7 +78,7 @@ class StageAdapter:
         """Run a batch through the functions.
 
         A slow model's batch comes out in parts, so that an attempt that ends costs at most 30
-        seconds of it; so does a large one that outgrows memory, as numbers do that become pictures.
+        seconds of it; so does one that outgrows memory, as numbers do that become pictures.
 
         Raises:
             BatchInferenceError: the job cannot go on; names stage, source and row.
@@ -70,24 +86,24 @@ class StageAdapter:
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
         begun = emitted = time.time()
-        warm = self.runtimes.warm_up_seconds
+        warm, size = self.runtimes.warm_up_seconds, 0
         for outcome in self.outcomes(batch):
-            if outcome is not None:
-                if len(outcome.rows):
-                    done.append(outcome.rows)
-                pending = replace(
-                    pending,
-                    rejected=pending.rejected + outcome.rejected,
-                    filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
-                )
+            if len(outcome.rows):
+                done.append(outcome.rows)
+                size += outcome.rows.nbytes
+            pending = replace(
+                pending,
+                rejected=pending.rejected + outcome.rejected,
+                filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
+            )
             now = time.time()
-            if outcome is None or now - emitted > EMIT_EVERY_SECONDS:
+            if now - emitted > EMIT_EVERY_SECONDS or size > BYTES_PER_PART:
                 yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                done, emitted = [], time.time()
+                done, emitted, size = [], time.time(), 0
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, emitted, time.time())
@@ -112,37 +128,18 @@ class StageAdapter:
         at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)
 
-    def outcomes(self, batch: RowBatch) -> Iterator[RowBatch | None]:
-        """What became of the rows, call by call; None where that is enough for a part.
-
-        Parts end at the same rows when Ray has a batch done again for one of them.
-        """
-        left, room, size = batch.rows, ROWS_WEIGHED, 0
+    def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """What became of the rows, call by call."""
+        left = batch.rows
         while len(left):
-            rows, left = cut(left, room)
-            for outcome in self.calls(rows, batch):
+            begun, warm, size = time.monotonic(), self.runtimes.warm_up_seconds, 0
+            rows, left = cut(left, self.pace.rows)
+            for outcome in self.fitting(rows, batch):
                 size += outcome.rows.nbytes
                 yield outcome
-            if room == ROWS_WEIGHED:
-                room = max(1, BYTES_PER_PART * ROWS_WEIGHED // max(1, size))
-            if len(left) and size > BYTES_PER_PART // 2:
-                yield None
-                size = 0
-
-    def calls(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
-        """What became of rows that are taken at the stage's pace."""
-        left = rows
-        while len(left):
-            begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
-            rows, left = cut(left, self.rows_wanted)
-            yield from self.fitting(rows, batch)
             if len(left):  # else it may have been but a few
-                self.pace.follow(time.monotonic() - begun - self.warmed_up_since(warm))
-
-    @property
-    def rows_wanted(self) -> int:
-        """Rows for the next call."""
-        return self.pace.rows if self.rows_per_call is None or self.grows else self.rows_per_call
+                seconds = time.monotonic() - begun - self.warmed_up_since(warm)
+                self.pace.follow(seconds, size)
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.
@@ -152,7 +149,7 @@ class StageAdapter:
         """
         left, size = rows, len(rows)
         while len(left):
-            fixed = self.rows_per_call and self.limit.rows(self.rows_wanted)
+            fixed = None if self.cuts_itself else self.limit.rows(self.pace.rows)
             part, rest = cut(left, fixed or size)
             outcome = self.run_if_it_fits(part, batch)
             if outcome is None:
@@ -166,12 +163,12 @@ class StageAdapter:
         try:
             return self.run(rows, batch)
         except OutOfMemory:
-            wanted = self.rows_wanted if self.rows_per_call else len(rows)
+            wanted = len(rows) if self.cuts_itself else self.pace.rows
             if num_parents(rows) == 1 and self.limit.of(wanted) == 1:
                 raise
         give_back_memory()
-        self.pace.most = self.pace.rows
-        self.limit.halve(num_parents(rows))
+        if self.cuts_itself or not self.pace.shrink():
+            self.limit.halve(num_parents(rows))
         return None
 
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:

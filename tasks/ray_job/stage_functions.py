@@ -1,7 +1,6 @@
 """Builds what each stage does to a batch, from the spec."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -64,14 +63,14 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
         device, num_threads, spec.batch_size, spec.resources.dtype, limit, runtimes
     )
     predict = traced(job, joined(spec, spec.model.predictor(placement)))
-    stage = StageAdapter("infer", (predict,), limit=limit, runtimes=runtimes)
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
-        return replace(stage, pace=Pace(ROWS_BEFORE_TRACE)) if job.profile else stage
-    if spec.batch_size or not spec.model.calls_may_grow:
-        return replace(stage, rows_per_call=spec.batch_size or rows)
-    quick = Pace(rows, least=rows, grow_below_seconds=QUICK_SECONDS)
-    return replace(stage, rows_per_call=rows, grows=True, pace=quick)
+        pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
+    elif spec.batch_size or limit.halvings or not spec.model.calls_may_grow:
+        pace = Pace.fixed(spec.batch_size or rows)
+    else:
+        pace = Pace(rows, least=rows, grow_below_seconds=QUICK_SECONDS)
+    return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

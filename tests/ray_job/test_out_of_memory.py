@@ -17,6 +17,7 @@ from tasks.ray_job.batch_limits import OTHER_GPU, name_of
 from tasks.ray_job.out_of_memory import is_out_of_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
+from tests.ray_job.test_stage_adapter import at_a_time
 
 SPEC: dict[str, Any] = {
     "name": "greedy",
@@ -46,7 +47,7 @@ class Greedy:
 def adapter(room: int, fixed: int | None) -> tuple[StageAdapter, Greedy]:
     limit = BatchLimit()
     greedy = Greedy(room, None if fixed else limit)
-    return StageAdapter("infer", (greedy,), fixed, limit=limit), greedy
+    return StageAdapter("infer", (greedy,), *at_a_time(fixed), limit), greedy
 
 
 def rows_of(count: int) -> RowBatch:
@@ -83,7 +84,7 @@ def test_rows_with_many_children_are_halved_by_rows() -> None:
     ids = pa.array([0] * 50 + [1] * 50, pa.int64())
     batch = RowBatch(rows=pa.table({ROW: ids}), sources={0: "/in/a"})
     with pytest.raises(OutOfMemory):
-        list(StageAdapter("infer", (greedy,), None, limit=limit)(batch))
+        list(StageAdapter("infer", (greedy,), limit=limit)(batch))
     assert len(greedy.given) < 20
 
 

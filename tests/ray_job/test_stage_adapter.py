@@ -31,8 +31,13 @@ def drop_bad(rows: pa.Table) -> pa.Table:
     return pa.table({ROW: pa.array(out, pa.int64()), "x": out})
 
 
+def at_a_time(rows: int | None) -> tuple[Pace, bool]:
+    """Of a stage that gets so many rows a call, or that cuts its batches itself."""
+    return (Pace.fixed(rows), False) if rows else (Pace(), True)
+
+
 def check_conservation(ids: list[int], size: int | None) -> None:
-    adapter = StageAdapter("preprocess", (drop_bad,), rows_per_call=size)
+    adapter = StageAdapter("preprocess", (drop_bad,), *at_a_time(size))
     outs = list(adapter(batch_of(ids)))
     ok = [each for out in outs for each in out.ids.tolist()]
     rejected = {each.id for out in outs for each in out.rejected}
@@ -59,7 +64,7 @@ def test_children_of_an_earlier_stage_stay_together() -> None:
         sizes.append(len(rows))
         return rows
 
-    adapter = StageAdapter("infer", (function,), rows_per_call=2)
+    adapter = StageAdapter("infer", (function,), pace=Pace.fixed(2), cuts_itself=False)
     list(adapter(batch_of([1, 1, 1, 2, 3, 3])))
     assert sizes == [4, 2]
 
@@ -76,7 +81,7 @@ def test_a_process_that_ray_ends_is_no_fault_of_the_code() -> None:
 
 def test_a_slow_stage_comes_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
-    adapter = StageAdapter("infer", (lambda rows: rows,), rows_per_call=10)
+    adapter = StageAdapter("infer", (lambda rows: rows,), pace=Pace.fixed(10), cuts_itself=False)
     outs = list(adapter(batch_of(list(range(50)))))
     assert len(outs) == 5
     check_conservation(list(range(50)), 10)
@@ -87,7 +92,9 @@ def test_outcomes_of_earlier_stages_are_kept_once(monkeypatch: pytest.MonkeyPatc
     before = Rejection(99, "/in/a.csv", 99, "read", "ValueError", "ragged", "")
     given_batch = batch_of(list(range(4)))
     batch = RowBatch(given_batch.rows, rejected=(before,), ends=given_batch.ends)
-    outs = list(StageAdapter("infer", (lambda rows: rows,), rows_per_call=2)(batch))
+    outs = list(
+        StageAdapter("infer", (lambda rows: rows,), pace=Pace.fixed(2), cuts_itself=False)(batch)
+    )
     assert [each for out in outs for each in out.rejected] == [before]
     assert [end for out in outs for end in out.ends] == [ShardEnd(0, 4)]
 
@@ -152,7 +159,7 @@ DIFFERING = [
 def test_a_column_whose_type_changes_between_calls_is_named(
     values: dict[int, Any], types: str
 ) -> None:
-    adapter = StageAdapter("infer", (changing_type(values),), rows_per_call=2)
+    adapter = StageAdapter("infer", (changing_type(values),), pace=Pace.fixed(2), cuts_itself=False)
     with pytest.raises(
         UserCodeBroke, match=f"^stage infer .* at /in/a.csv, row 6: .*'y' .*{types}"
     ):
@@ -161,7 +168,9 @@ def test_a_column_whose_type_changes_between_calls_is_named(
 
 @pytest.mark.parametrize(("values", "types"), DIFFERING)
 def test_so_is_one_whose_type_changes_in_the_search(values: dict[int, Any], types: str) -> None:
-    adapter = StageAdapter("infer", (changing_type(values, bad=5),), rows_per_call=4)
+    adapter = StageAdapter(
+        "infer", (changing_type(values, bad=5),), pace=Pace.fixed(4), cuts_itself=False
+    )
     with pytest.raises(
         UserCodeBroke, match=f"^stage infer .* at /in/a.csv, row 4: .*'y' .*{types}"
     ):
@@ -169,7 +178,9 @@ def test_so_is_one_whose_type_changes_in_the_search(values: dict[int, Any], type
 
 
 def test_whole_numbers_and_fractions_go_together() -> None:
-    adapter = StageAdapter("infer", (changing_type({6: 0.5, 7: None}),), rows_per_call=2)
+    adapter = StageAdapter(
+        "infer", (changing_type({6: 0.5, 7: None}),), pace=Pace.fixed(2), cuts_itself=False
+    )
     (out,) = adapter(batch_of(list(range(4, 8))))
     assert out.rows["y"].to_pylist() == [1.0, 1.0, 0.5, None]
 
@@ -206,7 +217,7 @@ def test_quick_calls_get_more_rows() -> None:
         return rows
 
     pace = Pace(64, least=64, grow_below_seconds=0.02)
-    adapter = StageAdapter("infer", (function,), rows_per_call=64, grows=True, pace=pace)
+    adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
     list(adapter(batch_of(list(range(1_000)))))
     assert sizes[:2] == [64, 256]
     assert max(sizes) == 256, "26 ms are no moment any more"
@@ -222,30 +233,57 @@ def test_calls_grow_no_more_once_memory_has_run_out() -> None:
         return rows
 
     pace = Pace(64, least=64, grow_below_seconds=600.0)
-    adapter = StageAdapter("infer", (function,), rows_per_call=64, grows=True, pace=pace)
+    adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
     (out,) = adapter(batch_of(list(range(2_000))))
     assert len(out.rows) == 2_000
-    assert sizes[:3] == [64, 256, 1_024]
-    assert set(sizes[3:-1]) == {512}
+    assert sizes[:4] == [64, 256, 1_024, 256]
+    assert max(sizes[3:]) == 256
+    assert adapter.limit.halvings == 0, "what it begins with has room"
 
 
 def pictures(rows: pa.Table) -> pa.Table:
-    """64 KiB of each number."""
-    return rows.append_column("image", pa.array([bytes(64 << 10)] * len(rows)))
+    """Of the first thousand numbers nothing, of each other 64 KiB."""
+    kept = rows.filter(pa.array([each >= 1_000 for each in rows["x"].to_pylist()]))
+    return kept.append_column("image", pa.array([bytes(64 << 10)] * len(kept), pa.binary()))
 
 
-@pytest.mark.parametrize("rows_at_first", [64, 4_096])
-def test_what_outgrows_memory_comes_out_in_parts(rows_at_first: int) -> None:
-    """In the same ones, whatever the pace: Ray may have one of them made anew."""
-    adapter = StageAdapter("preprocess", (pictures,), pace=Pace(rows_at_first))
-    outs = list(adapter(batch_of(list(range(5_000)))))
-    assert [len(out.rows) for out in outs] == [2_048, 1_023, 1_023, 906]
-    assert [out.rows[ROW][0].as_py() for out in outs] == [0, 2_048, 3_071, 4_094]
+def test_what_outgrows_memory_comes_out_in_parts() -> None:
+    adapter = StageAdapter("preprocess", (pictures,))
+    outs = list(adapter(batch_of(list(range(20_000)))))
+    assert len(outs) > 3
+    assert max(out.rows.nbytes for out in outs) < 3 * stage_adapter.BYTES_PER_PART
+    assert [each for out in outs for each in out.ids.tolist()] == [*range(1_000, 20_000)]
+    assert adapter.pace.rows <= 1_024
 
 
 def test_what_stays_small_comes_out_whole() -> None:
     adapter = StageAdapter("infer", (lambda rows: rows,))
     assert [len(out.rows) for out in adapter(batch_of(list(range(100_000))))] == [100_000]
+
+
+def test_a_batch_size_is_as_asked_for() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    adapter = StageAdapter("infer", (function,), Pace.fixed(3_000), cuts_itself=False)
+    list(adapter(batch_of(list(range(9_001)))))
+    assert sizes == [3_000, 3_000, 3_000, 1]
+
+
+def test_what_cuts_its_batches_itself_gets_as_many_rows_though_memory_runs_out() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        if len(sizes) == 1:
+            raise MemoryError
+        return rows
+
+    list(StageAdapter("infer", (function,))(batch_of(list(range(2_048)))))
+    assert max(sizes) > 64
 
 
 def test_warming_up_is_no_rows_time() -> None:
@@ -255,6 +293,8 @@ def test_warming_up_is_no_rows_time() -> None:
         runtimes.warm_up_seconds += 600.0
         return rows
 
-    adapter = StageAdapter("infer", (function,), rows_per_call=4, runtimes=runtimes)
+    adapter = StageAdapter(
+        "infer", (function,), pace=Pace.fixed(4), cuts_itself=False, runtimes=runtimes
+    )
     (out,) = adapter(batch_of(list(range(8))))
     assert out.seconds["infer"] == pytest.approx(-1_200, abs=300), "it took no time, and less those"
