@@ -63,7 +63,7 @@ class ReadOptions(StageOptions):
         ge=1,
         description="Workers at most. Where empty, as many as there are cores and parts of the "
         "input for; on this machine, for files on its disk, one for every two cores, and at least "
-        "2, unless num_cpus is set.",
+        "2, unless num_cpus is another number.",
     )
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
@@ -71,8 +71,8 @@ class ReadOptions(StageOptions):
         "auto: 2048; 16384 where the source has numbers only; 131072 for sklearn and 1048576 for "
         "xgboost, to which so many are a moment's work; as many as resources.batch_size where that "
         "is more. Fewer where there are not enough for twelve batches a replica; rows that only "
-        "reading tells are reckoned from the beginnings of a few inputs. At most 32 MiB travel "
-        "together.",
+        "reading tells are reckoned from the beginnings of a few inputs. A batch of 32 MiB waits "
+        "for no more.",
     )
 
 
@@ -91,7 +91,7 @@ class PreprocessOptions(StageOptions):
         None,
         ge=1,
         description="Workers at most. On this machine without a GPU there are none, and replicas "
-        "of one core prepare their own batches, unless this or num_cpus is set.",
+        "of one core prepare their own batches, unless this is set or num_cpus another number.",
     )
     path: str | None = Field(
         None,
@@ -116,7 +116,7 @@ class WriteOptions(StageOptions):
         None,
         ge=1,
         description="Workers at most. Where empty, 4; on this machine, for an output on its disk, "
-        "one for every two cores, and at least 2.",
+        "one for every two cores, at least 2 and at most 4.",
     )
 
 

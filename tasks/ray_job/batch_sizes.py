@@ -2,41 +2,46 @@
 
 import math
 from dataclasses import replace
-from heapq import nlargest
+from typing import Any
 
-from tasks.kinds.sources.likely_rows import likely_rows, reckoned
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.kinds.sources import Source
+from tasks.kinds.sources.likely_rows import likely_rows, reckoned, to_look_at
+from tasks.protocol.plan_file import shards_of
 from tasks.ray_job.job import Job
-from tasks.ray_job.opening import Todo, load_todo
+from tasks.ray_job.opening import todo_lines
 
 BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
-MEDIA_ROWS = 64
-"""Images, sounds and films take long enough."""
+LEAST_MEDIA_ROWS = 64
+"""Each takes long enough that so few are worth a way of their own."""
 ROWS_OF_NUMBERS = 16_384
-"""That travel together at most, as of other rows as many as the model says: they are small."""
-SHARDS_COMPARED = 1_000
-SHARDS_SEEN = 3
-"""The largest of those: small ones may have no rows at all."""
+"""These are small: so many travel together, even where the model is content with fewer."""
+SHARDS_COMPARED = 10_000
+"""The rest is taken to be like them."""
 
 
 def in_equal_shares(job: Job, rows: int | None) -> Job:
     """The job in batches small enough to be shared out evenly among all replicas.
 
-    As large as is usual where nobody knows how many rows there are, and as they are where the user
-    has named a number.
+    As large as is usual where nobody knows how many rows there are; as they are where the user has
+    named a number, or where another job has cut them.
 
     Args:
         job: what to do.
         rows: left to do, as far as that can be known.
     """
     spec = job.spec
-    if spec.stages.read.rows_per_batch != "auto" or "infer" not in job.stages:
+    is_whole = {"read", "infer"} <= {*job.stages}
+    if spec.stages.read.rows_per_batch != "auto" or not is_whole:
         return job
     usual = usual_rows(job)
     if rows is None:
         return with_rows_per_batch(job, usual)
     share = math.ceil(rows / (BATCHES_PER_REPLICA * spec.resources.most_replicas()))
-    fewest = MEDIA_ROWS if spec.source.has_media else spec.model.least_rows_per_batch
+    fewest = LEAST_MEDIA_ROWS if spec.source.has_media else spec.model.least_rows_per_batch
     call = spec.batch_size or spec.model.rows_per_call or 1
     whole_calls = math.ceil(max(share, fewest) / call) * call
     return with_rows_per_batch(job, min(whole_calls, usual))
@@ -57,25 +62,35 @@ def likely_rows_left(job: Job) -> int | None:
 
     None where these do not tell, or cannot be read: reading them again says what is wrong.
     """
-    if job.todo_rows is not None:
-        return job.todo_rows
+    if job.todo_rows is not None or "reader" not in job.pins or "readers" in job.pins:
+        return job.todo_rows  # of a redrive, single rows of many shards are left
     try:
-        todo = load_todo(job, 0, SHARDS_COMPARED)
-        seen = nlargest(SHARDS_SEEN, todo, key=lambda each: each.shard.size)
-        return reckoned([(rows_left(job, each), each.shard.size) for each in seen], job.todo_bytes)
+        lines = pa.concat_tables(todo_lines(job, 0, SHARDS_COMPARED))
+        source = job.spec.source.as_planned(job.pins["reader"])
+        rows, size = rows_left(source, lines, job.pins["reader"]), pc.sum(lines["size"]).as_py()
+        return None if rows is None else reckoned([(rows, size)], job.todo_bytes)
     except Exception as error:
         print(f"rows are not reckoned beforehand: {type(error).__name__}", flush=True)
         return None
 
 
-def rows_left(job: Job, todo: Todo) -> int | None:
-    """Rows left to do of a shard, as far as its beginning tells."""
-    source = job.spec.source.as_planned(todo.reader)
+def rows_left(source: Source, todo: pa.Table, pins: dict[str, Any]) -> int | None:
+    """Rows left to do of some shards: those that are counted, and those that are likely.
+
+    Args:
+        source: reads them.
+        todo: as the attempt has it.
+        pins: as `Source.pin` gave them.
+    """
+    unknown = todo.filter(pc.is_null(todo["rows"]))
     storage = source.opened(source.paths[0])[0]
-    rows = likely_rows(source, storage, todo.shard, todo.reader)
-    if rows is None:
+    some = shards_of(to_look_at(source, unknown))
+    seen = [(likely_rows(source, storage, shard, pins), shard.size) for shard in some]
+    likely = reckoned(seen, pc.sum(unknown["size"]).as_py() or 0)
+    if likely is None:
         return None
-    return len(todo.wanted) if todo.wanted is not None else max(0, rows - len(todo.covered))
+    runs = pc.list_flatten(pc.list_flatten(todo["covered"])).to_numpy().reshape(-1, 3)
+    return max(0, likely + (pc.sum(todo["rows"]).as_py() or 0) - int(runs[:, 1].sum()))
 
 
 def with_rows_per_batch(job: Job, rows: int) -> Job:

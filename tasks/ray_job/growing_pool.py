@@ -67,7 +67,7 @@ class GrowingPool:
     def add(self, pool: Any, missing: int) -> None:
         """Add what is missing, as far as there is memory for it, once and for all.
 
-        Another one takes less than all that was started with the first.
+        Another one takes less memory than all that was started with the first.
         """
         self.has_grown = True
         free = self.free_memory()
@@ -78,7 +78,7 @@ class GrowingPool:
     def pays(self, done: int, total: int | None, now: float) -> bool:
         """Whether what is left takes longer than the first replica took to be there.
 
-        That was when everything else was started too: another one takes less.
+        That was when everything else was started too: another one takes less time.
         What is in hand counts as done: else nothing could be said before the first batch is.
         Where more is done than there was, steps make many rows of one, and nobody knows how many.
         """

@@ -77,12 +77,12 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
 def most_readers(spec: BatchInferenceSpec) -> int | None:
     """Readers at most; None: as many as there are cores and parts for.
 
-    Of this machine's disk each one more pays for its imports, and then has little to wait for.
+    This machine's disk answers at once: one more costs its imports, and has little to wait for.
     """
-    options = spec.stages.read
+    options, source = spec.stages.read, spec.source
     if options.max_workers is not None or options.num_cpus != ReadOptions().num_cpus:
         return options.max_workers
-    is_near = is_own_machine(spec) and not any("://" in path for path in spec.source.paths)
+    is_near = is_own_machine(spec) and source.holds == "file" and all(map(is_path, source.paths))
     return few() if is_near else None
 
 
@@ -94,8 +94,13 @@ def most_writers(spec: BatchInferenceSpec) -> int:
     """
     if spec.stages.write.max_workers is not None:
         return spec.stages.write.max_workers
-    is_near = is_own_machine(spec) and "://" not in spec.sink.path
+    is_near = is_own_machine(spec) and is_path(spec.sink.path)
     return min(WRITERS, few()) if is_near else WRITERS
+
+
+def is_path(url: str) -> bool:
+    """Whether a URL leads to this machine's disk."""
+    return "://" not in url or url.startswith(("file://", "local://"))
 
 
 def few() -> int:

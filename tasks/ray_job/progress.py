@@ -101,7 +101,8 @@ class Progress:
     def total_of(self, read: dict[str, Any]) -> int | None:
         """Rows of this attempt: known, or reckoned, or None.
 
-        By what is read, once that is half of it: rows of files not yet at their end count too.
+        By what is read once half of the bytes are: rows count as they are read and bytes at the end
+        of a file or part, so that before it would be far too many.
 
         Args:
             read: what the read stage has counted.

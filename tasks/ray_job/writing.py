@@ -1,5 +1,6 @@
 """Writes batches: data files, then a record. The output schema is pinned by who writes first."""
 
+import math
 import time
 import uuid
 from dataclasses import asdict
@@ -44,7 +45,7 @@ QUARANTINE_SCHEMA = pa.schema(
 def batches_per_write(job: Job) -> int:
     """Batches that one write takes, where the sink wants bigger files."""
     wanted = job.spec.sink.rows_per_file
-    return max(1, wanted // job.spec.rows_per_batch) if wanted else 1
+    return math.ceil(wanted / job.spec.rows_per_batch) if wanted else 1
 
 
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from tasks.kinds.sources.likely_rows import likely_rows, reckoned
+from tasks.kinds.sources.likely_rows import INPUTS_ASKED, likely_rows, reckoned, to_look_at
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.plan_file import Plan, shards_of
@@ -19,8 +19,6 @@ from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
 
 Range = tuple[float, float]
-COUNTED_INPUTS = 32
-"""Inputs that are looked at for their rows."""
 
 
 @dataclass(frozen=True)
@@ -75,21 +73,18 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
         shards=len(plan.shards),
         rows=reckon_rows(found, plan) if known is None else known,
         rows_are_known=known is not None
-        or (len(plan.shards) <= COUNTED_INPUTS and not spec.source.reads_on),
+        or (len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on),
     )
 
 
 def reckon_rows(found: NewInputs, plan: Plan) -> int | None:
     """All rows, from those of some inputs and the sizes of all; None where no input tells."""
-    shards, count = plan.shards, min(len(plan.shards), COUNTED_INPUTS)
-    at = [number * len(shards) // count for number in range(count)]
-    some = shards_of(shards.take(at))
-    source = found.spec.source.as_planned(plan.pins["reader"])
-    look = partial(likely_rows, source, found.storage, pins=plan.pins["reader"])
-    with ThreadPoolExecutor(count or 1) as pool:
-        counts = list(pool.map(look, some))
-    sizes = [shard.size for shard in some]
-    return reckoned([*zip(counts, sizes, strict=True)], sum(shards["size"].to_pylist()))
+    source, pins = found.spec.source.as_planned(plan.pins["reader"]), plan.pins["reader"]
+    some = shards_of(to_look_at(source, plan.shards))
+    with ThreadPoolExecutor(len(some) or 1) as pool:
+        rows = list(pool.map(partial(likely_rows, source, found.storage, pins=pins), some))
+    seen = [*zip(rows, [shard.size for shard in some], strict=True)]
+    return reckoned(seen, sum(plan.shards["size"].to_pylist()))
 
 
 def estimate_run(

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.plan import make_plan
-from tasks.protocol.ids import Ids
-from tasks.protocol.infos import stat_local
-from tasks.protocol.plan_file import Shard
-from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, rows_left
-from tasks.ray_job.counts import Counts
-from tasks.ray_job.opening import Todo
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.protocol.records import Encoded, store
+from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, with_rows_per_batch
+from tasks.ray_job.counts import AFTER_CUT, Counts
+from tasks.ray_job.job import Job
 from tasks.ray_job.progress import Progress
+from tasks.ray_job.writing import batches_per_write
 from tasks.run import left_to_do, new_job
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -89,30 +90,6 @@ def test_rows_that_are_kept_for_another_job_stay_as_they_are() -> None:
     assert in_equal_shares(job, 600) == job
 
 
-@pytest.mark.parametrize(
-    ("covered", "wanted", "rows"),
-    [
-        ([], None, 100),
-        (range(30), None, 70),
-        ([], [3, 4], 2),  # of a redrive
-    ],
-)
-def test_what_is_settled_is_not_left(
-    covered: list[int], wanted: list[int] | None, rows: int, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_text("a line\n" * 100)
-    stat = stat_local(str(tmp_path / "a.txt"))
-    assert stat
-    job = job_of(spec(source={"kind": "text", "path": str(tmp_path)}))
-    shard = Shard(0, stat.path, stat.identity, stat.size)
-    todo = Todo(shard, ids(covered), None if wanted is None else ids(wanted), {})
-    assert rows_left(job, todo) == rows
-
-
-def ids(numbers: Any) -> Ids:
-    return np.array([*numbers], dtype=np.int64)
-
-
 def test_where_nothing_can_be_reckoned_the_job_goes_on(tmp_path: Path) -> None:
     job = job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
     assert likely_rows_left(job) is None  # there is no todo
@@ -135,22 +112,69 @@ def test_a_total_is_told_from_the_start() -> None:
     assert totals == [500, 500, 600, 900, 900]
 
 
-def test_the_largest_shards_tell(tmp_path: Path) -> None:
-    """Those that come first may have a header and no row."""
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Thirty with a header and no row, then ten of 500 to 5,000 rows."""
     folder = tmp_path / "in"
     folder.mkdir()
     for number in range(40):
         rows = 0 if number < 30 else 500 * (number - 29)
-        lines = "".join(f"{row},{row}.5\n" for row in range(1_000, 1_000 + rows))
+        lines = "".join(f"{row},{row}.5\n" for row in range(10_000, 10_000 + rows))
         (folder / f"{number:02d}.csv").write_text(f"id,x\n{lines}")
+    return folder
+
+
+def planned_job(folder: Path, kind: str, settled: range | None = None, **source: Any) -> Job:
+    """An attempt on files; of the largest some rows are settled."""
     ours = spec(
-        source={"kind": "csv", "path": str(folder)},
+        source={"kind": kind, "path": str(folder), **source},
         steps=[],
         model={"kind": "python", "class": "math:sqrt"},
-        sink={"kind": "parquet", "path": str(tmp_path / "out")},
-        environment={"working_dir": str(tmp_path)},
+        sink={"kind": "parquet", "path": str(folder.parent / "out")},
+        environment={"working_dir": str(folder)},
     )
     planned = make_plan(ours)
-    job = new_job(planned, left_to_do(planned, tried=False), attempt=1)
+    if settled is not None:
+        ids = (39 << 32) + np.arange(settled.start, settled.stop)
+        rows = pa.table({ROW: ids})
+        encoded = Encoded([], None, "")
+        store(planned.storage, planned.run, planned.plan.digest, RowBatch(rows), lambda _: encoded)
+    return new_job(planned, left_to_do(planned, tried=False), attempt=1)
+
+
+def test_the_largest_shards_tell(files: Path) -> None:
+    job = planned_job(files, "csv")
     assert job.todo_rows is None
     assert likely_rows_left(job) == pytest.approx(500 * 55, rel=0.05)
+
+
+def test_what_is_settled_is_not_left(files: Path) -> None:
+    job = planned_job(files, "csv", settled=range(4_000))
+    assert likely_rows_left(job) == pytest.approx(500 * 55 - 4_000, rel=0.05)
+
+
+def test_parts_of_a_file_are_counted_and_files_beside_them_likely(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    noise = np.random.default_rng(0).random(120_000)
+    pq.write_table(pa.table({"x": noise}), folder / "a.parquet", row_group_size=10_000)
+    for number in range(5):
+        pq.write_table(pa.table({"x": noise[:8_000]}), folder / f"b{number}.parquet")
+    job = planned_job(folder, "parquet", split_above_mib=0.2)
+    assert job.num_shards > 7
+    assert job.todo_bytes == pytest.approx(
+        sum(each.stat().st_size for each in folder.iterdir()), 10
+    )
+    assert job.todo_rows is None
+    assert likely_rows_left(job) == 120_000 + 5 * 8_000
+
+
+def test_batches_that_another_job_has_cut_stay_as_they_are() -> None:
+    job = job_of(spec(), 600, stages=AFTER_CUT)
+    assert in_equal_shares(job, 600) == job
+
+
+def test_files_have_as_many_rows_as_asked_for() -> None:
+    job = job_of(spec(sink={"kind": "parquet", "path": "out", "rows_per_file": 32_000}))
+    for rows, wanted in ((16_384, 2), (32_000, 1), (640, 50), (2_048, 16)):
+        assert batches_per_write(with_rows_per_batch(job, rows)) == wanted

@@ -128,6 +128,8 @@ READERS: dict[str, tuple[int, dict[str, Any], int | None]] = {
     "half of many cores": (64, {}, 32),
     "as asked": (2, {"stages": {"read": {"max_workers": 7}}}, 7),
     "a share of a core as asked": (2, {"stages": {"read": {"num_cpus": 0.2}}}, None),
+    "a URL of the disk": (2, {"source": {"kind": "parquet", "path": "file:///in"}}, 2),
+    "a catalog's table": (2, {"source": {"kind": "iceberg", "path": "sales.orders"}}, None),
     "storage elsewhere": (2, {"source": FAR}, None),
     "a Ray that runs": (2, {"cluster": ELSEWHERE}, None),
 }

@@ -1,15 +1,21 @@
-"""How many rows an input is likely to have, where only reading all of it would tell."""
+"""How many rows inputs are likely to have, where only reading all of them would tell."""
 
+import time
 from collections.abc import Sequence
 from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
-BYTES_READ = 8 << 20
-"""Of an input: text comes in blocks of a MiB, of which some rows have not come out yet."""
+BYTES_READ, SECONDS_READ = 8 << 20, 0.5
+"""Of an input at most: text comes in blocks of a MiB, of which some rows are not out yet."""
+INPUTS_READ, INPUTS_ASKED = 3, 32
+"""At most: of those that have to be read, and of those that tell."""
 
 
 class WatchedStorage(FsspecStorage):
@@ -50,12 +56,20 @@ def likely_rows(
     told = source.count_rows(storage, Stat(shard.path, shard.size, shard.identity))
     if told is not None or not source.reads_on:
         return told
-    watched, rows = WatchedStorage(storage.filesystem), 0
+    watched, rows, until = WatchedStorage(storage.filesystem), 0, time.monotonic() + SECONDS_READ
     for read in source.read(watched, shard, pins):
         rows += 1 if isinstance(read, BadRow) else len(read)
-        if watched.position >= BYTES_READ:
+        at_length = watched.position >= BYTES_READ or time.monotonic() > until
+        if at_length and watched.position:
             return max(rows, round(rows * shard.size / watched.position))
     return rows
+
+
+def to_look_at(source: Source, shards: pa.Table) -> pa.Table:
+    """The shards that tell most of all: the largest, since small ones may have no rows at all."""
+    count = INPUTS_READ if source.reads_on else INPUTS_ASKED
+    order = pc.select_k_unstable(shards, min(count, len(shards)), [("size", "descending")])
+    return shards.take(order)
 
 
 def reckoned(some: Sequence[tuple[int | None, int]], size: int) -> int | None:

@@ -91,14 +91,13 @@ class ParquetSource(Source):
                 data_error(error)
                 return super().split(storage, stat)  # reading it says what is wrong
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        sizes = [group.total_byte_size for group in groups]
         shards, start, first = [], 0, 0
         for stop in range(1, len(groups) + 1):
-            size = sum(group.total_byte_size for group in groups[start : stop + 1])
-            if stop == len(groups) or size > self.split_above_mib * MIB:
+            if stop == len(groups) or sum(sizes[start : stop + 1]) > self.split_above_mib * MIB:
                 rows = sum(group.num_rows for group in groups[start:stop])
-                shards.append(
-                    Shard(0, stat.path, stat.identity, stat.size, start, stop, first, rows)
-                )
+                share = round(stat.size * sum(sizes[start:stop]) / max(1, sum(sizes)))
+                shards.append(Shard(0, stat.path, stat.identity, share, start, stop, first, rows))
                 start, first = stop, first + rows
         return shards
 

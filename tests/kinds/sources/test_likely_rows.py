@@ -15,9 +15,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.kinds.sources import AnySource, likely_rows
+from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.likely_rows import reckoned
 from tasks.kinds.sources.listing import list_inputs
-from tasks.protocol.plan_file import Shard
+from tasks.kinds.sources.parquet import ParquetSource
+from tasks.protocol.plan_file import Shard, shard_table, shards_of
 
 ROWS = 60_000
 WORDS = np.random.default_rng(0).bytes(ROWS * 90).hex()
@@ -74,6 +76,7 @@ def test_rows_are_reckoned_by_the_beginning(
     kind, made, rows = INPUTS[name]
     data = made()
     (tmp_path / name).write_bytes(data)
+    monkeypatch.setattr(likely_rows, "SECONDS_READ", 600.0)
     monkeypatch.setattr(likely_rows, "BYTES_READ", 2 * len(data))
     assert likely(kind, tmp_path) == rows  # all of it was read
     monkeypatch.setattr(likely_rows, "BYTES_READ", len(data) // 2)
@@ -81,6 +84,25 @@ def test_rows_are_reckoned_by_the_beginning(
     assert found is not None
     assert found != rows
     assert rows / 1.25 < found < rows * 1.25
+
+
+def test_what_takes_long_to_read_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id,text\n" + csv())
+    monkeypatch.setattr(likely_rows, "SECONDS_READ", 0.0)
+    found = likely("csv", tmp_path)
+    assert found is not None
+    assert found != ROWS
+    assert ROWS / 12 < found < ROWS * 1.25
+
+
+def test_the_largest_are_looked_at() -> None:
+    sizes = [1, 50, 3, 70, 60, 2]
+    shards = shard_table(Shard(at, f"{at}", "", size) for at, size in enumerate(sizes))
+    assert shards_of(likely_rows.to_look_at(CsvSource(path="in"), shards))[0].size == 70
+    seen = likely_rows.to_look_at(CsvSource(path="in"), shards)["size"].to_pylist()
+    assert sorted(seen) == [50, 60, 70]
+    seen = likely_rows.to_look_at(ParquetSource(path="in"), shards)["size"].to_pylist()
+    assert sorted(seen) == sorted(sizes)
 
 
 def test_a_footer_tells(tmp_path: Path) -> None:
