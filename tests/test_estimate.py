@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tasks.reporting.estimate import FullRun, estimate_run
+from tasks.reporting.workers import workers_at_hand
 from tasks.spec_file import parse_spec
 
 WHOLE = FullRun(inputs=8, size=1_000, shards=8, rows=1_000, rows_are_known=True)
@@ -52,3 +53,40 @@ def test_a_machine_of_its_own(
     assert (found.stage, found.workers, found.seconds) == (bounds, 4, seconds)
     assert found.seconds_range == (seconds, seconds)
     assert found.cost == pytest.approx(seconds * cores * 0.01)
+
+
+REPLICAS: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
+    "a core each": ({"kind": "local"}, {}, 0, 7),
+    "parts of cores": ({"kind": "local"}, {"num_cpus": 0.28}, 0, 25),
+    "a GPU each": ({"kind": "local"}, {}, 2, 2),
+    "fewer cores than GPUs": ({"kind": "local"}, {"num_cpus": 2}, 4, 3),
+    "as asked": ({"kind": "local"}, {"max_replicas": 3}, 0, 3),
+    "a Ray that runs": ({"kind": "local", "address": "127.0.0.1:6379"}, {"num_cpus": 4}, 0, 4),
+    "a cluster's address": ({"kind": "ray_jobs", "address": "http://ray:8265"}, {}, 2, 4),
+    "a cluster's block": ({"kind": "ray_jobs", "block": "ours"}, {"max_replicas": 9}, 2, 9),
+    "a cluster for the run": ({"kind": "kuberay"}, {"num_gpus": 1}, 0, 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "resources", "gpus", "wanted"), REPLICAS.values(), ids=REPLICAS
+)
+def test_only_this_machine_goes_by_its_own_size(
+    cluster: dict[str, Any],
+    resources: dict[str, Any],
+    gpus: int,
+    wanted: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.reporting.workers.cores", lambda: 7)
+    monkeypatch.setattr("tasks.reporting.workers.count_gpus", lambda: gpus)
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": {"kind": "python", "class": "a:B"},
+            "sink": {"kind": "parquet", "path": "out"},
+            "cluster": cluster,
+            "resources": resources,
+        }
+    )
+    assert workers_at_hand(spec, 1)["infer"] == wanted

@@ -110,6 +110,12 @@ class Job:
         self.storage.write(f"{self.folder}/job.json", json.dumps(fields).encode())
 
 
+def with_max_replicas(job: Job, most: int) -> Job:
+    """The job with so many replicas at most."""
+    resources = job.spec.resources.model_copy(update={"max_replicas": most})
+    return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+
+
 def load_job(data: bytes) -> Job:
     """Read what `save` stored."""
     fields = json.loads(data)

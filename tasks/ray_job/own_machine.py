@@ -6,16 +6,16 @@ replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to g
 """
 
 import math
-from dataclasses import replace
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import Job, with_max_replicas
 from tasks.ray_job.room import cores_side_by_side
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.resources import PreprocessOptions, ReadOptions
+from tasks.resources import PreprocessOptions, ReadOptions, Resources
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole
 
 WRITERS = 4
 READING = 1
@@ -66,12 +66,21 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
         num_gpus: GPUs of one replica.
         gpus: those of the machine.
     """
-    resources = job.spec.resources
-    # In decimals ten tenths are a whole; in binary they are a little less.
-    room = math.floor((gpus / num_gpus if num_gpus else cores() / resources.num_cpus) + 1e-6)
-    most = max(resources.min_replicas, min(room, resources.most_replicas(room)))
-    resources = resources.model_copy(update={"max_replicas": most})
-    return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+    most = replicas_that_fit(job.spec.resources, num_gpus, cores(), gpus)
+    return with_max_replicas(job, most)
+
+
+def replicas_that_fit(resources: Resources, num_gpus: float, num_cpus: int, gpus: float) -> int:
+    """Replicas that a machine has room for, or fewer where it is said so.
+
+    Args:
+        resources: what is asked for.
+        num_gpus: GPUs of one replica.
+        num_cpus: cores of the machine.
+        gpus: those of the machine.
+    """
+    room = whole(gpus / num_gpus if num_gpus else num_cpus / resources.num_cpus)
+    return max(resources.min_replicas, min(room, resources.most_replicas(room)))
 
 
 def most_readers(spec: BatchInferenceSpec) -> int | None:

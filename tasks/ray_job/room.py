@@ -6,7 +6,9 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
+from tasks.resources import Resources
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole
 
 UNITS = {"CPU": "CPU core", "GPU": "GPU"}
 WITHOUT_PLURAL = {"memory": "GiB of memory"}
@@ -35,8 +37,14 @@ class Request:
         wanted = {name: amount for name, amount in self.resources.items() if amount > 0}
         if not wanted:
             return self.workers
-        # In decimals ten tenths are a whole; in binary they are a little less.
-        return int(min(node.get(name, 0.0) / amount + 1e-6 for name, amount in wanted.items()))
+        return whole(min(node.get(name, 0.0) / amount for name, amount in wanted.items()))
+
+
+def gpus_of_replica(resources: Resources, nodes: list[Node]) -> float:
+    """GPUs of one replica: as asked for, or one where a node has any."""
+    if resources.num_gpus != "auto":
+        return resources.num_gpus
+    return float(min(1.0, max((node.get("GPU", 0.0) for node in nodes), default=0.0)))
 
 
 def requests_of(spec: BatchInferenceSpec) -> list[Request]:

@@ -12,6 +12,7 @@ from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole
 
 MOST_AT_ONCE = 4.0
 """Nobody knows what becomes of a run with more than so many times the workers it had."""
@@ -99,8 +100,7 @@ def make_room(
     """The setting that lets a stage have more workers, and how many it then has."""
     timing, knobs, free = timings.stages[stage], knobs_of(spec, stage), free_cores(spec, timings)
     now = round(timing.workers)
-    # In decimals ten tenths are a whole; in binary they are a little less.
-    room = math.floor(timing.workers + free / knobs.num_cpus + 1e-6) if knobs.num_cpus else wanted
+    room = whole(timing.workers + free / knobs.num_cpus) if knobs.num_cpus else wanted
     most = wanted
     if knobs.max_workers is not None and knobs.is_asked_for:
         most = min(wanted, knobs.max_workers)

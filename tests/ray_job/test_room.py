@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.ray_job.room import Node, cores_side_by_side, refuse_crowded, refuse_unmet
+from tasks.ray_job.room import (
+    Node,
+    cores_side_by_side,
+    gpus_of_replica,
+    refuse_crowded,
+    refuse_unmet,
+)
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 
@@ -125,3 +131,10 @@ def test_only_stages_with_something_to_do_take_cores() -> None:
     assert cores_side_by_side(steps) == 1.5
     steps = steps.model_copy(update={"steps": [{"kind": "select", "columns": ["a"]}]})
     assert cores_side_by_side(steps) == 4
+
+
+def test_a_replica_has_a_gpu_where_a_node_has_one() -> None:
+    asked = spec_of(num_gpus="auto").resources
+    assert gpus_of_replica(asked, CLUSTER) == 1.0
+    assert gpus_of_replica(asked, [CPU_NODE]) == gpus_of_replica(asked, []) == 0.0
+    assert gpus_of_replica(spec_of(num_gpus=2).resources, [CPU_NODE]) == 2.0
