@@ -16,7 +16,8 @@ from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, Ra
 from tasks.kinds.places import check_apart, check_sink, check_source
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
-from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
+from tasks.ray_job.room import Node, gpus_of_replica, in_gib, refuse_crowded, refuse_unmet
+from tasks.ray_job.turn import refuse_beyond
 from tasks.spec import BatchInferenceSpec
 
 
@@ -78,8 +79,8 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     """See that the cluster answers, lets us in, has our Ray, and has room or can make some.
 
     Raises:
-        InvalidSpec: its Ray is another, or no node can ever hold a stage; this process or machine
-            lacks what is asked for.
+        InvalidSpec: its Ray is another, or no node can ever hold a stage, or replicas need more
+            GPUs than its jobs may hold; this process or machine lacks what is asked for.
         Unreachable: it does not answer, or does not let us in.
     """
     cluster = joined(spec.cluster)
@@ -110,28 +111,11 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         f"Ray {theirs} at {api.address}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"
     )
     if (limit := max_gpus_of(cluster)) is not None:
-        refuse_beyond(spec, limit)
+        refuse_beyond(spec, limit, gpus_of_replica(spec.resources, nodes))
         found += f", of which jobs may hold {limit:g}"
     if spec.resources.num_gpus == "auto" and not num_gpus and cluster.wait_for_nodes_seconds:
         found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
     return found
-
-
-def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float) -> None:
-    """Refuse a job that would wait for its turn for ever.
-
-    Raises:
-        InvalidSpec: its replicas need more GPUs at once than jobs of the cluster may hold.
-    """
-    resources = spec.resources
-    each = 0.0 if resources.num_gpus == "auto" else resources.num_gpus
-    if resources.min_replicas * each > max_gpus:
-        raise InvalidSpec.at(
-            "resources.min_replicas",
-            resources.min_replicas,
-            f"is asked for, each replica with {counted(each, 'GPU')}, and jobs of the cluster may "
-            f"hold {max_gpus:g} together: ask for less, or raise the cluster's max_gpus",
-        )
 
 
 CHECKS = (

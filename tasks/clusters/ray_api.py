@@ -13,7 +13,6 @@ from tasks.errors import InvalidSpec, Unreachable
 
 SECONDS = (5.0, 60.0)
 """To connect, and between two bytes of an answer."""
-LIVE = ("PENDING", "RUNNING")
 T = TypeVar("T")
 
 

@@ -6,14 +6,15 @@ import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tasks.clusters.local import QUIET_RAY
-from tasks.clusters.ray_api import LIVE, NotFoundError, RayApi
+from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
-from tasks.ray_job.turn import GPUS, claim_of
+from tasks.ray_job.room import gpus_of_replica
+from tasks.ray_job.turn import GPUS, LIVE, claim_of
 
 STOP_SECONDS = 12.0
 END_SECONDS = 5.0
@@ -117,17 +118,16 @@ class RayJobs:
         return running
 
     def metadata(self, job: Job) -> dict[str, str]:
-        """What other jobs must know of it, where they share the cluster's GPUs out."""
+        """What other jobs must know of it, where they share the cluster's GPUs out.
+
+        Raises:
+            InvalidSpec: the limit allows fewer replicas than the job is to start with.
+        """
         if job.max_gpus is None:
             return {}
-        asked = job.spec.resources.num_gpus
-        return {GPUS: f"{claim_of(job.spec, job.max_gpus, self.gpus_per_replica(asked)):g}"}
-
-    def gpus_per_replica(self, asked: float | Literal["auto"]) -> float:
-        """GPUs of one replica: as asked for, or one where the cluster has any."""
-        if asked != "auto":
-            return asked
-        return min(1.0, max(node["resources_total"].get("GPU", 0.0) for node in self.api.nodes()))
+        nodes = [node["resources_total"] for node in self.api.nodes()]
+        gpus = gpus_of_replica(job.spec.resources, nodes)
+        return {GPUS: f"{claim_of(job.spec, job.max_gpus, gpus):g}"}
 
     def attach(self, job: Job) -> RayJob | None:
         """The job, if it waits or runs."""

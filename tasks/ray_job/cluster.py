@@ -32,7 +32,7 @@ from tasks.ray_job.own_machine import (
 )
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
-from tasks.ray_job.room import GIB, crowding
+from tasks.ray_job.room import GIB, crowding, gpus_of_replica
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
@@ -78,9 +78,10 @@ def run_on_ray(job: Job) -> None:
     rows = likely_rows_left(job)
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     progress.occupancy.cores = resources.get("CPU", 0.0)
-    progress.occupancy.is_one_machine = len(nodes_now()) == 1
+    nodes = nodes_now()
+    progress.occupancy.is_one_machine = len(nodes) == 1
     Watch.progress, Watch.followed = progress, followed
-    gpus = gpus_of(job, resources)
+    gpus = gpus_of_replica(job.spec.resources, nodes)
     job = within_limit(job, gpus)
     if is_own_machine(job.spec):
         job = fitted(job, gpus, resources.get("GPU", 0.0))
@@ -221,9 +222,3 @@ def cut_shares(job: Job, num_cpus: int) -> Iterator[tuple[int, int]]:
     count = max(1, min(wanted, job.num_shards, MAX_READ_TASKS))
     for number in range(count):
         yield number * job.num_shards // count, (number + 1) * job.num_shards // count
-
-
-def gpus_of(job: Job, resources: dict[str, float]) -> float:
-    """GPUs of one replica: as asked for, or one where the cluster has any."""
-    asked = job.spec.resources.num_gpus
-    return asked if asked != "auto" else float(min(1.0, resources.get("GPU", 0.0)))

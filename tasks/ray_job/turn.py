@@ -4,19 +4,22 @@ The cluster's own list of jobs is the queue. What a job may hold is said in its 
 its place follows the job: it outlives whoever submitted it, and ends when the job ends.
 """
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tasks.ray_job.job import Job
+from tasks.counted import counted
+from tasks.errors import InvalidSpec
+from tasks.ray_job.job import Job, with_max_replicas
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole
 
 GPUS = "batch_inference_gpus"
 """Metadata of a job: GPUs that it may hold."""
 LOOK_EVERY_SECONDS = 2.0
 LIVE = ("PENDING", "RUNNING")
+"""What Ray calls a job that waits or runs."""
 MANY_JOBS = 10_000
 
 
@@ -46,20 +49,31 @@ def await_turn(job: Job, tell: Callable[[str], None]) -> None:
         holders = ahead_of(job, claims())
         if holders is None:
             return
-        names = ", ".join(each.id for each in holders)
-        tell(f"its turn: max_gpus {job.max_gpus:g} of the cluster are held by {names}")
+        tell(f"its turn: {why(job.max_gpus, holders)}")
         time.sleep(LOOK_EVERY_SECONDS)
+
+
+def why(max_gpus: float, holders: list[Claim]) -> str:
+    """Why it is not a job's turn, as far as the cluster's list tells."""
+    if not holders:
+        return "the cluster's list of jobs does not name it yet"
+    names = ", ".join(each.id for each in holders)
+    return f"max_gpus {max_gpus:g} of the cluster are held by {names}"
 
 
 def ahead_of(job: Job, queue: list[Claim]) -> list[Claim] | None:
     """The jobs to wait for; None where it is the job's turn.
 
-    A small job does not overtake a big one that waits: else that might wait for ever.
+    Nobody can say while the list is without the job: it waits, for none by name. A small job does
+    not overtake a big one that waits: else that might wait for ever.
     """
     assert job.max_gpus is not None
-    own = next(each for each in queue if each.id == job.id)
+    own = next((each for each in queue if each.id == job.id), None)
+    if own is None:
+        return []
     before = [each for each in queue if each.place < own.place]
-    return before if sum(each.gpus for each in before) + own.gpus > job.max_gpus else None
+    has_room = sum(each.gpus for each in before) + own.gpus <= job.max_gpus
+    return None if has_room or not before else before
 
 
 def claims() -> list[Claim]:
@@ -75,22 +89,48 @@ def claims() -> list[Claim]:
 
 
 def claim_of(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: float) -> float:
-    """GPUs that a job may hold: those of all its replicas, as many as the limit allows."""
+    """GPUs that a job may hold: those of all its replicas, as many as the limit allows.
+
+    Raises:
+        InvalidSpec: it allows fewer than the job is to start with.
+    """
     return replicas_within(spec, max_gpus, gpus_per_replica) * gpus_per_replica
 
 
 def replicas_within(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: float) -> int:
-    """Replicas at most."""
+    """Replicas at most.
+
+    Raises:
+        InvalidSpec: they are fewer than the job is to start with.
+    """
+    refuse_beyond(spec, max_gpus, gpus_per_replica)
     asked = spec.resources.most_replicas()
-    # In decimals ten tenths are a whole; in binary they are a little less.
-    allowed = math.floor(max_gpus / gpus_per_replica + 1e-6) if gpus_per_replica else asked
-    return min(asked, allowed)
+    return min(asked, whole(max_gpus / gpus_per_replica)) if gpus_per_replica else asked
+
+
+def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: float) -> None:
+    """Refuse a job that could never keep within the limit.
+
+    Raises:
+        InvalidSpec: its replicas need more GPUs at once than jobs of the cluster may hold.
+    """
+    wanted = spec.resources.min_replicas
+    if gpus_per_replica and whole(max_gpus / gpus_per_replica) < wanted:
+        raise InvalidSpec.at(
+            "resources.min_replicas",
+            wanted,
+            f"is asked for, each replica with {counted(gpus_per_replica, 'GPU')}, and jobs of the "
+            f"cluster may hold {max_gpus:g} together: ask for fewer, or for less of a GPU in "
+            "resources.num_gpus, or raise the cluster's max_gpus",
+        )
 
 
 def within_limit(job: Job, gpus_per_replica: float) -> Job:
-    """The job with no more replicas than the cluster's limit allows."""
+    """The job with no more replicas than the cluster's limit allows.
+
+    Raises:
+        InvalidSpec: it allows fewer than the job is to start with.
+    """
     if job.max_gpus is None:
         return job
-    most = replicas_within(job.spec, job.max_gpus, gpus_per_replica)
-    resources = job.spec.resources.model_copy(update={"max_replicas": most})
-    return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+    return with_max_replicas(job, replicas_within(job.spec, job.max_gpus, gpus_per_replica))

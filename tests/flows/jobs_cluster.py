@@ -16,7 +16,8 @@ from typing import Any
 import psutil
 import yaml
 
-from tasks.clusters.ray_api import LIVE, RayApi
+from tasks.clusters.ray_api import RayApi
+from tasks.ray_job.turn import LIVE
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.ray_cluster import RayCluster, ray_cluster

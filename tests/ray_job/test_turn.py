@@ -1,5 +1,6 @@
 """Whose turn it is: the oldest first, none beyond the limit, nobody for ever."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.errors import InvalidSpec
+from tasks.ray_job import turn
 from tasks.ray_job.job import Job
-from tasks.ray_job.turn import Claim, ahead_of, claim_of, replicas_within
+from tasks.ray_job.turn import (
+    Claim,
+    ahead_of,
+    await_turn,
+    claim_of,
+    replicas_within,
+    within_limit,
+)
 from tasks.spec_file import parse_spec
 
 
@@ -57,3 +67,65 @@ def test_a_job_takes_no_more_replicas_than_its_share() -> None:
     assert replicas_within(spec(max_replicas=8), 4, 0.0) == 8
     assert claim_of(spec(max_replicas=8), 4, 1.5) == 3.0
     assert Job.max_gpus is None
+
+
+BEYOND: dict[str, tuple[dict[str, Any], float, float, str]] = {
+    "more to start with": ({"min_replicas": 4}, 2, 1.0, "4 .* with 1 GPU.* may hold 2 together"),
+    "less than one's": ({}, 0.5, 1.0, "1 .* with 1 GPU.* 0.5 together.* resources.num_gpus"),
+    "parts": ({"min_replicas": 3}, 1, 0.5, "3 .* with 0.5 GPUs.* may hold 1 together"),
+}
+
+
+def job_of(max_gpus: float | None, **resources: Any) -> Job:
+    return Job(
+        spec=spec(**resources),
+        run_id="run",
+        attempt=1,
+        plan="",
+        pins={},
+        num_shards=1,
+        todo_bytes=1,
+        todo_rows=None,
+        todo_name="todo",
+        max_gpus=max_gpus,
+    )
+
+
+@pytest.mark.parametrize(("resources", "max_gpus", "each", "message"), BEYOND.values(), ids=BEYOND)
+def test_a_job_that_could_not_keep_within_the_limit_is_refused(
+    resources: dict[str, Any], max_gpus: float, each: float, message: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=rf"resources\.min_replicas: {message}"):
+        claim_of(spec(**resources), max_gpus, each)
+    with pytest.raises(InvalidSpec, match=rf"resources\.min_replicas: {message}"):
+        within_limit(job_of(max_gpus, **resources), each)
+
+
+@pytest.mark.parametrize(
+    ("resources", "max_gpus", "each", "wanted"),
+    [
+        ({}, 2, 1.0, 2),
+        ({"min_replicas": 3}, 0.3, 0.1, 3),  # in binary three tenths hold two tenths and a little
+        ({"min_replicas": 6}, 2, 0.0, 6),
+        ({"max_replicas": 9}, None, 1.0, 9),
+    ],
+)
+def test_a_job_within_the_limit_has_its_replicas(
+    resources: dict[str, Any], max_gpus: float | None, each: float, wanted: int
+) -> None:
+    kept = within_limit(job_of(max_gpus, **resources), each).spec.resources
+    assert kept.most_replicas() == wanted
+    assert kept.min_replicas <= wanted
+
+
+def test_a_job_waits_until_the_list_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_of(2)
+    first, own = Claim(1, "first", 2), Claim(2, job.id, 1)
+    looks = iter([[], [first], [first, own], [replace(first, gpus=1), own]])
+    monkeypatch.setattr(turn, "claims", lambda: next(looks))
+    monkeypatch.setattr(turn, "LOOK_EVERY_SECONDS", 0.0)
+    told: list[str] = []
+    await_turn(job, told.append)
+    unnamed = "its turn: the cluster's list of jobs does not name it yet"
+    assert told == [unnamed, unnamed, "its turn: max_gpus 2 of the cluster are held by first"]
+    assert next(looks, None) is None

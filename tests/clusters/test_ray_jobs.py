@@ -1,0 +1,105 @@
+"""What is known before a job is submitted to a cluster whose GPUs are shared out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.clusters.ray_jobs import RayJobs
+from tasks.errors import InvalidSpec
+from tasks.preflight import check_cluster
+from tasks.ray_job.job import Job
+from tasks.ray_job.turn import GPUS
+from tasks.spec_file import parse_spec
+
+FOUR_GPUS = {"CPU": 16.0, "GPU": 4.0}
+NO_GPU = {"CPU": 16.0}
+TOO_MANY = [({"min_replicas": 4}, 2), ({}, 0.5)]
+"""Of a cluster with GPUs, whose replicas take one each unless another number is asked for."""
+
+
+class Api:
+    """A cluster that answers, and notes what is submitted."""
+
+    address = "http://ray:8265"
+
+    def __init__(self, *nodes: dict[str, float]) -> None:
+        self.resources = nodes
+        self.submitted: list[dict[str, str]] = []
+
+    def version(self) -> dict[str, Any]:
+        import ray
+
+        return {"ray_version": ray.__version__}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"resources_total": each} for each in self.resources]
+
+    def upload(self, *_: Any) -> str:
+        return "gcs://code.zip"
+
+    def submit(self, _id: str, _run: str, _env: dict[str, Any], metadata: dict[str, str]) -> None:
+        self.submitted.append(metadata)
+
+
+def job_of(folder: Path, max_gpus: float, resources: dict[str, Any]) -> Job:
+    return Job(
+        spec=parse_spec(
+            {
+                "source": {"kind": "parquet", "path": str(folder / "in")},
+                "model": {"kind": "python", "class": "a:B"},
+                "sink": {"kind": "parquet", "path": str(folder / "out")},
+                "cluster": {"kind": "ray_jobs", "address": Api.address, "max_gpus": max_gpus},
+                "resources": resources,
+            }
+        ),
+        run_id="run",
+        attempt=1,
+        plan="",
+        pins={"fingerprints": {"code": ""}},
+        num_shards=1,
+        todo_bytes=1,
+        todo_rows=None,
+        todo_name="todo",
+        max_gpus=max_gpus,
+    )
+
+
+@pytest.mark.parametrize(("resources", "max_gpus"), TOO_MANY)
+def test_a_job_that_would_hold_more_than_the_limit_is_not_submitted(
+    resources: dict[str, Any], max_gpus: float, tmp_path: Path
+) -> None:
+    api: Any = Api(NO_GPU, FOUR_GPUS)
+    with pytest.raises(InvalidSpec, match=r"resources\.min_replicas: .* raise .* max_gpus"):
+        RayJobs(api).start(job_of(tmp_path, max_gpus, resources))
+    assert not api.submitted
+
+
+@pytest.mark.parametrize(("resources", "max_gpus"), TOO_MANY)
+def test_it_is_refused_before_anything_is_planned(
+    resources: dict[str, Any], max_gpus: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = job_of(tmp_path, max_gpus, resources).spec
+    monkeypatch.setattr("tasks.preflight.api_of", lambda _: Api(FOUR_GPUS))
+    with pytest.raises(InvalidSpec, match=r"resources\.min_replicas: .* raise .* max_gpus"):
+        check_cluster(spec)
+    monkeypatch.setattr("tasks.preflight.api_of", lambda _: Api(NO_GPU))
+    assert f"jobs may hold {max_gpus:g}" in check_cluster(spec)
+
+
+@pytest.mark.parametrize(
+    ("resources", "nodes", "claim"),
+    [
+        ({}, [NO_GPU, FOUR_GPUS], "2"),
+        ({"max_replicas": 1}, [FOUR_GPUS], "1"),
+        ({"num_gpus": 0.5, "max_replicas": 3}, [NO_GPU], "1.5"),
+        ({"min_replicas": 4}, [NO_GPU], "0"),
+        ({}, [], "0"),
+    ],
+)
+def test_a_job_says_how_many_gpus_it_may_hold(
+    resources: dict[str, Any], nodes: list[dict[str, float]], claim: str, tmp_path: Path
+) -> None:
+    api: Any = Api(*nodes)
+    RayJobs(api).start(job_of(tmp_path, 2, resources))
+    assert api.submitted == [{GPUS: claim}]
