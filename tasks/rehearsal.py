@@ -8,7 +8,7 @@ from tasks.clusters.choose import cluster_of
 from tasks.errors import NoProgress
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import Job
-from tasks.run import failure
+from tasks.ray_job.result import failure
 
 REHEARSAL_SECONDS = 180.0
 

@@ -1,14 +1,11 @@
-"""One attempt after another: attach to the job that runs or start one."""
+"""What is left to do, and the attempt that does it."""
 
 import uuid
-from typing import Any
 
 import pyarrow as pa
 
-from tasks import errors
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, joined, max_gpus_of, resources_on
-from tasks.errors import BatchInferenceError, JobLost
 from tasks.lease import hold
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
@@ -122,17 +119,3 @@ def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:
     stats = storage.list(f"{run.path}/attempts")
     files = [stat.path for stat in stats if stat.path.endswith("/job.json")]
     return sorted(files, key=lambda path: int(path.split("/")[-2]))
-
-
-def failure(result: dict[str, Any]) -> BatchInferenceError | None:
-    """The error a job's result speaks of, as an exception of ours; None where it succeeded."""
-    error = result["error"]
-    if error is None:
-        return None
-    known: type[BatchInferenceError] = getattr(errors, error["class"], JobLost)
-    raised = known(error["message"])
-    if error.get("stage"):
-        raised.locate(error["stage"], error["source"], error["row"])
-    if error.get("traceback"):
-        raised.add_note(f"Where the job ran:\n{error['traceback']}")
-    return raised

@@ -13,7 +13,7 @@ from tasks.attempt import Attempt, Look
 from tasks.counted import counted
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import nearest
-from tasks.run import failure
+from tasks.ray_job.result import failure
 
 EAGER_SECONDS = 30.0
 REPORT_EVERY_SECONDS = (2.5, 10.0)

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
+from tasks.ray_job.result import failure
 from tasks.report import RunReport, report_run
-from tasks.run import failure, left_to_do, next_attempt
+from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 

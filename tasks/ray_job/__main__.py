@@ -2,20 +2,15 @@
 
 import json
 import os
-import re
 import sys
 import traceback
 from typing import Any
 
-from tasks.errors import BatchInferenceError
 from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import STORAGE_OPTIONS, Job, load_job
 from tasks.ray_job.line import Line
-from tasks.ray_job.stage_error import stage_error
-
-RAYS_ADVICE = re.compile(r"\s*Failed to apply UDF transform after .*", re.DOTALL)
-"""Ray ends the message of what user code raised with its own view of retries."""
+from tasks.ray_job.result import explain
 
 
 def main(arguments: list[str]) -> int:
@@ -66,40 +61,6 @@ def leave(job: Job, result: dict[str, Any]) -> None:
     """Store the result; it is the last thing a job writes."""
     body = {"attempt": job.attempt, "run_id": job.run_id, **result}
     job.storage.write(job.result, json.dumps(body).encode())
-
-
-def explain(error: BaseException) -> dict[str, Any]:
-    """An error as the orchestrator raises it again: class, message, stage, file, row."""
-    found = cause_of(error)
-    known = stage_error(found)
-    return {
-        "class": type(known).__name__,
-        "message": RAYS_ADVICE.sub("", known.message).strip(),
-        "type": type(found).__name__,
-        "stage": known.stage,
-        "source": known.source,
-        "row": known.row,
-        "traceback": "".join(traceback.format_exception(error))[-8_000:],
-    }
-
-
-def cause_of(error: BaseException) -> BaseException:
-    """The outermost error of ours below what Ray wrapped around it, else of anybody but Ray."""
-    seen: list[BaseException] = []
-    at: BaseException | None = error
-    while at is not None and at not in seen:
-        # Ray makes an error of its own that is also of the wrapped one's class.
-        if isinstance(at, BatchInferenceError) and not hasattr(at, "cause"):
-            return at
-        seen.append(at)
-        inner = getattr(at, "cause", None)
-        at = inner if isinstance(inner, BaseException) else at.__cause__
-    return next((each for each in seen if not is_rays(each)), error)
-
-
-def is_rays(error: BaseException) -> bool:
-    """Whether an error is one of Ray's, which says little of what happened."""
-    return type(error).__module__.startswith("ray.")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.plan import PlannedRun, make_plan
-from tasks.run import failure, left_to_do, next_attempt
+from tasks.ray_job.result import failure
+from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 

@@ -1,21 +1,7 @@
-"""What the orchestrator hears of an error on the cluster."""
+"""What a stage raises, as an error of ours."""
 
-import pytest
-
-from tasks.errors import InvalidSpec, StageFailed, UserCodeBroke
-from tasks.ray_job.__main__ import explain
+from tasks.errors import InvalidSpec, StageFailed
 from tasks.ray_job.stage_error import stage_error
-
-
-class RaysError(Exception):
-    """As Ray wraps an error: of its own module, with the wrapped one as `cause`."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__("ray::read() (pid=1)\n  many lines")
-        self.cause = cause
-
-
-RaysError.__module__ = "ray.exceptions"
 
 
 def test_a_missing_package_is_named_and_no_attempt_will_help() -> None:
@@ -31,31 +17,3 @@ def test_any_other_error_can_be_tried_again() -> None:
     assert isinstance(error, StageFailed)
     assert error.can_retry
     assert "No space left" in str(error)
-
-
-@pytest.mark.parametrize("wraps", [1, 2])
-def test_rays_own_words_do_not_hide_the_cause(wraps: int) -> None:
-    error: Exception = RuntimeError("Unable to locate credentials")
-    for _ in range(wraps):
-        error = RaysError(error)
-    said = explain(error)
-    assert (said["class"], said["message"]) == (
-        "StageFailed",
-        "RuntimeError: Unable to locate credentials",
-    )
-
-
-def test_an_error_of_ours_keeps_class_and_place() -> None:
-    broke = UserCodeBroke("3 rows given and 1 returned").locate("infer", "/in/a.csv", 4)
-    said = explain(RaysError(broke))
-    assert (said["class"], said["stage"], said["source"], said["row"]) == (
-        "UserCodeBroke",
-        "infer",
-        "/in/a.csv",
-        4,
-    )
-
-
-def test_rays_advice_on_retries_is_left_out() -> None:
-    advice = "Failed to apply UDF transform after 1/1 attempts.\nTo change retry attempts, ..."
-    assert explain(StageFailed(f"OSError: disk full\n{advice}"))["message"] == "OSError: disk full"
