@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec, RunStopped
+from tasks.errors import RunStopped
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.blame import Function
-from tasks.ray_job.stage_error import stage_error
+from tasks.ray_job.stage_error import raised_by
 
 Slot = deque[RowBatch | None]
 """What a stage has ready for the next: nothing, a batch, or None, which is the end."""
@@ -112,12 +112,7 @@ class Line:
 
     def fail(self, number: int, error: BaseException) -> None:
         """A stage has failed; of several errors the first one counts."""
-        known = stage_error(error)
-        if known is not error:
-            known.__cause__ = error
-        if not isinstance(known, InvalidSpec):  # no stage is to blame
-            known.locate(self.stages[number])
-        self.halt(known, number)
+        self.halt(raised_by(self.stages[number], error), number)
 
     def halt(self, error: BaseException, number: int | None = None) -> None:
         """Stop the stages up to one, or all."""

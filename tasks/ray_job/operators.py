@@ -13,7 +13,7 @@ from tasks.ray_job.parts import Run, in_same_parts
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.replica import was_killed_for_memory
 from tasks.ray_job.stage_adapter import StageAdapter
-from tasks.ray_job.stage_error import stage_error
+from tasks.ray_job.stage_error import raised_by
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
 
 BUILT: dict[str, StageAdapter] = {}
@@ -27,11 +27,19 @@ def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table
 
 
 def preprocessing(job: Job, report: Reporter) -> Run:
-    """What it does to a batch; its functions are built once in each worker process."""
+    """What it does to a batch; its functions are built once in each worker process.
+
+    Raises:
+        BatchInferenceError: they cannot be built.
+    """
     stage = BUILT.get(job.folder)
     if stage is None:
         BUILT.clear()
-        stage = BUILT[job.folder] = preprocess_stage(job)
+        try:
+            stage = BUILT[job.folder] = preprocess_stage(job)
+        except Exception as error:
+            known = raised_by("preprocess", error)
+            raise known from known.__cause__
     return counted("preprocess", profiled_stage(job, "preprocess", stage), report)
 
 
@@ -77,9 +85,9 @@ class PreprocessAndInfer(Infer):
 
 def failing(error: Exception) -> Run:
     """A stage whose model could not be loaded."""
-    known = stage_error(error)
+    known = raised_by("infer", error)
 
     def fail(batch: RowBatch) -> Iterator[RowBatch]:
-        raise known.locate("infer") from error
+        raise known
 
     return fail

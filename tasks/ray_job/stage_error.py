@@ -29,3 +29,11 @@ def stage_error(error: BaseException) -> BatchInferenceError:
             "memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16"
         )
     return StageFailed(describe(error))
+
+
+def raised_by(stage: str, error: BaseException) -> BatchInferenceError:
+    """What a stage raised as one of ours that says where; a wrong spec is no stage's fault."""
+    known = stage_error(error)
+    if known is not error:
+        known.__cause__ = error
+    return known if isinstance(known, InvalidSpec) else known.locate(stage)

@@ -133,3 +133,17 @@ class SlowAndMortal:
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return {"doubled": batch["x"] * 2}
+
+
+class LacksItsFile:
+    """Cannot be made, as a class that misses what it loads."""
+
+    def __init__(self) -> None:
+        raise ValueError("no file vocab.txt")
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch
+
+
+class CannotBeCalled:
+    """Has no method for a batch."""
