@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+GIB = 1 << 30
 CGROUP = Path("/sys/fs/cgroup")
 """As a container sees its own limits, in the files of either version of control groups."""
 

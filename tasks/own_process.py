@@ -12,10 +12,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.clusters import InlineCluster
-from tasks.machine import memory
+from tasks.machine import GIB, memory
 from tasks.spec import BatchInferenceSpec
-
-GIB = 1 << 30
 
 
 def lacking_here(spec: BatchInferenceSpec) -> dict[str, object]:

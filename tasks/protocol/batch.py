@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.ids import IdRuns, Ids, as_ids
+from tasks.protocol.ids import IdRuns, Ids, as_ids, row_of, shard_of
 
 ROW = "__row"
 RESERVED = "__"
@@ -63,7 +63,7 @@ class RowBatch:
 
     def where(self, row_id: int) -> tuple[str, int]:
         """The file and the row in it that an id stands for."""
-        shard, row = row_id >> 32, row_id & 0xFFFFFFFF
+        shard, row = shard_of(row_id), row_of(row_id)
         return self.sources.get(shard, f"shard {shard}"), row + self.first_rows.get(shard, 0)
 
     def to_bytes(self, compression: str | None = None) -> pa.Buffer:

@@ -8,12 +8,14 @@ step by 1, one-row shards (images) by 2**32, repeats by 0.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+OneOrMore = TypeVar("OneOrMore", int, Ids)
 
 ROW_BITS = 32
 MAX_SHARDS = 1 << 31
@@ -31,13 +33,13 @@ def row_id(shard: int, row: int) -> int:
     return shard << ROW_BITS | row
 
 
-def shard_of(ids: Ids) -> Ids:
-    """The shard of each id."""
+def shard_of(ids: OneOrMore) -> OneOrMore:
+    """The shard of an id, or of each."""
     return ids >> ROW_BITS
 
 
-def row_of(ids: Ids) -> Ids:
-    """The row in its shard of each id."""
+def row_of(ids: OneOrMore) -> OneOrMore:
+    """The row in its shard of an id, or of each."""
     return ids & (MAX_ROWS - 1)
 
 

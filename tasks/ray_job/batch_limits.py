@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 
 from tasks.kinds.models.model import BatchLimit
+from tasks.machine import GIB
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
 
-GIB = 1 << 30
 OTHER_GPU = "a GPU that is not PyTorch's"
 """Ray counts what a node is said to have; the model may use it by other means."""
 

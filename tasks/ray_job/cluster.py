@@ -1,4 +1,4 @@
-"""The job on Ray: start or join it, count what the stages do, watch the run."""
+"""The job on Ray: wait for turn and room, cut the input into shares, run the pipeline, watch it."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tasks.machine import cores
+from tasks.machine import GIB, cores
 from tasks.ray_job.backpressure import bound_unrecorded
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import STAGES, Counts, Report
@@ -32,7 +32,7 @@ from tasks.ray_job.own_machine import (
 )
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
-from tasks.ray_job.room import GIB, crowding, gpus_of_replica
+from tasks.ray_job.room import crowding, gpus_of_replica
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write

@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import GIB
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import cores_handed_out, is_own_machine
 
@@ -34,7 +35,7 @@ def connection(job: Job) -> dict[str, Any]:
             # Without an address Ray would join whatever was last started on this machine.
             options: dict[str, Any] = {"address": "local", "include_dashboard": False}
             options["num_cpus"] = cores_handed_out(job.spec)
-            return {**options, "object_store_memory": int(size * (1 << 30))} if size else options
+            return {**options, "object_store_memory": int(size * GIB)} if size else options
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.
             path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}

@@ -13,9 +13,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.clusters import RemoteCluster
 from tasks.kinds.places import check_source
+from tasks.machine import GIB
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import (
-    GIB,
     Node,
     cores_beside,
     in_gib,

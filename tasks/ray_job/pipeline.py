@@ -3,6 +3,7 @@
 import ray
 from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
 
+from tasks.machine import GIB
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
@@ -65,7 +66,7 @@ def inferred(
         batch_format="pyarrow",
         num_cpus=resources.num_cpus,
         num_gpus=num_gpus,
-        memory=resources.memory_gb and resources.memory_gb * (1 << 30),
+        memory=resources.memory_gb and resources.memory_gb * GIB,
         accelerator_type=resources.accelerator_type,
         compute=ActorPoolStrategy(
             min_size=resources.min_replicas,

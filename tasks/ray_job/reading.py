@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
-from tasks.protocol.ids import row_id
+from tasks.protocol.ids import row_id, shard_of
 from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
 from tasks.ray_job.prepared import read_prepared
 from tasks.ray_job.profiling import profiled_items
+from tasks.ray_job.stage_error import MESSAGE_CHARACTERS
 
 
 @dataclass
@@ -131,7 +132,7 @@ def cut(pending: Pending, limit: int) -> tuple[Pending, Pending]:
     pending.tables = [table.slice(0, limit)]
     # What is left was read last, so it belongs to the shard at hand; or to one before it, where
     # a batch is smaller than what a source yields.
-    of_rows = rest[ROW].to_numpy() >> 32
+    of_rows = shard_of(rest[ROW].to_numpy())
     shards = {int(of_rows[0]), *of_rows[1:][np.diff(of_rows) != 0].tolist()}
     left = Pending([rest], rows=len(rest), size=rest.nbytes)
     left.sources = {n: path for n, path in pending.sources.items() if n in shards}
@@ -147,6 +148,6 @@ def unreadable(shard: Shard, id_: int, row: int, bad: BadRow) -> Rejection:
         row=row + shard.first_row,
         stage="read",
         error_type=type(bad.error).__name__,
-        error_message=str(bad.error)[:2_000],
+        error_message=str(bad.error)[:MESSAGE_CHARACTERS],
         input_json=bad.raw,
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.machine import GIB
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.resources import Resources
@@ -12,7 +13,6 @@ from tasks.whole import whole
 
 UNITS = {"CPU": "CPU core", "GPU": "GPU"}
 WITHOUT_PLURAL = {"memory": "GiB of memory"}
-GIB = 1 << 30
 Node = dict[str, float]
 """What a node has: CPU, GPU, memory in GiB, `accelerator_type:<name>`."""
 

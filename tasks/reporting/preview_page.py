@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.counted import counted
+from tasks.machine import GIB
 from tasks.publish import count_rows, error_lines
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.estimate import Estimate, FullRun
@@ -101,7 +102,7 @@ def whole_table(whole: FullRun) -> str:
     rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
     if whole.rows is not None and not whole.rows_are_known:
         rows = f"about {rows}, from the sizes of all inputs and a look at some"
-    size = f"{whole.size / (1 << 30):,.3f} GiB"
+    size = f"{whole.size / GIB:,.3f} GiB"
     return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
 
 
