@@ -33,7 +33,8 @@ class Promise:
     def keep(self, action: Action, lying: Lying) -> None:
         """A run has published what lies there."""
         if action == "redrive":
-            self.inputs = {name: (i, self.again(i, f)) for name, (i, f) in self.inputs.items()}
+            again = {i.name: (i, self.again(i, fates)) for i, fates in self.left(lying)}
+            self.inputs |= again
             return
         if self.makes_new_version(action):
             self.inputs = {}
@@ -52,9 +53,13 @@ class Promise:
     def coming(self, action: Action, lying: Lying) -> list[Fate]:
         """What becomes of the rows that a run would do now."""
         if action == "redrive":
-            return [fate for _, fates in self.inputs.values() for fate in fates]
+            return [fate for _, fates in self.left(lying) for fate in fates]
         files = lying.in_order if self.makes_new_version(action) else self.new(lying)
         return [fate for file in files for fate in self.fates(file)]
+
+    def left(self, lying: Lying) -> list[tuple[Input, list[Fate]]]:
+        """Files that lie there as they were published: of all others no row can be done again."""
+        return [(i, fates) for i, fates in self.inputs.values() if lying.files.get(i.name) == i]
 
     def again(self, file: Input, fates: list[Fate]) -> list[Fate]:
         """What a redrive makes of a file: rows that were set aside get another chance."""
