@@ -11,14 +11,16 @@ from prefect.futures import wait
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.counted import counted
-from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, JobLost
+from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
 from tasks.lease import hold
 from tasks.patience import Deadline, backoff_seconds
 from tasks.plan import PlannedRun, make_plan
 from tasks.prepared import Preparation, plan_preparation
+from tasks.protocol.acceptance import Gap
 from tasks.publish import with_rows
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.report import report_failure
+from tasks.reporting.addresses import url_on
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
 
@@ -86,9 +88,7 @@ def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
     tried = 0
     while gap := left_to_do(planned, tried=tried > 0):
         if tried == planned.spec.retries.max_attempts:
-            raise JobLost(
-                f"{counted(tried, 'attempt')} left something undone; run again to go on with it"
-            )
+            raise rows_missing(planned, gap, tried)
         tried += 1
         try:
             attempt = next_attempt(planned, gap)
@@ -107,6 +107,18 @@ def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
             if isinstance(error, InputChanged):
                 planned = planned_anew(planned)
     return planned, tried
+
+
+def rows_missing(planned: PlannedRun, gap: Gap, tried: int) -> RowsMissing:
+    """The error for jobs that ended well, and whose records do not cover the plan."""
+    rows = "rows" if gap.rows is None else counted(gap.rows, "row")
+    first = planned.plan.shards["path"][int(gap.shards[0])].as_py()
+    return RowsMissing(
+        f"after {counted(tried, 'attempt')}, the last of which ended well, there is no record that "
+        f"counts of {rows} in {counted(len(gap.shards), 'shard')}, the first of {first}: look into "
+        f"that file, the jobs' logs, and the records in "
+        f"{url_on(planned.storage, planned.run.records)}; run again to go on with what is missing"
+    )
 
 
 def planned_anew(planned: PlannedRun) -> PlannedRun:

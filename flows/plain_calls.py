@@ -57,7 +57,8 @@ def check_nodes(spec: BatchInferenceSpec) -> str:
         return "made when the run starts, and looked at then"
     if not isinstance(spec.cluster, RayJobsCluster):
         return "this machine"
-    return rehearse(make_plan(spec, save=False))
+    planned = make_plan(spec, save=False)
+    return rehearse(planned, lambda line: console.print(escape(line), soft_wrap=True))
 
 
 def print_status(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from tasks.attempt import FOLLOWED
@@ -42,6 +43,11 @@ def stages_now() -> dict[str, Any]:
     return {stage: look.stage(stage) for stages, look in looks if look.progress for stage in stages}
 
 
+def queued_for() -> str | None:
+    """What the attempt followed last waits for, where it has not begun."""
+    return FOLLOWED[-1].last.queued_for if FOLLOWED else None
+
+
 def show_bars(console: Console, ended: threading.Event) -> None:
     """A bar for each stage."""
     columns = (
@@ -59,7 +65,12 @@ def show_bars(console: Console, ended: threading.Event) -> None:
 
 def draw(bars: Progress, ids: dict[str, TaskID]) -> None:
     """Bring the bars up to date."""
-    for stage, counts in stages_now().items():
+    now, awaited = stages_now(), queued_for()
+    if awaited:
+        first = FOLLOWED[-1].job.stages[0]
+        bars.update(ids[first], summary=escape(f"waits for {awaited}"))
+        return
+    for stage, counts in now.items():
         done = counts["state"] == "done"
         total = counts["rows"] or 1 if done else counts["total"]
         completed = total if done else counts["rows"]
@@ -69,7 +80,9 @@ def draw(bars: Progress, ids: dict[str, TaskID]) -> None:
 def show_lines(console: Console, ended: threading.Event) -> None:
     """All stages in one line, every few seconds."""
     while not ended.wait(LINE_EVERY_SECONDS):
-        stages = stages_now()
-        if stages:
-            line = " | ".join(f"{stage}: {summary(counts)}" for stage, counts in stages.items())
+        stages, awaited = stages_now(), queued_for()
+        line = " | ".join(f"{stage}: {summary(counts)}" for stage, counts in stages.items())
+        if awaited:
+            line = f"the job waits for {awaited}"
+        if line:
             print(line, file=sys.stderr, flush=True)

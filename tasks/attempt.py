@@ -10,10 +10,9 @@ from typing import Any
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
-from tasks.kinds.clusters import RemoteCluster
 from tasks.patience import Deadline, Stall, until_reachable
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
 """Between two looks at a job, at first and later: what takes a second should not wait for one."""
@@ -60,9 +59,10 @@ class Attempt:
     running: RunningJob | None = None
 
     def __post_init__(self) -> None:
-        timeouts, cluster = self.job.spec.timeouts, self.job.spec.cluster
-        for_nodes = cluster.wait_for_nodes_seconds if isinstance(cluster, RemoteCluster) else 0.0
-        self.stall = Stall(timeouts.no_progress_seconds + for_nodes)
+        timeouts = self.job.spec.timeouts
+        # Its driver's packages are installed before it can say a word.
+        first_word = PIP_SECONDS if self.job.spec.environment.pip else 0.0
+        self.stall = Stall(timeouts.no_progress_seconds, first_word)
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()

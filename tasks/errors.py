@@ -25,6 +25,7 @@ BatchInferenceError
 ·   ├── Orphaned               no run follows the job any more
 ·   ├── Unreachable            a storage or a cluster does not answer
 ·   ├── JobLost                the job's process is gone without a result
+·   ├── RowsMissing            all jobs ended well, and rows have no record that counts
 ·   └── NoProgress             the job stalled
 """
 
@@ -188,6 +189,10 @@ class Orphaned(Retryable):
 
 class JobLost(Retryable):
     """The job's process is gone and left no result."""
+
+
+class RowsMissing(Retryable):
+    """Every job ended well, and of some rows there is no record that counts."""
 
 
 class NoProgress(Retryable):

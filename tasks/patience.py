@@ -80,23 +80,43 @@ class Stall:
     """Notices that nothing moves."""
 
     limit_seconds: float
+    first_word_seconds: float = 0.0
+    """How long a job may say nothing at first, where that is longer."""
     seen: Any = None
+    queued: float | None = None
+    """When a job that waits last said so, on its own clock."""
     since: float = field(default_factory=time.monotonic)
 
     def lasts(self, progress: dict[str, Any] | None) -> bool:
-        """Take a look; whether no stage has moved a row for too long, with its turn come."""
+        """Take a look; whether no stage has moved a row for too long, with its turn come.
+
+        A job that waits for its turn or for nodes has to say so again and again.
+        """
         counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
-        if counts != self.seen or (progress and progress["state"] == "queued"):
-            self.seen, self.since = counts, time.monotonic()
-        return time.monotonic() - self.since > self.limit_seconds
+        queued = progress["at"] if progress and progress["state"] == "queued" else None
+        if counts != self.seen or queued not in (None, self.queued):
+            self.seen, self.queued, self.since = counts, queued, time.monotonic()
+        return time.monotonic() - self.since > self.limit(progress)
+
+    def limit(self, progress: dict[str, Any] | None) -> float:
+        """How long nothing may move."""
+        if progress is None:
+            return max(self.limit_seconds, self.first_word_seconds)
+        return self.limit_seconds
 
     def error(self, progress: dict[str, Any] | None) -> NoProgress:
         """What to raise: names the stage that is stuck, and what it waits for."""
-        waits_for = progress and progress.get("waits_for")
-        why = f"waits for {waits_for}" if waits_for else f"rows so far: {self.seen}"
-        return NoProgress(
-            f"no row has moved for {self.limit_seconds:.0f} s (timeouts.no_progress_seconds); {why}"
-        ).locate(stuck_stage(progress))
+        waits_for, limit = progress and progress.get("waits_for"), self.limit(progress)
+        set_by = "timeouts.no_progress_seconds"
+        if limit > self.limit_seconds:
+            set_by = "as long as environment.pip may take"
+        if progress is None:
+            why = "the job has said nothing yet"
+        else:
+            why = f"waits for {waits_for}" if waits_for else f"rows so far: {self.seen}"
+        return NoProgress(f"no row has moved for {limit:.0f} s ({set_by}); {why}").locate(
+            stuck_stage(progress)
+        )
 
 
 def stuck_stage(progress: dict[str, Any] | None) -> str:

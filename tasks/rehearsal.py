@@ -2,24 +2,32 @@
 
 import time
 import uuid
+from collections.abc import Callable
+from typing import Any
 
-from tasks.attempt import Attempt
+from tasks.attempt import Attempt, Look
 from tasks.clusters.choose import cluster_of
 from tasks.errors import NoProgress
+from tasks.patience import Stall
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import Job
 from tasks.ray_job.result import failure
 
-REHEARSAL_SECONDS = 180.0
+SILENT_SECONDS = 180.0
+"""How long a check may say nothing. What it waits for has limits of its own, and it says so."""
 
 
-def rehearse(planned: PlannedRun) -> str:
+def rehearse(planned: PlannedRun, tell: Callable[[str], None] = lambda _: None) -> str:
     """Send the job and wait for what it says; nothing of it is left behind.
+
+    Args:
+        planned: the run.
+        tell: called with what the job waits for, where that is news.
 
     Raises:
         InvalidSpec: a node lacks something; names it.
         Unreachable: the cluster, or a storage from there, does not answer.
-        NoProgress: the job did not end in time.
+        NoProgress: the job neither ended nor said what it waits for.
     """
     job = Job(
         spec=planned.spec,
@@ -36,17 +44,38 @@ def rehearse(planned: PlannedRun) -> str:
     job.save()
     attempt = Attempt(job, cluster_of(planned.spec.cluster), tell=lambda _: None)
     attempt.unreachable_seconds = 0.0  # nothing is lost yet: who does not answer is reported
-    until = time.monotonic() + REHEARSAL_SECONDS
     try:
         attempt.ensure_started()
-        while (result := attempt.look().result) is None:
-            if time.monotonic() > until:
-                raise NoProgress(f"the check did not end within {REHEARSAL_SECONDS:.0f} s")
-            time.sleep(attempt.poll_seconds)
-        error = failure(result)
+        error = failure(await_result(attempt, tell))
         if error is not None:
             raise error
     finally:
         attempt.stop()
         job.storage.filesystem.rm(job.run.path, recursive=True)
     return "every node imports the code and reaches source, output and model"
+
+
+def await_result(attempt: Attempt, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Wait until the job has ended, as long as it says what it waits for.
+
+    Raises:
+        NoProgress: it has said nothing for too long.
+    """
+    silence, said = Stall(SILENT_SECONDS, attempt.stall.first_word_seconds), None
+    while (look := attempt.look()).result is None:
+        if silence.lasts(look.progress):
+            raise unended(attempt, look, silence.limit(look.progress))
+        if look.queued_for and look.queued_for != said:
+            said = look.queued_for
+            tell(f"the check waits for {said}")
+        time.sleep(attempt.poll_seconds)
+    return look.result
+
+
+def unended(attempt: Attempt, look: Look, seconds: float) -> NoProgress:
+    """The error for a check that has gone silent."""
+    last = f"it waited for {look.queued_for}" if look.queued_for else "it has not begun"
+    where = f"; see {attempt.running.where}" if attempt.running else ""
+    return NoProgress(
+        f"the check did not end, and its job has said nothing for {seconds:.0f} s: {last}{where}"
+    )

@@ -164,3 +164,13 @@ def test_a_job_that_a_new_cluster_does_not_know_has_no_log(error: Exception) -> 
     job: Any = SimpleNamespace(id="run-1")
     api: Any = SimpleNamespace(log=fail)
     assert RayJob(api, job).log() == ""
+
+
+@pytest.mark.parametrize(("pip", "first_word"), [([], 0.0), (["left-pad"], 900.0)])
+def test_the_guard_against_a_stall_is_what_the_user_has_set(
+    pip: list[str], first_word: float, tmp_path: Any
+) -> None:
+    spec = spec_of(tmp_path, cluster={"kind": "kuberay"}, environment={"pip": pip})
+    job: Any = SimpleNamespace(spec=spec)
+    stall = Attempt(job, cluster=SimpleNamespace()).stall
+    assert (stall.limit_seconds, stall.first_word_seconds) == (600.0, first_word)

@@ -134,3 +134,26 @@ def test_a_job_that_says_nothing_stalls(clock: Clock) -> None:
     clock.sleep(11)
     assert stall.lasts(None)
     assert not stall.lasts(progress(0)), "its first word is a sign of life"
+    assert "for 10 s (timeouts.no_progress_seconds); the job has said nothing yet" in str(
+        stall.error(None)
+    )
+
+
+def test_a_job_that_no_longer_says_that_it_waits_stalls(clock: Clock) -> None:
+    stall, last = Stall(10, since=clock.now), progress(0, "queued")
+    assert not stall.lasts(last)
+    clock.sleep(11)
+    assert stall.lasts(last), "it may have ended its wait, or be dead"
+    assert not stall.lasts(progress(0, "queued"))
+
+
+def test_a_job_may_install_its_packages_before_it_says_a_word(clock: Clock) -> None:
+    stall = Stall(10, 30, since=clock.now)
+    clock.sleep(29)
+    assert not stall.lasts(None)
+    clock.sleep(2)
+    assert stall.lasts(None)
+    assert "for 30 s (as long as environment.pip may take); the job" in str(stall.error(None))
+    assert not stall.lasts(progress(0))
+    clock.sleep(11)
+    assert stall.lasts(progress(0)), "from its first word on it has to move"

@@ -1,14 +1,18 @@
-"""A check says at once who does not answer: no run waits for it."""
+"""A check says at once who does not answer, and waits for what may take its time."""
 
+import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tasks.errors import Unreachable
+from tasks import rehearsal
+from tasks.errors import NoProgress, Unreachable
 from tasks.kinds.clusters import RayJobsCluster
 from tasks.plan import make_plan
+from tasks.ray_job.job import Job
 from tasks.rehearsal import rehearse
 from tests.flows.conftest import numbers, spec_of
 
@@ -24,3 +28,66 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(numbers: Path) -> None
         rehearse(elsewhere)
     assert time.monotonic() - begun < 20
     assert list(Path(f"{planned.spec.sink.path}.state/runs").glob("check-*")) == []
+
+
+@dataclass
+class Slow:
+    """Stands for a cluster and the one job on it, which says for so long that it waits."""
+
+    waits_for_looks: int
+    ends: bool
+    job: Job | None = None
+    where: str = "there"
+
+    def attach(self, job: Job) -> None:
+        return None
+
+    def start(self, job: Job) -> "Slow":
+        self.job = job
+        return self
+
+    def is_alive(self) -> bool:
+        """Asked at every look; the job says something then."""
+        assert self.job
+        self.waits_for_looks -= 1
+        if self.waits_for_looks >= 0:
+            said = {"state": "queued", "at": -self.waits_for_looks, "waits_for": "nodes: a GPU"}
+            body = json.dumps({**said, "stages": {}}).encode()
+            self.job.storage.write(self.job.progress, body)
+        elif self.ends:
+            self.job.storage.write(self.job.result, b'{"state": "succeeded", "error": null}')
+        return True
+
+    def log(self) -> str:
+        return ""
+
+    def stop(self) -> None:
+        """It ends with its test."""
+
+
+def check_on(slow: Slow, numbers: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Check on such a cluster, where two seconds of silence are too long; what was told."""
+    told: list[str] = []
+    monkeypatch.setattr(rehearsal, "cluster_of", lambda cluster: slow)
+    monkeypatch.setattr(rehearsal, "SILENT_SECONDS", 2.0)
+    planned: Any = make_plan(spec_of(numbers))
+    rehearse(planned, told.append)
+    return told
+
+
+def test_a_check_whose_job_waits_and_says_so_goes_on(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = time.monotonic()
+    told = check_on(Slow(30, ends=True), numbers, monkeypatch)
+    assert time.monotonic() - begun > 2
+    assert told == ["the check waits for nodes: a GPU"]
+
+
+def test_a_check_whose_job_falls_silent_says_what_it_waited_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NoProgress, match=r"nothing for 2 s: it waited for nodes: a GPU; see there"):
+        check_on(Slow(3, ends=False), numbers, monkeypatch)
+    with pytest.raises(NoProgress, match="it has not begun"):
+        check_on(Slow(0, ends=False), numbers, monkeypatch)

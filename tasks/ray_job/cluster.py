@@ -40,7 +40,8 @@ from tasks.ray_job.writing import batches_per_write
 MAX_READ_TASKS = 10_000
 BYTES_PER_READ_TASK = 64 << 20
 READ_TASKS_PER_CPU = 4
-NOBODY_LOOKS_SECONDS = 60.0
+RAY_WAITS_LONGER_SECONDS = 60.0
+"""Ray's own guard against a stall comes so much later than the run's."""
 SNAPSHOT_SECONDS = 10.0
 STILL_SECONDS = 5.0
 
@@ -65,12 +66,13 @@ def run_on_ray(job: Job) -> None:
     """
     configure(job)
     followed = Followed(job)
-    await_turn(job, Queued(job, followed))
-    await_room(job, followed.check)
+    queued = Queued(job, followed)
+    await_turn(job, queued)
+    await_room(job, queued)
     # Its process starts while the nodes are checked.
     counts = None if job.only_check else counting_actor(job)
     if not is_own_machine(job.spec):
-        check_nodes(job)
+        check_nodes(job, queued)
     if counts is None:
         return
     resources = ray.cluster_resources()
@@ -111,7 +113,8 @@ class Queued:
             print(f"the job waits for {waits_for}", flush=True)
             self.said = waits_for
         progress = Progress(self.job, Counts().snapshot, num_reads=1)
-        progress.write("queued", Counts().snapshot(), Standing(waits_for=waits_for))
+        with suppress(OSError):  # a storage that is away for a moment ends no wait
+            progress.write("queued", Counts().snapshot(), Standing(waits_for=waits_for))
         self.followed.check()
 
 
@@ -147,7 +150,7 @@ def configure(job: Job) -> None:
     context.execution_options = ExecutionOptions(preserve_order=False)
     context.custom_execution_callback_classes = [Watch]
     # The run's own guard says more and comes first; this one is for a job that nobody follows.
-    patience = job.spec.timeouts.no_progress_seconds + NOBODY_LOOKS_SECONDS
+    patience = job.spec.timeouts.no_progress_seconds + RAY_WAITS_LONGER_SECONDS
     context.execution_no_progress_timeout_s = patience
     # Bounded retries have no named parameter yet.
     warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")

@@ -13,6 +13,8 @@ from tasks.spec import BatchInferenceSpec
 
 STORAGE_OPTIONS = "BATCH_INFERENCE_STORAGE_OPTIONS"
 """Environment variable that holds the options of the output's filesystem, as JSON."""
+PIP_SECONDS = 900.0
+"""How long a node may take to set up `environment.pip`."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
 from tasks.kinds.clusters import RemoteCluster
 from tasks.kinds.places import check_source
 from tasks.machine import GIB
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import PIP_SECONDS, Job
 from tasks.ray_job.room import (
     Node,
     cores_beside,
@@ -28,15 +28,15 @@ from tasks.spec import BatchInferenceSpec
 
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0
-PROBE_SECONDS, PIP_SECONDS = 120.0, 900.0
+PROBE_SECONDS = 120.0
 
 
-def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
+def await_room(job: Job, tell: Callable[[str], None]) -> None:
     """Wait for nodes that can hold the stages, as long as the spec says.
 
     Args:
         job: asks.
-        meanwhile: called every now and then.
+        tell: called every now and then with what it waits for; what it raises ends the wait.
 
     Raises:
         InvalidSpec: they cannot, and none that could have come.
@@ -57,9 +57,10 @@ def await_room(job: Job, meanwhile: Callable[[], None]) -> None:
                 if time.monotonic() >= until:
                     waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""
                     raise InvalidSpec(f"{error}{waited}") from error
+                lacking = f"nodes, {patience:.0f} s at most: {error.message}"
             has_asked = True
             ask_autoscaler(bundles_of(job.spec))
-            meanwhile()
+            tell(lacking)
             time.sleep(LOOK_EVERY_SECONDS)
     finally:
         # What is asked for stays asked for, by nobody, and keeps its nodes for ever. From here on
@@ -89,15 +90,18 @@ def bundles_of(spec: BatchInferenceSpec) -> list[dict[str, float]]:
     return [*[bundle] * infer.workers, {"CPU": cores_beside(spec)}]
 
 
-def check_nodes(job: Job) -> None:
+def check_nodes(job: Job, tell: Callable[[str], None]) -> None:
     """See that every node can import the code and reach inputs, output and model.
+
+    Args:
+        job: asks.
+        tell: called every now and then with what it waits for; what it raises ends the wait.
 
     Raises:
         InvalidSpec: names the node and what it lacks.
-        Unreachable: a node does not reach a storage.
+        Unreachable: a node does not reach a storage, or does not answer.
     """
     digest = own_digest()
-    patience = PIP_SECONDS if job.spec.environment.pip else PROBE_SECONDS
     alive = [node for node in ray.nodes() if node["Alive"]]
     addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in alive}
     probes = {
@@ -109,12 +113,7 @@ def check_nodes(job: Job) -> None:
     }
     for node_id, found in probes.items():
         try:
-            problem = ray.get(found, timeout=patience)
-        except ray.exceptions.GetTimeoutError as error:
-            raise InvalidSpec(
-                f"node {addresses[node_id]}: did not answer within {patience:.0f} s: it may not be "
-                "able to set up environment.pip; see its runtime_env_agent.log"
-            ) from error
+            problem = answer_of(found, job, addresses[node_id], tell)
         except ray.exceptions.RuntimeEnvSetupError as error:
             raise InvalidSpec(
                 f"node {addresses[node_id]}: cannot set up environment.pip or working_dir: {error}"
@@ -125,6 +124,34 @@ def check_nodes(job: Job) -> None:
             continue  # it died meanwhile, and is of no concern
         if problem is not None:
             raise problem
+
+
+def answer_of(
+    found: Any, job: Job, address: str, tell: Callable[[str], None]
+) -> BatchInferenceError | None:
+    """What a node's probe has found, once it has.
+
+    Raises:
+        InvalidSpec: it takes too long, and has packages to install.
+        Unreachable: it takes too long, and has none.
+    """
+    patience = PIP_SECONDS if job.spec.environment.pip else PROBE_SECONDS
+    until = time.monotonic() + patience
+    while not ray.wait([found], timeout=LOOK_EVERY_SECONDS)[0]:
+        if time.monotonic() >= until:
+            late = f"node {address}: did not answer within {patience:.0f} s"
+            if job.spec.environment.pip:
+                raise InvalidSpec(
+                    f"{late}: it may not be able to set up environment.pip; see its "
+                    "runtime_env_agent.log"
+                )
+            raise Unreachable(
+                f"{late}: it may be overloaded, or the storage of source, sink or model does not "
+                "answer it; see the node's log in Ray's dashboard"
+            )
+        tell(f"node {address} to say that it can do the job, {patience:.0f} s at most")
+    problem: BatchInferenceError | None = ray.get(found)
+    return problem
 
 
 # Nodes that share a machine unpack our code into one folder, each of them anew: for a moment a

@@ -44,13 +44,14 @@ def cores_held(address: str) -> Iterator[None]:
 
 
 def lose_patience() -> None:
-    """As soon as the job says what it waits for, wait for a moment only."""
+    """As soon as the job that has begun says what it waits for, wait for a moment only."""
     earlier = len(FOLLOWED)
     while len(FOLLOWED) == earlier:
         time.sleep(0.1)
     following = FOLLOWED[-1]
     while not following.stopped.wait(0.1):
-        if following.last.progress and following.last.progress["waits_for"]:
+        said = following.last.progress
+        if said and said["waits_for"] and not following.last.queued_for:
             following.stall.limit_seconds = 1.0
 
 

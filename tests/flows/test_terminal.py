@@ -3,12 +3,15 @@
 import io
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from flows import terminal
+from tasks.attempt import Look
 from tasks.plan import make_plan
+from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import spec_of
 
@@ -43,3 +46,22 @@ def test_lines_elsewhere(
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("read: ")]
     assert len(set(lines)) >= 3, "the counts move"
     assert all("| infer: " in line for line in lines)
+
+
+def test_what_a_job_waits_for_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {"state": "waiting", "rows": 0, "total": None, "started": None}
+    said = {"state": "queued", "waits_for": "nodes, 60 s at most: [a GPU]"}
+    look = Look({**said, "stages": dict.fromkeys(STAGES, counts)})
+    job = SimpleNamespace(stages=STAGES)
+    followed = SimpleNamespace(job=job, last=look, look=lambda: look)
+    monkeypatch.setattr(terminal, "FOLLOWED", [followed])
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    screen = io.StringIO()
+    for console in (Console(file=screen, force_terminal=True, width=120), Console(file=screen)):
+        with terminal.live_progress(console):
+            time.sleep(0.2)
+    assert "waits for nodes, 60 s at most: [a GPU]" in screen.getvalue()
+    lines = set(capsys.readouterr().err.splitlines())
+    assert lines == {"the job waits for nodes, 60 s at most: [a GPU]"}

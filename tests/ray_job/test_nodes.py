@@ -1,4 +1,4 @@
-"""How a job waits for nodes that an autoscaler is to add."""
+"""How a job waits for nodes that an autoscaler is to add, and for what each says of itself."""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import InvalidSpec, RunStopped
+from tasks.errors import InvalidSpec, RunStopped, Unreachable
 from tasks.ray_job import nodes
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -24,21 +24,21 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, float]]]:
     return asked
 
 
-def nothing() -> None:
+def nothing(waits_for: str) -> None:
     """What a job does meanwhile that nobody stops."""
 
 
-def stopped() -> None:
+def stopped(waits_for: str) -> None:
     """What ends one."""
     raise RunStopped("stopped")
 
 
 def wait(
-    seen: Iterator[Any], monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None] = nothing
+    seen: Iterator[Any], monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None] = nothing
 ) -> None:
     """Wait for a place for a replica with a GPU, where one look after another shows a node."""
     monkeypatch.setattr(nodes, "nodes_now", lambda: [next(seen)])
-    nodes.await_room(job_of(spec(cluster=WAITS, resources={"num_gpus": 1})), meanwhile)
+    nodes.await_room(job_of(spec(cluster=WAITS, resources={"num_gpus": 1})), tell)
 
 
 def test_what_is_there_is_not_asked_for(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +65,63 @@ def test_what_nobody_waits_for_any_more_is_not_asked_for(
     with pytest.raises(InvalidSpec, match=r"GPUs are asked for.* \(after 60 s of waiting"):
         wait(iter([SMALL, SMALL]), monkeypatch)
     assert asked[2:] == [BUNDLES, []]
+
+
+@pytest.mark.usefixtures("asked")
+def test_what_is_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    wait(iter([SMALL, SMALL, LARGE]), monkeypatch, told.append)
+    assert len(told) == 2
+    assert told[0].startswith(
+        "nodes, 60 s at most: resources.num_gpus: 1.0 GPUs are asked for, and"
+    )
+
+
+class Probes:
+    """Stands for `ray` and for the module `time`: nodes whose probes take so many looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+        import ray
+
+        self.exceptions = ray.exceptions
+        self.now, self.left = 0.0, looks
+        monkeypatch.setattr(nodes, "ray", self)
+        monkeypatch.setattr(nodes, "time", self)
+        probe = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: "found"))
+        monkeypatch.setattr(nodes, "probe", probe)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "NodeID": "ab" * 28, "NodeManagerAddress": "10.0.0.7"}]
+
+    def wait(self, found: list[str], timeout: float) -> tuple[list[str], list[str]]:
+        self.now, self.left = self.now + timeout, self.left - 1
+        return (found, []) if self.left < 0 else ([], found)
+
+    def get(self, found: str) -> None:
+        assert self.left < 0, "nobody waits without saying so"
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_node_that_takes_its_time_is_waited_for_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    Probes(monkeypatch, looks=3)
+    nodes.check_nodes(job_of(spec(cluster=WAITS)), told.append)
+    assert told == ["node 10.0.0.7 to say that it can do the job, 120 s at most"] * 3
+
+
+@pytest.mark.parametrize(
+    ("pip", "error", "why"),
+    [
+        ([], Unreachable, r"within 120 s: it may be overloaded, or the storage"),
+        (["left-pad"], InvalidSpec, r"within 900 s: it may not be able to set up environment\.pip"),
+    ],
+)
+def test_a_node_that_never_answers(
+    pip: list[str], error: type[Exception], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Probes(monkeypatch, looks=1_000_000)
+    job = job_of(spec(cluster=WAITS, environment={"pip": pip}))
+    with pytest.raises(error, match=rf"node 10\.0\.0\.7: did not answer {why}"):
+        nodes.check_nodes(job, nothing)

@@ -1,0 +1,35 @@
+"""A run whose jobs end well and leave something undone says what, and where to look."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from flows import attempts
+from tasks.errors import RowsMissing
+from tasks.patience import Deadline
+from tasks.plan import make_plan
+from tasks.run import left_to_do
+from tests.flows.conftest import spec_of
+
+
+def test_jobs_that_end_well_and_record_nothing(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = SimpleNamespace(tell=None)
+    monkeypatch.setattr(attempts, "next_attempt", lambda planned, gap: attempt)
+    monkeypatch.setattr(attempts, "run_stages", lambda attempt, deadline: None)
+    monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
+    planned = make_plan(spec_of(numbers, retries={"max_attempts": 2}))
+    with pytest.raises(RowsMissing) as caught:
+        attempts.run_job(planned, Deadline(None))
+    said = str(caught.value)
+    assert said.startswith("after 2 attempts, the last of which ended well, there is no record")
+    assert f"counts of rows in 10 shards, the first of {numbers}/0.parquet: look into" in said
+    assert planned.run.records in said
+    gap = left_to_do(planned, tried=True)
+    known = replace(gap, shards=gap.shards[3:4], rows=50)
+    said = str(attempts.rows_missing(planned, known, 1))
+    assert f"counts of 50 rows in 1 shard, the first of {numbers}/3.parquet: look" in said

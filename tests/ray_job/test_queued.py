@@ -1,0 +1,82 @@
+"""A job that has not begun says what it waits for, in its log and to whoever follows it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.attempt import Attempt
+from tasks.errors import Orphaned
+from tasks.ray_job.followed import Followed
+from tasks.ray_job.job import Job
+from tests.ray_job.test_own_machine import job_of, spec
+
+CLUSTER = {"kind": "ray_jobs", "address": "http://127.0.0.1:9", "wait_for_nodes_seconds": 1800}
+
+
+def remote_job(folder: Path) -> Job:
+    sink = {"kind": "parquet", "path": str(folder / "out")}
+    return job_of(spec(cluster=CLUSTER, sink=sink))
+
+
+def said(job: Job) -> Any:
+    return json.loads(job.storage.read(job.progress))
+
+
+def test_every_wait_before_the_first_row_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tasks.ray_job import cluster
+
+    job, seen = remote_job(tmp_path), []
+
+    def waits(what: str) -> Callable[[Job, Callable[[str], None]], None]:
+        def wait(job: Job, tell: Callable[[str], None]) -> None:
+            tell(what)
+            tell(what)
+            seen.append((said(job)["state"], said(job)["waits_for"]))
+
+        return wait
+
+    monkeypatch.setattr(cluster, "configure", lambda job: None)
+    monkeypatch.setattr(cluster, "counting_actor", lambda job: None)
+    for name in ("await_turn", "await_room", "check_nodes"):
+        monkeypatch.setattr(cluster, name, waits(name))
+    cluster.run_on_ray(job)
+    names = ["await_turn", "await_room", "check_nodes"]
+    assert seen == [("queued", name) for name in names]
+    assert capsys.readouterr().out.splitlines() == [f"the job waits for {name}" for name in names]
+
+
+def test_a_storage_that_is_away_ends_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.ray_job.cluster import Queued
+
+    job = remote_job(tmp_path)
+
+    def fails(*_: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(type(job.storage), "write", fails)
+    monkeypatch.setattr(type(job.storage), "read", fails)
+    followed = Followed(job)
+    Queued(job, followed)("nodes")
+    followed.since, followed.looked = -1e9, -1e9
+    with pytest.raises(Orphaned):
+        Queued(job, followed)("nodes")
+
+
+def test_rays_own_guard_comes_after_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.ray_job import cluster
+
+    context = SimpleNamespace()
+    monkeypatch.setattr(cluster, "DataContext", SimpleNamespace(get_current=lambda: context))
+    job = remote_job(Path("/nowhere"))
+    cluster.configure(job)
+    nobody: Any = None
+    assert Attempt(job, nobody).stall.limit_seconds == 600
+    assert context.execution_no_progress_timeout_s == 660
