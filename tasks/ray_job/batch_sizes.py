@@ -2,14 +2,11 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.kinds.sources import Source
-from tasks.kinds.sources.likely_rows import likely_rows, reckoned, to_look_at
-from tasks.protocol.plan_file import shards_of
+from tasks.kinds.sources.likely_rows import reckon_rows
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import todo_lines
 
@@ -66,27 +63,18 @@ def likely_rows_left(job: Job) -> int | None:
         return job.todo_rows  # of a redrive, single rows of many shards are left
     try:
         lines = pa.concat_tables(todo_lines(job, 0, SHARDS_COMPARED))
-        source = job.spec.source.as_planned(job.pins["reader"])
-        rows, size = rows_left(source, lines, job.pins["reader"]), pc.sum(lines["size"]).as_py()
-        return None if rows is None else reckoned([(rows, size)], job.todo_bytes)
+        rows = rows_left(job, lines)
+        return rows and round(rows * job.todo_bytes / pc.sum(lines["size"]).as_py())
     except Exception as error:
         print(f"rows are not reckoned beforehand: {type(error).__name__}", flush=True)
         return None
 
 
-def rows_left(source: Source, todo: pa.Table, pins: dict[str, Any]) -> int | None:
-    """Rows left to do of some shards: those that are counted, and those that are likely.
-
-    Args:
-        source: reads them.
-        todo: as the attempt has it.
-        pins: as `Source.pin` gave them.
-    """
-    unknown = todo.filter(pc.is_null(todo["rows"]))
-    storage = source.opened(source.paths[0])[0]
-    some = shards_of(to_look_at(source, unknown))
-    seen = [(likely_rows(source, storage, shard, pins), shard.size) for shard in some]
-    likely = reckoned(seen, pc.sum(unknown["size"]).as_py() or 0)
+def rows_left(job: Job, todo: pa.Table) -> int | None:
+    """Rows left to do of some of the attempt's shards: counted ones, and such as are likely."""
+    pins, unknown = job.pins["reader"], todo.filter(pc.is_null(todo["rows"]))
+    source = job.spec.source.as_planned(pins)
+    likely = reckon_rows(source, source.opened(source.paths[0])[0], unknown, pins)
     if likely is None:
         return None
     runs = pc.list_flatten(pc.list_flatten(todo["covered"])).to_numpy().reshape(-1, 3)

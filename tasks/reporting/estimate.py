@@ -1,15 +1,13 @@
 """What a whole run would take, from a few batches of it."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
-from tasks.kinds.sources.likely_rows import INPUTS_ASKED, likely_rows, reckoned, to_look_at
+from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
-from tasks.protocol.plan_file import Plan, shards_of
+from tasks.protocol.plan_file import Plan
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import preprocesses_in_replicas
@@ -71,20 +69,18 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
         inputs=len(found.left),
         size=sum(stat.size for stat in found.left),
         shards=len(plan.shards),
-        rows=reckon_rows(found, plan) if known is None else known,
+        rows=counted_or_likely(found, plan),
         rows_are_known=known is not None
         or (len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on),
     )
 
 
-def reckon_rows(found: NewInputs, plan: Plan) -> int | None:
-    """All rows, from those of some inputs and the sizes of all; None where no input tells."""
-    source, pins = found.spec.source.as_planned(plan.pins["reader"]), plan.pins["reader"]
-    some = shards_of(to_look_at(source, plan.shards))
-    with ThreadPoolExecutor(len(some) or 1) as pool:
-        rows = list(pool.map(partial(likely_rows, source, found.storage, pins=pins), some))
-    seen = [*zip(rows, [shard.size for shard in some], strict=True)]
-    return reckoned(seen, sum(plan.shards["size"].to_pylist()))
+def counted_or_likely(found: NewInputs, plan: Plan) -> int | None:
+    """All rows, or what a look at some inputs makes of them; None where no input tells."""
+    if plan.known_rows is not None:
+        return plan.known_rows
+    pins = plan.pins["reader"]
+    return reckon_rows(found.spec.source.as_planned(pins), found.storage, plan.shards, pins)
 
 
 def estimate_run(

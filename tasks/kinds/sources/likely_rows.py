@@ -1,7 +1,8 @@
 """How many rows inputs are likely to have, where only reading all of them would tell."""
 
 import time
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.protocol.infos import Stat
-from tasks.protocol.plan_file import Shard
+from tasks.protocol.plan_file import Shard, shards_of
 from tasks.protocol.storage import FsspecStorage
 
 BYTES_READ, SECONDS_READ = 8 << 20, 0.5
@@ -65,22 +66,24 @@ def likely_rows(
     return rows
 
 
+def reckon_rows(
+    source: Source, storage: FsspecStorage, shards: pa.Table, pins: dict[str, Any]
+) -> int | None:
+    """Rows of all shards, from a look at some; None where these do not tell, or are empty.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    some = shards_of(to_look_at(source, shards))
+    with ThreadPoolExecutor(len(some) or 1) as pool:
+        rows = list(pool.map(partial(likely_rows, source, storage, pins=pins), some))
+    told, size = [each for each in rows if each is not None], sum(shard.size for shard in some)
+    if len(told) < len(some) or not size:
+        return None
+    return round(sum(told) * sum(shards["size"].to_pylist()) / size)
+
+
 def to_look_at(source: Source, shards: pa.Table) -> pa.Table:
     """The shards that tell most of all: the largest, since small ones may have no rows at all."""
     count = INPUTS_READ if source.reads_on else INPUTS_ASKED
-    order = pc.select_k_unstable(shards, min(count, len(shards)), [("size", "descending")])
-    return shards.take(order)
-
-
-def reckoned(some: Sequence[tuple[int | None, int]], size: int) -> int | None:
-    """Rows of all inputs, from those of some; None where nobody knows these, or they are empty.
-
-    Args:
-        some: rows and bytes of each.
-        size: bytes of all together.
-    """
-    told = [(rows, bytes_) for rows, bytes_ in some if rows is not None]
-    size_of_some = sum(bytes_ for _, bytes_ in told)
-    if len(told) < len(some) or not size_of_some:
-        return None
-    return round(sum(rows for rows, _ in told) * size / size_of_some)
+    return shards.take(pc.sort_indices(shards, [("size", "descending")])[:count])

@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 
 from tasks.kinds.sources import AnySource, likely_rows
 from tasks.kinds.sources.csv import CsvSource
-from tasks.kinds.sources.likely_rows import reckoned
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.parquet import ParquetSource
+from tasks.kinds.sources.text import TextSource
+from tasks.kinds.sources.video import VideoSource
 from tasks.protocol.plan_file import Shard, shard_table, shards_of
 
 ROWS = 60_000
@@ -127,7 +128,14 @@ def test_a_part_of_a_file_has_as_many_as_were_planned(tmp_path: Path) -> None:
     assert likely_rows.likely_rows(source, storage, shard, {}) == 7
 
 
-def test_the_rest_is_like_what_was_seen() -> None:
-    assert reckoned([(10, 100), (30, 100)], 1_000) == 200
-    assert reckoned([(10, 100), (None, 100)], 1_000) is None
-    assert reckoned([(0, 0)], 0) is None
+def test_the_rest_is_like_what_was_seen(tmp_path: Path) -> None:
+    """Of five files the three largest are read; one that holds none of the others is guessed."""
+    for number, lines in enumerate([100, 200, 300, 0, 400]):
+        (tmp_path / f"{number}.txt").write_text("a line\n" * lines)
+    source = TextSource(path=str(tmp_path))
+    storage, inputs = list_inputs(source)
+    shards = source.shards(storage, inputs)
+    assert likely_rows.reckon_rows(source, storage, shards, {}) == 1_000
+    films = VideoSource(path=str(tmp_path))
+    assert likely_rows.reckon_rows(films, storage, shards, {}) is None
+    assert likely_rows.reckon_rows(source, storage, shards.slice(0, 0), {}) is None
