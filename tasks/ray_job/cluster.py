@@ -30,6 +30,7 @@ from tasks.ray_job.own_machine import (
     preprocesses_in_replicas,
     replicas_have_the_cores,
 )
+from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import crowding, gpus_of_replica
@@ -95,7 +96,11 @@ def run_on_ray(job: Job) -> None:
     if replicas_have_the_cores(job.spec, gpus):
         leave_pool_alone(DataContext.get_current())
         Watch.pool = GrowingPool(job.spec.rows_per_batch)
-    run_pipeline(job, shares, gpus, ActorReporter(counts))
+    try:
+        run_pipeline(job, shares, gpus, ActorReporter(counts))
+    finally:
+        with suppress(Exception):  # what ended the job is to be heard
+            forget_notes(job)
     progress.finish()
 
 

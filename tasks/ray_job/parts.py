@@ -35,11 +35,11 @@ class Notes:
     rows: list[int]
 
     @classmethod
-    def of_task(cls, batch: RowBatch) -> "Notes":
+    def of_task(cls, job: Job, batch: RowBatch) -> "Notes":
         """Those of the task that this process is at, where it is done again; else none yet."""
         worker = ray._private.worker.global_worker.core_worker
         first = int(batch.ids[0]) if len(batch.rows) else 0
-        key = f"{ray.get_runtime_context().get_task_id()}-{first}".encode()
+        key = f"{job.id}/{ray.get_runtime_context().get_task_id()}/{first}".encode()
         is_again = worker.get_current_task_attempt_number() > 0
         known = _internal_kv_get(key, namespace=NAMESPACE) if is_again else None
         return cls(key, json.loads(known) if known else [])
@@ -50,17 +50,17 @@ class Notes:
         noted = json.dumps(self.rows).encode()
         _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
 
-    def forget(self) -> None:
-        """The batch is done."""
-        if self.rows:
-            _internal_kv_del(self.key, namespace=NAMESPACE)
+
+def forget_notes(job: Job) -> None:
+    """A job is over: until then, a node that is lost may have any batch done again."""
+    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)
 
 
 def in_same_parts(run: Run, job: Job) -> Run:
     """What a stage makes of batches, in the same parts each time."""
 
     def run_anew(batch: RowBatch) -> Iterator[RowBatch]:
-        notes, left = Notes.of_task(batch), batch
+        notes, left = Notes.of_task(job, batch), batch
         recorded = recorded_ids(job) if notes.rows else IdRanges.of(())
         for rows in [*notes.rows]:
             part, left = divided(left, rows)
@@ -70,7 +70,6 @@ def in_same_parts(run: Run, job: Job) -> Run:
                 notes.add(num_parents(left.rows) - missing)
                 _, left = divided(left, num_parents(left.rows) - missing)
             yield made
-        notes.forget()
 
     return run_anew
 
