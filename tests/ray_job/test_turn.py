@@ -20,6 +20,7 @@ from tasks.ray_job.turn import (
     within_limit,
 )
 from tasks.spec_file import parse_spec
+from tests.ray_job.test_own_machine import job_of
 
 
 def spec(**resources: Any) -> Any:
@@ -76,19 +77,8 @@ BEYOND: dict[str, tuple[dict[str, Any], float, float, str]] = {
 }
 
 
-def job_of(max_gpus: float | None, **resources: Any) -> Job:
-    return Job(
-        spec=spec(**resources),
-        run_id="run",
-        attempt=1,
-        plan="",
-        pins={},
-        num_shards=1,
-        todo_bytes=1,
-        todo_rows=None,
-        todo_name="todo",
-        max_gpus=max_gpus,
-    )
+def limited(max_gpus: float | None, **resources: Any) -> Job:
+    return replace(job_of(spec(**resources)), max_gpus=max_gpus)
 
 
 @pytest.mark.parametrize(("resources", "max_gpus", "each", "message"), BEYOND.values(), ids=BEYOND)
@@ -98,7 +88,7 @@ def test_a_job_that_could_not_keep_within_the_limit_is_refused(
     with pytest.raises(InvalidSpec, match=rf"resources\.min_replicas: {message}"):
         claim_of(spec(**resources), max_gpus, each)
     with pytest.raises(InvalidSpec, match=rf"resources\.min_replicas: {message}"):
-        within_limit(job_of(max_gpus, **resources), each)
+        within_limit(limited(max_gpus, **resources), each)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +103,13 @@ def test_a_job_that_could_not_keep_within_the_limit_is_refused(
 def test_a_job_within_the_limit_has_its_replicas(
     resources: dict[str, Any], max_gpus: float | None, each: float, wanted: int
 ) -> None:
-    kept = within_limit(job_of(max_gpus, **resources), each).spec.resources
+    kept = within_limit(limited(max_gpus, **resources), each).spec.resources
     assert kept.most_replicas() == wanted
     assert kept.min_replicas <= wanted
 
 
 def test_a_job_waits_until_the_list_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_of(2)
+    job = limited(2)
     first, own = Claim(1, "first", 2), Claim(2, job.id, 1)
     looks = iter([[], [first], [first, own], [replace(first, gpus=1), own]])
     monkeypatch.setattr(turn, "claims", lambda: next(looks))
