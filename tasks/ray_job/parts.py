@@ -2,8 +2,8 @@
 
 Ray takes a task to yield the same each time: of one that is done again, since its process died or
 its node is lost, it leaves out as many items as it has got. Parts of a slow batch end where half a
-minute does, so where they end is noted before they are handed on. Those that are recorded by then
-are not done again.
+minute does, so where they end is noted before they are handed on. Those of which each row is
+recorded as done by then are not done again.
 """
 
 import json
@@ -95,13 +95,16 @@ def settled_rows(made: RowBatch, batch: RowBatch) -> int:
 
 
 def is_in(batch: RowBatch, recorded: IdRanges) -> bool:
-    """Whether all rows of a batch are recorded."""
+    """Whether all rows of a batch are done."""
     ids: Ids = np.unique(batch.ids)
     return bool((recorded.rank(ids + 1) > recorded.rank(ids)).all())
 
 
 def recorded_ids(job: Job) -> IdRanges:
-    """Rows that the run has records of; none where these are too many to be read.
+    """Rows that the run has done by its records; none where these are too many to be read.
+
+    Rows set aside are not among them: an earlier attempt may have left these, and this one is to
+    try them again.
 
     Raises:
         OSError: the storage does not answer.
@@ -109,4 +112,4 @@ def recorded_ids(job: Job) -> IdRanges:
     stats = job.storage.list(job.run.records)
     records = load_records(job.storage, job.run) if len(stats) <= MOST_RECORDS else []
     own = [each for each in records if each.plan == job.plan]
-    return IdRanges.of(ids for each in own for ids in (each.ok, each.filtered, each.rejected))
+    return IdRanges.of(ids for each in own for ids in (each.ok, each.filtered))

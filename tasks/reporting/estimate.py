@@ -7,7 +7,6 @@ from typing import Any
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
-from tasks.protocol.plan_file import Plan
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import preprocesses_in_replicas
@@ -64,23 +63,18 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
     """
     found = NewInputs.find(spec, ledger_of(spec).look(), replaces=True, limit=None)
     plan = found.plan(None, {"limit": None})
-    known = plan.known_rows
+    rows, all_tell = plan.known_rows, len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on
+    rows_are_known = rows is not None or all_tell
+    if rows is None:
+        pins = plan.pins["reader"]
+        rows = reckon_rows(spec.source.as_planned(pins), found.storage, plan.shards, pins)
     return FullRun(
         inputs=len(found.left),
         size=sum(stat.size for stat in found.left),
         shards=len(plan.shards),
-        rows=counted_or_likely(found, plan),
-        rows_are_known=known is not None
-        or (len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on),
+        rows=rows,
+        rows_are_known=rows_are_known,
     )
-
-
-def counted_or_likely(found: NewInputs, plan: Plan) -> int | None:
-    """All rows, or what a look at some inputs makes of them; None where no input tells."""
-    if plan.known_rows is not None:
-        return plan.known_rows
-    pins = plan.pins["reader"]
-    return reckon_rows(found.spec.source.as_planned(pins), found.storage, plan.shards, pins)
 
 
 def estimate_run(

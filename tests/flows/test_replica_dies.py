@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,9 +18,7 @@ DIES_AT = 190
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_what_is_recorded_of_a_batch_is_not_done_again(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_address: str) -> None:
     whole = numbers.parent / "whole"
     whole.mkdir()
     pq.write_table(pq.read_table(numbers).slice(0, ROWS), whole / "0.parquet")
@@ -31,12 +28,10 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(
         stages={"read": {"rows_per_batch": ROWS}},
         steps=[{"kind": "select", "columns": ["id", "x"]}],
         model={"kind": "python", "class": "predictors:SlowAndMortal", "init": model},
-        cluster={"kind": "local", "object_store_gb": 0.2},
+        cluster={"kind": "local", "address": ray_address},
         resources={"max_replicas": 1, "batch_size": CALL},
     )
-    with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        report = batch_inference(spec)
+    report = batch_inference(spec)
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(ROWS)]
     assert report["attempts"] == 1
     given = Counter(map(int, (whole.parent / "given").read_text().split()))
@@ -44,3 +39,14 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(
     assert again, "it died before its batch was done"
     assert again[0] >= 120, "a part of it was recorded"
     assert given[DIES_AT] == 2
+    assert notes_on(ray_address) == [], "they are deleted with their job"
+
+
+def notes_on(address: str) -> list[bytes]:
+    """What Ray's table says of parts."""
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    from tasks.ray_job.parts import NAMESPACE
+
+    found: list[bytes] = GcsClient(address=address).internal_kv_keys(b"", NAMESPACE)
+    return found

@@ -80,7 +80,7 @@ def reckon_rows(
     told, size = [each for each in rows if each is not None], sum(shard.size for shard in some)
     if len(told) < len(some) or not size:
         return None
-    return round(sum(told) * sum(shards["size"].to_pylist()) / size)
+    return round(sum(told) * pc.sum(shards["size"]).as_py() / size)
 
 
 def to_look_at(source: Source, shards: pa.Table) -> pa.Table:

@@ -1,0 +1,58 @@
+"""What Ray is told of the stages: the pipeline is built, and nothing runs."""
+
+from typing import Any
+
+import pytest
+
+from tasks.ray_job import pipeline
+from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
+
+
+class Told:
+    """A dataset that only notes how each stage is to run."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, dict[str, Any]] = {}
+
+    def read_datasource(self, source: Any, **options: Any) -> "Told":
+        return self.noted("read", options)
+
+    def map_batches_internal(self, function: Any, **options: Any) -> "Told":
+        return self.noted(function.__name__, options)
+
+    def write_datasink(self, sink: Any, **options: Any) -> "Told":
+        return self.noted("write", options)
+
+    def noted(self, stage: str, options: dict[str, Any]) -> "Told":
+        self.stages[stage] = options
+        return self
+
+
+@pytest.mark.parametrize(
+    ("changes", "readers", "writers", "stages"),
+    [
+        ({}, 4, 4, ["read", "PreprocessAndInfer", "write"]),
+        (
+            {"stages": {"read": {"max_workers": 7}, "write": {"max_workers": 3}}},
+            7,
+            3,
+            ["read", "PreprocessAndInfer", "write"],
+        ),
+        ({"cluster": ELSEWHERE}, None, 4, ["read", "preprocess", "Infer", "write"]),
+    ],
+    ids=["a machine of its own", "as asked", "a Ray that runs"],
+)
+def test_each_stage_gets_its_workers(
+    changes: dict[str, Any],
+    readers: int | None,
+    writers: int,
+    stages: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
+    told = Told()
+    monkeypatch.setattr("ray.data.read_datasource", told.read_datasource)
+    pipeline.run_pipeline(job_of(spec(**changes)), [(0, 1)], 0.0, lambda report: None)
+    assert [*told.stages] == stages
+    assert told.stages["read"]["compute"].size == readers
+    assert told.stages["write"]["concurrency"] == writers
