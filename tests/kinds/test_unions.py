@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
-NO_SOURCES = {"source", "listing", "table", "doubles", "likely_rows"}
+NO_SOURCES = {"source", "listing", "table", "doubles", "fitting", "likely_rows"}
 NO_MODELS = {"model", "file_model", "arrays", "safetensors_file"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.sources.fitting import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
 from tasks.kinds.sources.hf_dataset.folder import data_files, splits
-from tasks.kinds.sources.parquet import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, schema_of
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard

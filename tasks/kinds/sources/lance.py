@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
-from tasks.kinds.sources.parquet import DATA_ERRORS
+from tasks.kinds.sources.fitting import DATA_ERRORS
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.lance import LanceVersion
 from tasks.kinds.tables.lance import open_lance

@@ -1,6 +1,6 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from typing import IO, Any, ClassVar, Literal
@@ -10,8 +10,11 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.source import (
+    BYTES_OF_NUMBER,
     BYTES_PER_READ,
+    NUMBERS_PER_READ,
     ROWS_PER_READ,
     BadRow,
     Read,
@@ -24,16 +27,8 @@ from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
 FILES_TO_INFER = 10
-NUMBERS_PER_READ = 131_072
-"""Rows at a time of columns that are numbers only."""
 MOST_ROWS = 1 << 32
 """In a file, as row ids have it."""
-BYTES_OF_NUMBER = 8
-"""At most, in memory."""
-DATA_ERRORS = (
-    *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError),
-    UnicodeDecodeError,  # a footer's names may be none
-)
 
 
 class DamagedParquet(ValueError):
@@ -148,14 +143,6 @@ def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schem
                 data_error(error)
 
 
-def data_error(error: Exception) -> Exception:
-    """The error, where it says that the data is damaged; raises it where storage failed."""
-    # Arrow's own have no errno; a time-out has none either, but a class of its own.
-    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
-        raise error
-    return error
-
-
 def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
     is_name = isinstance(error, UnicodeDecodeError)
@@ -219,73 +206,3 @@ def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
 def is_flat_number(chunk: pq.ColumnChunkMetaData) -> bool:
     """Whether a column has one number a row, or a date or truth value."""
     return "." not in chunk.path_in_schema and not chunk.physical_type.endswith("BYTE_ARRAY")
-
-
-def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:
-    """Rows with the pinned names and types.
-
-    Raises:
-        pyarrow.ArrowInvalid: a value does not fit, or a text is none.
-    """
-    table = pa.table([cast(rows, each) for each in schema], schema=schema)
-    for each in schema:
-        if not pa.types.is_primitive(each.type):
-            see_that_texts_are_utf8(table[each.name], each.name)
-    return table
-
-
-def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
-    """Parquet keeps any bytes as text, and Arrow takes them as they are.
-
-    Raises:
-        pyarrow.ArrowInvalid: one of them is no UTF-8.
-    """
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise pa.ArrowInvalid(f"column {name!r}: the text is not UTF-8") from error
-
-
-def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
-    """What `fit` makes of rows; those that do not fit are halved until alone."""
-    if rows.nbytes > BYTES_PER_READ and len(rows) > 1:
-        yield from halves(rows, fit)
-        return
-    try:
-        table = fit(rows)
-    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        if len(rows) > 1:
-            yield from halves(rows, fit)
-        else:
-            yield BadRow(error, readable(rows))
-        return
-    if len(table):
-        yield table
-
-
-def readable(row: pa.Table) -> str:
-    """The beginning of a row's values, for a person."""
-    try:
-        return str(row.to_pylist()[0])[:500]
-    except ValueError:  # a text is none
-        return f"a row of {', '.join(row.column_names)}"[:500]
-
-
-def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
-    """Both halves of rows that were too much, or of which one does not fit."""
-    yield from conformed(rows.slice(0, len(rows) // 2), fit)
-    yield from conformed(rows.slice(len(rows) // 2), fit)
-
-
-def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
-    """A column as the pinned type; null where the file lacks it.
-
-    Raises:
-        pyarrow.ArrowInvalid: a value does not fit, or there is no way from type to type.
-    """
-    if wanted.name not in rows.column_names:
-        return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
-    try:
-        return rows[wanted.name].cast(wanted.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error

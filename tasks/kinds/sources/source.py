@@ -15,7 +15,10 @@ from tasks.protocol.plan_file import Shard, shard_table, whole_files
 from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage, open_storage
 
-ROWS_PER_READ = 2_048
+ROWS_PER_READ, NUMBERS_PER_READ = 2_048, 131_072
+"""Of any columns, and of such as are numbers only."""
+BYTES_OF_NUMBER = 8
+"""At most, in memory."""
 BYTES_PER_READ = 32 << 20
 LARGEST_FILE = 1 << 30
 """Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""

@@ -2,8 +2,12 @@
 
 import pyarrow as pa
 
-from tasks.kinds.sources.parquet import BYTES_OF_NUMBER, NUMBERS_PER_READ
-from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ
+from tasks.kinds.sources.source import (
+    BYTES_OF_NUMBER,
+    BYTES_PER_READ,
+    NUMBERS_PER_READ,
+    ROWS_PER_READ,
+)
 
 
 def rows_at_once(schema: pa.Schema, names: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import IO, Any, Self
 
 import pyarrow as pa
 
-from tasks.kinds.sources.parquet import data_error
+from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.source import LARGEST_FILE
 from tasks.kinds.sources.text import CODECS
 

@@ -1,0 +1,90 @@
+"""Makes rows what a schema says; those that do not fit are bad rows, each with its reason."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
+
+DATA_ERRORS = (
+    *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError),
+    UnicodeDecodeError,  # a footer's names may be none
+)
+
+
+def data_error(error: Exception) -> Exception:
+    """The error, where it says that the data is damaged; raises it where storage failed."""
+    # Arrow's own have no errno; a time-out has none either, but a class of its own.
+    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
+        raise error
+    return error
+
+
+def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Rows with the pinned names and types.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit, or a text is none.
+    """
+    table = pa.table([cast(rows, each) for each in schema], schema=schema)
+    for each in schema:
+        if not pa.types.is_primitive(each.type):
+            see_that_texts_are_utf8(table[each.name], each.name)
+    return table
+
+
+def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
+    """Parquet keeps any bytes as text, and Arrow takes them as they are.
+
+    Raises:
+        pyarrow.ArrowInvalid: one of them is no UTF-8.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {name!r}: the text is not UTF-8") from error
+
+
+def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
+    """What `fit` makes of rows; those that do not fit are halved until alone."""
+    if rows.nbytes > BYTES_PER_READ and len(rows) > 1:
+        yield from halves(rows, fit)
+        return
+    try:
+        table = fit(rows)
+    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        if len(rows) > 1:
+            yield from halves(rows, fit)
+        else:
+            yield BadRow(error, readable(rows))
+        return
+    if len(table):
+        yield table
+
+
+def readable(row: pa.Table) -> str:
+    """The beginning of a row's values, for a person."""
+    try:
+        return str(row.to_pylist()[0])[:500]
+    except ValueError:  # a text is none
+        return f"a row of {', '.join(row.column_names)}"[:500]
+
+
+def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
+    """Both halves of rows that were too much, or of which one does not fit."""
+    yield from conformed(rows.slice(0, len(rows) // 2), fit)
+    yield from conformed(rows.slice(len(rows) // 2), fit)
+
+
+def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
+    """A column as the pinned type; null where the file lacks it.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit, or there is no way from type to type.
+    """
+    if wanted.name not in rows.column_names:
+        return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
+    try:
+        return rows[wanted.name].cast(wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error
