@@ -13,9 +13,10 @@ from tasks.plan import make_plan
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import Encoded, store
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, with_rows_per_batch
-from tasks.ray_job.counts import AFTER_CUT, Counts
+from tasks.ray_job.counts import AFTER_CUT, Counts, Report
 from tasks.ray_job.job import Job
 from tasks.ray_job.progress import Progress
+from tasks.ray_job.reading import read_reported
 from tasks.ray_job.writing import batches_per_write
 from tasks.run import left_to_do, new_job
 from tests.ray_job.test_own_machine import job_of, spec
@@ -167,6 +168,10 @@ def test_parts_of_a_file_are_counted_and_files_beside_them_likely(tmp_path: Path
     )
     assert job.todo_rows is None
     assert likely_rows_left(job) == 120_000 + 5 * 8_000
+    told: list[Report] = []
+    read = sum(len(each.rows) for each in read_reported(job, 0, job.num_shards, told.append))
+    assert read == sum(report.rows for report in told) == 120_000 + 5 * 8_000
+    assert sum(report.size for report in told) == job.todo_bytes, "each part's own size"
 
 
 def test_batches_that_another_job_has_cut_stay_as_they_are() -> None:

@@ -1,5 +1,6 @@
 """What the stages do to columns: media travel no further than they must."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from PIL import Image
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
 from tasks.protocol.batch import RowBatch
+from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.job import Job
 from tasks.ray_job.reading import read_share
 from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
@@ -95,3 +97,26 @@ def test_columns_to_keep_must_be_there(tmp_path: Path) -> None:
     assert {"path", "height"} <= set(predicted.rows.column_names)
     with pytest.raises(InvalidSpec, match=r"sink.keep_columns: 'paths' is not among .*, path"):
         through(job_of(wrong, model, ["paths"]))
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "halvings", "rows"),
+    [("auto", 0, 256), ("auto", 1, 64), (64, 0, 64), (5_000, 0, 5_000)],
+    ids=["quick calls grow", "memory has run out before", "as asked", "as many as asked"],
+)
+def test_what_your_own_class_gets_after_a_quick_call(
+    batch_size: Any, halvings: int, rows: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    job = job_of(folder, {"kind": "python", "class": "predictors:Shapes"}, None)
+    resources = job.spec.resources.model_copy(update={"batch_size": batch_size})
+    job = replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+    for _ in range(halvings):
+        remembered_limit(job, "cpu").halve(tried=64)
+    stage = infer_stage(job, "cpu", 1)
+    assert not stage.cuts_itself
+    stage.pace.follow(seconds=0.001)
+    assert stage.pace.rows == rows
+    stage.pace.follow(seconds=0.05)
+    assert stage.pace.rows == rows, "that was no quick call"
