@@ -54,6 +54,18 @@ def has_both(pipeline: Pipeline) -> bool:
     return pipeline.sink == "parquet" and pipeline.broken_every > 0
 
 
+def test_a_redrive_does_rows_of_what_lies_there_unchanged() -> None:
+    case = next(case for case in map(draw, range(SEEDS)) if has_both(case.pipeline))
+    lying, promise = Lying().changed(case.inputs), promised()
+    name, row = next(iter(promise.set_aside))
+    promise.is_mended = True
+    promise.keep("redrive", lying.changed((), removed=(name,)))
+    assert (name, row) in promise.set_aside, "its file is gone"
+    before = promise.set_aside
+    promise.keep("redrive", lying)
+    assert promise.set_aside < before
+
+
 @pytest.mark.parametrize("fault", ["none", "lost", "doubled", "wrong"])
 def test_the_oracle_notices(tmp_path: Path, fault: str) -> None:
     import fsspec
