@@ -7,6 +7,7 @@ cores starts 64 replicas in the memory of two.
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -17,9 +18,14 @@ CGROUP = Path("/sys/fs/cgroup")
 
 def cores() -> int:
     """CPU cores that this process may use."""
-    has_affinity = hasattr(os, "sched_getaffinity")  # not so on macOS
-    there = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, math.ceil(min(there, cores_granted())))
+    return max(1, math.ceil(min(len(usable_cores()), cores_granted())))
+
+
+def usable_cores() -> set[int]:
+    """Numbers of the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not so on macOS
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def cores_granted() -> float:
@@ -28,6 +34,23 @@ def cores_granted() -> float:
     quota = quota or said("cpu/cpu.cfs_quota_us")
     period = period or said("cpu/cpu.cfs_period_us")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
+
+
+def busy_seconds() -> float:
+    """Core seconds spent so far on the cores that this process may use, by whomever."""
+    if math.isfinite(cores_granted()):
+        spent = dict(line.split() for line in said("cpu.stat").splitlines())
+        if "usage_usec" in spent:
+            return int(spent["usage_usec"]) / 1e6
+        return int(said("cpuacct/cpuacct.usage") or 0) / 1e9
+    of_cores = dict(enumerate(psutil.cpu_times(percpu=True)))
+    return sum(busy_of(of_cores[core]) for core in usable_cores() if core in of_cores)
+
+
+def busy_of(times: Any) -> float:
+    """Seconds in which a core did something, that of guests counted once."""
+    aside = ("idle", "iowait", "guest", "guest_nice")
+    return float(sum(times) - sum(getattr(times, name, 0.0) for name in aside))
 
 
 def memory() -> int:

@@ -65,6 +65,38 @@ def test_without_limits_all_of_the_machine_is_ours(
     assert (machine.memory(), machine.free_memory()) == (64 * GIB, 48 * GIB)
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        NEW | {"cpu.stat": "usage_usec 2500000\nuser_usec 7\n"},
+        OLD | {"cpuacct/cpuacct.usage": "2500000000\n"},
+    ],
+    ids=["new", "old"],
+)
+def test_cores_of_a_container_are_as_busy_as_it_is(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contained(tmp_path, files, monkeypatch)
+    assert machine.busy_seconds() == 2.5
+
+
+def test_cores_that_others_keep_busy_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contained(tmp_path, {}, monkeypatch)
+    of_nobody = psutil.cpu_times()._replace(**dict.fromkeys(psutil.cpu_times()._fields, 0.0))
+    times = [
+        of_nobody._replace(user=float(core), system=1.0, idle=50.0, iowait=30.0)
+        for core in range(8)
+    ]
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: times)
+    assert machine.busy_seconds() == sum(range(8)) + 8
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5})
+    assert machine.busy_seconds() == 3 + 5 + 2
+    times[3] = times[3]._replace(user=4.0, guest=4.0)  # user time has that of guests in it
+    assert machine.busy_seconds() == 4 + 5 + 2
+
+
 def test_cores_of_others_are_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contained(tmp_path, {}, monkeypatch)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
@@ -72,11 +104,11 @@ def test_cores_of_others_are_not_ours(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_jobs_go_by_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.ray_job.growing_pool import GrowingPool
+    from tasks.ray_job.growing import Growing
     from tasks.ray_job.stage_functions import limit_threads
 
     contained(tmp_path, NEW, monkeypatch)
     found = this_machine()
     assert (found["CPU"], found["memory"]) == (2, 1)
     assert (machine.cores(), limit_threads(8)) == (2, 2)
-    assert GrowingPool(100).free_before == GIB * 3 // 4
+    assert Growing(100).free_before == GIB * 3 // 4

@@ -75,10 +75,12 @@ def test_the_way_to_a_replica_and_back_is_the_replicas_time(tmp_path: Path) -> N
 
 
 def test_writers_are_promised_what_may_be_without_a_record_at_a_time(tmp_path: Path) -> None:
-    """Three batches for each replica, so that a crash costs no more."""
-    found = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}))
+    """Three batches for each replica, or five seconds' worth, so that a crash costs no more."""
+    found = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}, batches=12))
     assert (found.setting, found.gain) == ("stages.write.max_workers=3", 2.4)
     assert found.reason.endswith("the limit on batches without a record bounds it")
+    quick = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}, batches=96))
+    assert (quick.setting, quick.gain) == ("stages.write.max_workers=4", 4.0)
 
 
 def test_more_than_four_times_the_workers_is_not_promised(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Keeps the model from running far ahead of the records: what a crash can cost is bounded."""
+"""When Ray may hand a stage more: our own rules beside its own."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ray.data._internal.execution.backpressure_policy import (
     ENABLED_BACKPRESSURE_POLICIES,
@@ -8,8 +8,10 @@ from ray.data._internal.execution.backpressure_policy import (
 )
 from ray.data._internal.execution.backpressure_policy.backpressure_policy import BackpressurePolicy
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+from ray.data._internal.execution.operators.task_pool_map_operator import TaskPoolMapOperator
 
-from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
+from tasks.ray_job.growing import Growing
+from tasks.ray_job.writing import most_unrecorded
 
 if TYPE_CHECKING:
     from ray.data import DataContext
@@ -21,7 +23,8 @@ BATCHES_PER_WRITE = "prefect-ray-data.batches-per-write"
 class BoundUnrecorded(BackpressurePolicy):
     """Hands the model a batch only while few are predicted and not yet recorded.
 
-    Ray's own limits look at bytes only: of small rows it would hold millions.
+    So what a crash can cost is bounded. Ray's own limits look at bytes only: of small rows it would
+    hold millions.
     """
 
     def can_add_input(self, op: "PhysicalOperator") -> bool:
@@ -32,7 +35,9 @@ class BoundUnrecorded(BackpressurePolicy):
         waiting = self._topology[write].total_enqueued_input_blocks()
         unrecorded = op.num_active_tasks() + waiting + write.num_active_tasks() * self.per_write
         replicas = max(1, op.get_actor_info().running)
-        return bool(unrecorded < UNRECORDED_PER_REPLICA * replicas * self.per_write)
+        # From the driver's point of view: with the way there and back.
+        seconds = op._metrics.average_total_task_completion_time_s or 0.0
+        return bool(unrecorded < most_unrecorded(seconds, self.per_write) * replicas)
 
     @property
     def per_write(self) -> int:
@@ -40,8 +45,21 @@ class BoundUnrecorded(BackpressurePolicy):
         return int(self._data_context.get_config(BATCHES_PER_WRITE, 1))
 
 
-def bound_unrecorded(context: "DataContext", batches_per_write: int) -> None:
-    """Add the policy to Ray's own."""
-    policies = [*ENABLED_BACKPRESSURE_POLICIES, BoundUnrecorded]
+class AsManyAsGrown(BackpressurePolicy):
+    """Runs no more tasks of a stage than it has grown to."""
+
+    growing: ClassVar[Growing | None] = None
+
+    def can_add_input(self, op: "PhysicalOperator") -> bool:
+        """Whether another task may start; Ray asks before each."""
+        if self.growing is None or not isinstance(op, TaskPoolMapOperator):
+            return True
+        return op.num_active_tasks() < self.growing.most[op]
+
+
+def add_policies(context: "DataContext", batches_per_write: int, growing: Growing | None) -> None:
+    """Add ours to Ray's own."""
+    policies = [*ENABLED_BACKPRESSURE_POLICIES, BoundUnrecorded, AsManyAsGrown]
     context.set_config(ENABLED_BACKPRESSURE_POLICIES_CONFIG_KEY, policies)
     context.set_config(BATCHES_PER_WRITE, batches_per_write)
+    AsManyAsGrown.growing = growing  # settings are copied, and this is to be the same for all

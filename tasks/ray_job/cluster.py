@@ -15,11 +15,11 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.machine import GIB, cores
-from tasks.ray_job.backpressure import bound_unrecorded
+from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
-from tasks.ray_job.growing_pool import GrowingPool, leave_pool_alone
+from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import Job
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
@@ -39,7 +39,7 @@ from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
 MAX_READ_TASKS = 10_000
-BYTES_PER_READ_TASK = 64 << 20
+BYTES_PER_READ_TASK = 256 << 20
 READ_TASKS_PER_CPU = 4
 RAY_WAITS_LONGER_SECONDS = 60.0
 """Ray's own guard against a stall comes so much later than the run's."""
@@ -92,10 +92,10 @@ def run_on_ray(job: Job) -> None:
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
     job = in_equal_shares(job, rows)
-    bound_unrecorded(DataContext.get_current(), batches_per_write(job))
     if replicas_have_the_cores(job.spec, gpus):
         leave_pool_alone(DataContext.get_current())
-        Watch.pool = GrowingPool(job.spec.rows_per_batch)
+        Watch.growing = Growing(job.spec.rows_per_batch, batches_per_write(job))
+    add_policies(DataContext.get_current(), batches_per_write(job), Watch.growing)
     try:
         run_pipeline(job, shares, gpus, ActorReporter(counts))
     finally:
@@ -166,7 +166,7 @@ class Watch(ExecutionCallback):
 
     progress: ClassVar[Progress | None] = None
     followed: ClassVar[Followed | None] = None
-    pool: ClassVar[GrowingPool | None] = None
+    growing: ClassVar[Growing | None] = None
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
@@ -174,8 +174,8 @@ class Watch(ExecutionCallback):
             now = time.monotonic()
             self.progress.occupancy.see(now, sights_of(executor))
             self.progress.step(lambda: self.standing(executor, now))
-            if self.pool:
-                self.pool.look(executor, self.progress.predicted, self.progress.total, now)
+            if self.growing:
+                self.growing.look(executor, self.progress.predicted, self.progress.total, now)
             self.followed.check()
 
     def standing(self, executor: Any, now: float) -> Standing:

@@ -1,8 +1,10 @@
 """What becomes of the time of a job's workers: at work, waiting for input, or held back."""
 
+import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tasks.machine import busy_seconds, cores
 from tasks.ray_job.counts import STAGES
 
 Snapshot = dict[str, dict[str, Any]]
@@ -71,7 +73,7 @@ class Occupancy:
         self.at: float | None = None
         self.last: dict[str, Sight] = {}
         self.before: Snapshot = {}
-        self.machine_before = (0.0, 0.0)
+        self.busy_before = (0.0, 0.0)
 
     def see(self, now: float, sights: dict[str, Sight]) -> None:
         """Take note; what was seen last was so until now.
@@ -106,18 +108,19 @@ class Occupancy:
         """
         if self.at is None:
             return {}
-        machine = machine_seconds()
+        now, busy = time.monotonic(), busy_seconds()
         if not self.before:
-            self.before, self.machine_before = counts, machine
-        busy, all_cores = (
-            now - then for now, then in zip(machine, self.machine_before, strict=True)
-        )
+            self.before, self.busy_before = counts, (now, busy)
+        begun, busy_then = self.busy_before
+        could_be = cores() * (now - begun)
         return {
             "cores": self.cores,
             "shares": self.shares,
             "in_replicas": self.in_replicas,
             "seconds": self.seconds,
-            "machine_busy": busy / all_cores if self.is_one_machine and all_cores else None,
+            "machine_busy": min(1.0, (busy - busy_then) / could_be)
+            if self.is_one_machine and could_be
+            else None,
             "stages": {
                 stage: {**asdict(spent), **since(self.before[stage], counts[stage])}
                 for stage, spent in self.stages.items()
@@ -130,12 +133,3 @@ def since(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """What a stage has measured of itself since then."""
     names = ("rows", "seconds", "cpu_seconds", "device_seconds")
     return {name: now[name] - before[name] for name in names}
-
-
-def machine_seconds() -> tuple[float, float]:
-    """Core seconds of this machine since it was started: the busy ones, and all."""
-    import psutil
-
-    times = psutil.cpu_times()
-    spent = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-    return spent - times.idle - getattr(times, "iowait", 0.0), spent

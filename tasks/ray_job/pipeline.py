@@ -7,7 +7,7 @@ from tasks.machine import GIB
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
-from tasks.ray_job.growing_pool import BATCHES_IN_HAND
+from tasks.ray_job.growing import BATCHES_IN_HAND
 from tasks.ray_job.job import Job
 from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
 from tasks.ray_job.own_machine import most_readers, most_writers, preprocesses_in_replicas

@@ -24,6 +24,8 @@ from tasks.ray_job.stage_error import stage_error
 
 UNRECORDED_PER_REPLICA = 3
 """Batches on their way through the model and the write stage: what a crash can cost."""
+UNRECORDED_SECONDS = 5.0
+"""The same in seconds of a replica: of a quick model's batches these are more than three."""
 QUARANTINE = ParquetSink(path="quarantine")
 QUARANTINE_SCHEMA = pa.schema(
     [
@@ -46,6 +48,17 @@ def batches_per_write(job: Job) -> int:
     """Batches that one write takes, where the sink wants bigger files."""
     wanted = job.spec.sink.rows_per_file
     return math.ceil(wanted / job.spec.rows_per_batch) if wanted else 1
+
+
+def most_unrecorded(batch_seconds: float, per_write: int = 1) -> float:
+    """Batches of each replica that may be without a record at once.
+
+    Args:
+        batch_seconds: that a replica takes for one.
+        per_write: batches that one record is of.
+    """
+    of_quick_ones = UNRECORDED_SECONDS / batch_seconds if batch_seconds else 0.0
+    return max(UNRECORDED_PER_REPLICA * per_write, of_quick_ones)
 
 
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:

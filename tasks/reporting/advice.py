@@ -8,7 +8,7 @@ from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers
-from tasks.ray_job.writing import UNRECORDED_PER_REPLICA
+from tasks.ray_job.writing import most_unrecorded
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -152,7 +152,8 @@ def unrecorded_need(spec: BatchInferenceSpec, timings: Timings) -> float:
     if spec.sink.rows_per_file is not None:
         return 0.0  # as many more may be as a file takes
     infer, write = timings.stages["infer"], timings.stages["write"]
-    return (infer.busy + write.busy) / (UNRECORDED_PER_REPLICA * infer.workers)
+    at_once = most_unrecorded(infer.busy / max(1, timings.batches)) * infer.workers
+    return (infer.busy + write.busy) / at_once
 
 
 def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:

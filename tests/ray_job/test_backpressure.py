@@ -1,0 +1,57 @@
+"""How far the model may run ahead of the records."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("batch_seconds", "per_write", "replicas", "most"),
+    [
+        (None, 1, 1, 3),  # none has come back
+        (60.0, 1, 1, 3),
+        (60.0, 1, 2, 6),
+        (60.0, 4, 1, 12),  # a file takes four
+        (0.1, 1, 1, 50),
+        (0.1, 4, 2, 100),
+    ],
+)
+def test_the_model_gets_batches_while_few_are_predicted_and_not_recorded(
+    batch_seconds: float | None, per_write: int, replicas: int, most: int
+) -> None:
+    from ray.data._internal.execution.operators.actor_pool_map_operator import (
+        ActorPoolMapOperator,
+    )
+
+    from tasks.ray_job.backpressure import BoundUnrecorded
+
+    def may_go_on(at_work: int, waiting: int, writes: int) -> bool:
+        write = SimpleNamespace(num_active_tasks=lambda: writes)
+        infer: Any = object.__new__(ActorPoolMapOperator)
+        infer._output_dependencies = [write]
+        infer.num_active_tasks = lambda: at_work
+        infer.get_actor_info = lambda: SimpleNamespace(running=replicas)
+        infer._metrics = SimpleNamespace(average_total_task_completion_time_s=batch_seconds)
+        policy: Any = object.__new__(BoundUnrecorded)
+        policy._topology = Topology({id(write): waiting})
+        policy._data_context = SimpleNamespace(get_config=lambda name, default: per_write)
+        return bool(policy.can_add_input(infer))
+
+    assert may_go_on(most - 1, 0, 0)
+    assert not may_go_on(most, 0, 0)
+    assert may_go_on(1, most - 2, 0)
+    assert not may_go_on(1, most - 1, 0)
+    in_writes, rest = divmod(most, per_write)
+    assert not may_go_on(rest, 0, in_writes)
+    assert may_go_on(0, 0, in_writes - 1)
+
+
+class Topology:
+    """States of operators, which have as many batches before them."""
+
+    def __init__(self, waiting: dict[int, int]) -> None:
+        self.waiting = waiting
+
+    def __getitem__(self, operator: Any) -> Any:
+        return SimpleNamespace(total_enqueued_input_blocks=lambda: self.waiting[id(operator)])
