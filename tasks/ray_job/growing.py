@@ -26,7 +26,7 @@ LOOK_SECONDS = 1.0
 IDLE = 0.5
 """Cores that must have been idle for another worker to find room."""
 START_SECONDS = 2.0
-"""Of a core, that a worker takes to start: so much idle time, bit by bit, would have paid for it."""
+"""Of a core, that a worker takes to start: idle time that adds up to it would have paid for it."""
 
 
 def leave_pool_alone(context: DataContext) -> None:
