@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 
 GIB = 1 << 30
+MEMORY_TO_USE = 0.8
+"""Of what is free, for replicas: batches take some."""
 CGROUP = Path("/sys/fs/cgroup")
 """As a container sees its own limits, in the files of either version of control groups."""
 

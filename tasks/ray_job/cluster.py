@@ -28,6 +28,7 @@ from tasks.ray_job.own_machine import (
     fitted,
     is_own_machine,
     preprocesses_in_replicas,
+    replicas_at_first,
     replicas_have_the_cores,
 )
 from tasks.ray_job.parts import forget_notes
@@ -92,12 +93,14 @@ def run_on_ray(job: Job) -> None:
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
     job = in_equal_shares(job, rows)
+    replicas = None
     if replicas_have_the_cores(job.spec, gpus):
+        replicas = replicas_at_first(job, rows)
         leave_pool_alone(DataContext.get_current())
         Watch.growing = Growing(job.spec.rows_per_batch, batches_per_write(job))
     add_policies(DataContext.get_current(), batches_per_write(job), Watch.growing)
     try:
-        run_pipeline(job, shares, gpus, ActorReporter(counts))
+        run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
     finally:
         with suppress(Exception):  # what ended the job is to be heard
             forget_notes(job)

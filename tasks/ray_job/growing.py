@@ -16,12 +16,10 @@ from ray.data._internal.actor_autoscaler import default_actor_autoscaler
 from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPoolScalingRequest
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
-from tasks.machine import busy_seconds, cores, free_memory
+from tasks.machine import MEMORY_TO_USE, busy_seconds, cores, free_memory
 
 BATCHES_IN_HAND = 2
 """Of each replica: one at work, and the next one."""
-MEMORY_TO_USE = 0.8
-"""Of what is free: batches take some."""
 LOOK_SECONDS = 1.0
 IDLE = 0.5
 """Cores that must have been idle for another worker to find room."""

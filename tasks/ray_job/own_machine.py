@@ -8,7 +8,7 @@ replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to g
 import math
 
 from tasks.kinds.clusters import LocalCluster
-from tasks.machine import cores
+from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, with_max_replicas
 from tasks.ray_job.room import cores_side_by_side
@@ -20,6 +20,15 @@ from tasks.whole import whole
 WRITERS = 4
 READING = 1
 """Cores handed out beyond those there are: readers mostly wait, and batches must not."""
+
+
+ROW_BYTES_PER_SECOND = 0.8e9
+"""Bytes of weights that a core takes rows through: 20e9 multiplications by single floats, and a
+hundred of these a row, as of patches or tokens. A guess that can be wrong by ten times."""
+SURE_SECONDS = 60.0
+"""By that guess; a replica takes some five to start."""
+LIBRARY_BYTES, LOADING = GIB, 4
+"""Memory of a replica: that of its libraries, and this many times its weights while they load."""
 
 
 def is_own_machine(spec: BatchInferenceSpec) -> bool:
@@ -81,6 +90,23 @@ def replicas_that_fit(resources: Resources, num_gpus: float, num_cpus: int, gpus
     """
     room = whole(gpus / num_gpus if num_gpus else num_cpus / resources.num_cpus)
     return max(resources.min_replicas, min(room, resources.most_replicas(room)))
+
+
+def replicas_at_first(job: Job, rows: int | None) -> int:
+    """Replicas to begin with, of a job that has the cores of this machine.
+
+    All that it may have and there is memory for, where its weights say that rows will take long;
+    else as few as may be, and others are added where cores are idle: their start takes seconds.
+
+    Args:
+        job: what to do, its replicas fitted to this machine.
+        rows: left to do, as far as that can be known.
+    """
+    resources, size = job.spec.resources, job.spec.model.weights_bytes
+    if not rows or not size or rows * size / ROW_BYTES_PER_SECOND < SURE_SECONDS:
+        return resources.min_replicas
+    fits = int(free_memory() * MEMORY_TO_USE / (LIBRARY_BYTES + LOADING * size))
+    return max(resources.min_replicas, min(resources.most_replicas(), fits))
 
 
 def most_readers(spec: BatchInferenceSpec) -> int | None:

@@ -17,12 +17,23 @@ RETRIES = {"max_retries": 3}
 
 
 def run_pipeline(
-    job: Job, shares: list[tuple[int, int]], num_gpus: float, report: Reporter
+    job: Job,
+    shares: list[tuple[int, int]],
+    num_gpus: float,
+    report: Reporter,
+    replicas: int | None = None,
 ) -> None:
     """Run the job's stages over the attempt's shards until every batch has left its record.
 
     Ray's own retries are bounded: without a bound a row that kills its process would do so for
     ever.
+
+    Args:
+        job: what to do.
+        shares: of the attempt's shards, one for each read task.
+        num_gpus: GPUs of one replica.
+        report: told what each stage does.
+        replicas: to begin with; as few as may be where it is not said.
     """
     stages = job.spec.stages
     rows = ray.data.read_datasource(
@@ -46,7 +57,7 @@ def run_pipeline(
         )
     if "infer" in job.stages:
         replica = PreprocessAndInfer if in_replicas else Infer
-        rows = inferred(rows, replica, job, num_gpus, report)
+        rows = inferred(rows, replica, job, num_gpus, report, replicas)
     rows.write_datasink(
         RecordDatasink(job, report),
         ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
@@ -55,7 +66,12 @@ def run_pipeline(
 
 
 def inferred(
-    rows: Dataset, replica: type[Infer], job: Job, num_gpus: float, report: Reporter
+    rows: Dataset,
+    replica: type[Infer],
+    job: Job,
+    num_gpus: float,
+    report: Reporter,
+    replicas: int | None,
 ) -> Dataset:
     """The infer stage: a pool of replicas."""
     resources = job.spec.resources
@@ -70,6 +86,7 @@ def inferred(
         accelerator_type=resources.accelerator_type,
         compute=ActorPoolStrategy(
             min_size=resources.min_replicas,
+            initial_size=replicas,
             max_size=resources.most_replicas(),
             max_tasks_in_flight_per_actor=BATCHES_IN_HAND,
         ),

@@ -65,6 +65,11 @@ class FileModel(Model):
         """Only what is local is read; elsewhere two files may have one size and time of writing."""
         return self.opened()[0].is_local
 
+    @property
+    def weights_bytes(self) -> int | None:
+        """Of the file, or all that are in the folder."""
+        return sum(stat.size for stat in self.files().values())
+
     def refuse_dtype(self, placement: Placement, way_out: str) -> None:
         """Refuse another precision than the file's.
 

@@ -98,6 +98,12 @@ class HuggingFaceModel(Model):
         return self.column or DEFAULT_COLUMNS[self.task]
 
     @property
+    def weights_bytes(self) -> int | None:
+        """Of a folder; what lies on the Hub is not at hand."""
+        found = folder.local_folder(self.name_or_path)
+        return folder.weights_bytes(found) if found else None
+
+    @property
     def least_rows_per_batch(self) -> int:
         """Texts are sorted by length, and of half as many a tenth more would be padding."""
         is_quick = self.task in ("text-classification", "feature-extraction")

@@ -95,6 +95,11 @@ class Model(Kind):
         return True
 
     @property
+    def weights_bytes(self) -> int | None:
+        """Bytes of the weights, where each row goes through all of them and they are at hand."""
+        return None
+
+    @property
     def least_rows_per_batch(self) -> int:
         """Rows that travel together at least, where there are so many: fewer are not worth it."""
         return 256

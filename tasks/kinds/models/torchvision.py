@@ -175,6 +175,11 @@ class TorchvisionModel(FileModel):
             problem = f"holds a whole model ({content}): set model.kind to torch"
             raise InvalidSpec.at("model.path", self.path, problem)
 
+    @property
+    def weights_bytes(self) -> int | None:
+        """Of a file; torchvision's own are not at hand."""
+        return super().weights_bytes if self.path else None
+
     def fingerprint(self) -> str:
         """The entry, and the hash of the file; torchvision's own files have it in their name."""
         architecture = self.architecture

@@ -53,6 +53,11 @@ class XGBoostModel(FileModel):
     rows_per_batch: ClassVar[int] = 1_048_576
 
     @property
+    def weights_bytes(self) -> int | None:
+        """A row goes through few of the nodes of a tree."""
+        return None
+
+    @property
     def least_rows_per_batch(self) -> int:
         """A moment's work, as a rule."""
         return 65_536

@@ -152,6 +152,16 @@ def missing_weights(folder: Path) -> list[str]:
     return list(WEIGHTS)
 
 
+def weights_bytes(folder: Path) -> int:
+    """Bytes of a checkpoint's weights, in one file or in several."""
+    for whole in WEIGHTS:
+        stem, suffix = whole.rsplit(".", 1)
+        parts = [*folder.glob(whole), *folder.glob(f"{stem}-*-of-*.{suffix}")]
+        if parts:
+            return sum(each.stat().st_size for each in parts)
+    return 0
+
+
 def digest(folder: Path) -> str:
     """Changes when a file of the folder does; hidden files do not count."""
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
