@@ -282,6 +282,19 @@ def test_time_of_workers_begins_with_the_model() -> None:
     assert found["replicas"]["a"]["waiting"] == 4
 
 
+def test_a_machine_is_as_busy_as_its_cores_were_since_the_model_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, busy = iter([100.0, 110.0, 120.0]), iter([50.0, 65.0, 95.0])
+    monkeypatch.setattr("tasks.ray_job.occupancy.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("tasks.ray_job.occupancy.busy_seconds", lambda: next(busy))
+    monkeypatch.setattr("tasks.ray_job.occupancy.cores", lambda: 2)
+    occupancy, counts = Occupancy(is_one_machine=True), Counts().snapshot()
+    occupancy.see(0.0, {"infer": Sight(0, 1, 0, {"a": False})})
+    found = [occupancy.as_json(counts)["machine_busy"] for _ in range(3)]
+    assert found == [None, 0.75, 1.0]  # of some who share a core there is more than it has
+
+
 def test_a_stage_that_sleeps_does_not_compute() -> None:
     """However busy the machine is."""
     from tests.ray_job.test_stage_adapter import batch_of

@@ -228,6 +228,18 @@ def test_sentence_transformers_files_are_followed(copied: Path) -> None:
     assert wanted(chosen, Checkpoint(str(copied))) == ("mean", False)
 
 
+def test_the_size_of_the_weights_is_that_of_their_files(copied: Path) -> None:
+    whole = (copied / WEIGHTS).stat().st_size
+    (copied / "optimizer.safetensors").write_bytes(b"12345")
+    assert model(copied).weights_bytes == whole
+    (copied / WEIGHTS).unlink()
+    assert model(copied).weights_bytes == 0
+    for part in (1, 2):
+        (copied / f"model-0000{part}-of-00002.safetensors").write_bytes(b"123")
+    assert model(copied).weights_bytes == 6
+    assert model("org/on-the-hub").weights_bytes is None
+
+
 def test_the_fingerprint_follows_the_files(copied: Path) -> None:
     before = model(copied).fingerprint()
     assert model(copied).fingerprint() == before

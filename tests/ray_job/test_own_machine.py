@@ -17,6 +17,7 @@ from tasks.ray_job.own_machine import (
     most_readers,
     most_writers,
     preprocesses_in_replicas,
+    replicas_at_first,
 )
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
@@ -101,6 +102,48 @@ def test_how_many_replicas(
 ) -> None:
     sized = fitted(job_of(spec(**changes)), num_gpus, gpus)
     assert sized.spec.resources.most_replicas() == wanted
+
+
+AT_FIRST: dict[str, tuple[dict[str, Any], int, int | None, int, int]] = {
+    "all, for a hundred megabytes": ({}, 100 << 20, 1_000, 64, 8),
+    "as few rows as one can do": ({}, 100 << 20, 100, 64, 1),
+    "many rows through a few weights": ({}, 1 << 10, 1_000_000, 64, 1),
+    "very many of them": ({}, 1 << 10, 1_000_000_000, 64, 8),
+    "rows that nobody has counted": ({}, 100 << 20, None, 64, 1),
+    "room for three": ({}, 1 << 30, 1_000, 20, 3),
+    "room for none": ({}, 1 << 30, 1_000, 4, 1),
+    "at least as asked": ({"resources": {"min_replicas": 2}}, 1 << 30, 10, 4, 2),
+    "at most as asked": ({"resources": {"max_replicas": 3}}, 100 << 20, 1_000, 64, 3),
+    "trees": (
+        {"model": {"kind": "xgboost", "path": "model.ubj", "columns": ["x"]}},
+        9,
+        10**9,
+        64,
+        1,
+    ),
+    "code that nobody knows": ({"model": {"kind": "python", "class": "a:B"}}, 9, 10**9, 64, 1),
+}
+
+
+@pytest.mark.usefixtures("eight_cores")
+@pytest.mark.parametrize(
+    ("changes", "weights", "rows", "free", "wanted"), AT_FIRST.values(), ids=AT_FIRST
+)
+def test_a_job_begins_with_all_replicas_where_its_weights_say_that_it_is_long(
+    changes: dict[str, Any],
+    weights: int,
+    rows: int | None,
+    free: int,
+    wanted: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.own_machine.free_memory", lambda: free << 30)
+    file = tmp_path / "weights.onnx"
+    with file.open("wb") as opened:
+        opened.truncate(weights)
+    given = spec(**{"model": {"kind": "onnx", "path": str(file), "columns": ["x"]}, **changes})
+    assert replicas_at_first(fitted(job_of(given), 0.0, 0.0), rows) == wanted
 
 
 REMOTE = {"kind": "parquet", "path": "s3://bucket/out"}

@@ -52,7 +52,8 @@ def test_each_stage_gets_its_workers(
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
     told = Told()
     monkeypatch.setattr("ray.data.read_datasource", told.read_datasource)
-    pipeline.run_pipeline(job_of(spec(**changes)), [(0, 1)], 0.0, lambda report: None)
+    pipeline.run_pipeline(job_of(spec(**changes)), [(0, 1)], 0.0, lambda report: None, 3)
     assert [*told.stages] == stages
     assert told.stages["read"]["compute"].size == readers
     assert told.stages["write"]["concurrency"] == writers
+    assert told.stages[stages[-2]]["compute"].initial_size == 3
