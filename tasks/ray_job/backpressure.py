@@ -35,8 +35,8 @@ class BoundUnrecorded(BackpressurePolicy):
         waiting = self._topology[write].total_enqueued_input_blocks()
         unrecorded = op.num_active_tasks() + waiting + write.num_active_tasks() * self.per_write
         replicas = max(1, op.get_actor_info().running)
-        # From the driver's point of view: with the way there and back.
-        seconds = op._metrics.average_total_task_completion_time_s or 0.0
+        found = op._metrics  # the property adds up more of them, and this is asked all the time
+        seconds = found.block_generation_time / max(1, found.num_task_outputs_generated)
         return bool(unrecorded < most_unrecorded(seconds, self.per_write) * replicas)
 
     @property

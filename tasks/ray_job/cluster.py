@@ -93,7 +93,7 @@ def run_on_ray(job: Job) -> None:
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
     job = in_equal_shares(job, rows)
-    replicas = None
+    replicas = Watch.growing = None
     if replicas_have_the_cores(job.spec, gpus):
         replicas = replicas_at_first(job, rows)
         leave_pool_alone(DataContext.get_current())

@@ -50,14 +50,14 @@ def batches_per_write(job: Job) -> int:
     return math.ceil(wanted / job.spec.rows_per_batch) if wanted else 1
 
 
-def most_unrecorded(batch_seconds: float, per_write: int = 1) -> float:
+def most_unrecorded(batch_seconds: float, per_write: int = 1) -> int:
     """Batches of each replica that may be without a record at once.
 
     Args:
         batch_seconds: that a replica takes for one.
         per_write: batches that one record is of.
     """
-    of_quick_ones = UNRECORDED_SECONDS / batch_seconds if batch_seconds else 0.0
+    of_quick_ones = int(UNRECORDED_SECONDS / batch_seconds) if batch_seconds else 0
     return max(UNRECORDED_PER_REPLICA * per_write, of_quick_ones)
 
 

@@ -13,8 +13,9 @@ import pytest
         (60.0, 1, 1, 3),
         (60.0, 1, 2, 6),
         (60.0, 4, 1, 12),  # a file takes four
-        (0.1, 1, 1, 50),
-        (0.1, 4, 2, 100),
+        (1.2, 1, 1, 4),
+        (0.125, 1, 1, 40),
+        (0.125, 4, 2, 80),
     ],
 )
 def test_the_model_gets_batches_while_few_are_predicted_and_not_recorded(
@@ -32,7 +33,10 @@ def test_the_model_gets_batches_while_few_are_predicted_and_not_recorded(
         infer._output_dependencies = [write]
         infer.num_active_tasks = lambda: at_work
         infer.get_actor_info = lambda: SimpleNamespace(running=replicas)
-        infer._metrics = SimpleNamespace(average_total_task_completion_time_s=batch_seconds)
+        done = 7 if batch_seconds else 0
+        infer._metrics = SimpleNamespace(
+            block_generation_time=done * (batch_seconds or 0.0), num_task_outputs_generated=done
+        )
         policy: Any = object.__new__(BoundUnrecorded)
         policy._topology = Topology({id(write): waiting})
         policy._data_context = SimpleNamespace(get_config=lambda name, default: per_write)
