@@ -225,7 +225,8 @@ def test_replicas_are_added_and_prepare_their_own_batches(
         model={
             "kind": "python",
             "class": "predictors:PredictedBy",
-            "init": {"folder": str(replicas)},
+            # One comes where a core is idle, which other tests may keep busy for a while.
+            "init": {"folder": str(replicas), "patience": 240.0},
         },
         cluster={"kind": "local", "object_store_gb": 0.2},
         resources={"max_replicas": 2, "num_cpus": 0.5},
