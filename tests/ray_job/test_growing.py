@@ -199,6 +199,19 @@ def test_idle_time_pays_for_a_worker_bit_by_bit() -> None:
     assert grown == [1] * 6 + [2] * 7 + [3]
 
 
+def test_time_in_which_cores_were_idle_while_the_model_was_loaded_pays_for_none() -> None:
+    stages = Stages(most_writers=4)
+    growing = Growing(100, begun=0.0, idle=idle_cores([0.4] * 10))
+    executor = topology_of({stages.read: 8, stages.infer: 0, stages.write: 0})
+    grown = []
+    for second in range(10):
+        running = int(second >= 4)
+        stages.infer.get_actor_info = lambda running=running: SimpleNamespace(running=running)
+        growing.look(executor, 0, None, float(second))
+        grown.append(growing.most[stages.read])
+    assert grown == [1] * 9 + [2]
+
+
 class Stages:
     """One reader, no replica yet, and one writer of so many that there may be."""
 
