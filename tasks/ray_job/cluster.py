@@ -93,18 +93,31 @@ def run_on_ray(job: Job) -> None:
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
     job = in_equal_shares(job, rows)
-    replicas = Watch.growing = None
-    if replicas_have_the_cores(job.spec, gpus):
-        replicas = replicas_at_first(job, rows)
-        leave_pool_alone(DataContext.get_current())
-        Watch.growing = Growing(job.spec.rows_per_batch, batches_per_write(job))
-    add_policies(DataContext.get_current(), batches_per_write(job), Watch.growing)
+    replicas = plan_workers(job, gpus, rows)
     try:
         run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
     finally:
         with suppress(Exception):  # what ended the job is to be heard
             forget_notes(job)
     progress.finish()
+
+
+def plan_workers(job: Job, num_gpus: float, rows: int | None) -> int | None:
+    """Tell Ray how many workers stages begin with, and who adds others; the replicas among them.
+
+    Args:
+        job: what to do.
+        num_gpus: GPUs of one replica.
+        rows: left to do, as far as that can be known.
+    """
+    context, per_write = DataContext.get_current(), batches_per_write(job)
+    has_growing = replicas_have_the_cores(job.spec, num_gpus)
+    Watch.growing = Growing(job.spec.rows_per_batch, per_write) if has_growing else None
+    add_policies(context, per_write, Watch.growing)
+    if not has_growing:
+        return None
+    leave_pool_alone(context)
+    return replicas_at_first(job, rows)
 
 
 @dataclass

@@ -20,8 +20,6 @@ from tasks.whole import whole
 WRITERS = 4
 READING = 1
 """Cores handed out beyond those there are: readers mostly wait, and batches must not."""
-
-
 ROW_BYTES_PER_SECOND = 0.8e9
 """Bytes of weights that a core takes rows through: 20e9 multiplications by single floats, and a
 hundred of these a row, as of patches or tokens. A guess that can be wrong by ten times."""

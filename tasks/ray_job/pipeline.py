@@ -21,7 +21,7 @@ def run_pipeline(
     shares: list[tuple[int, int]],
     num_gpus: float,
     report: Reporter,
-    replicas: int | None = None,
+    replicas: int | None,
 ) -> None:
     """Run the job's stages over the attempt's shards until every batch has left its record.
 
@@ -33,7 +33,7 @@ def run_pipeline(
         shares: of the attempt's shards, one for each read task.
         num_gpus: GPUs of one replica.
         report: told what each stage does.
-        replicas: to begin with; as few as may be where it is not said.
+        replicas: to begin with; None: as few as may be.
     """
     stages = job.spec.stages
     rows = ray.data.read_datasource(

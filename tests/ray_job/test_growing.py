@@ -1,6 +1,7 @@
 """When a machine's own job gets more workers than it began with."""
 
 from itertools import accumulate
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tasks.ray_job import growing as module
 from tasks.ray_job.growing import Growing, IdleCores
+from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 
 @pytest.fixture(autouse=True)
@@ -210,6 +212,33 @@ def test_time_in_which_cores_were_idle_while_the_model_was_loaded_pays_for_none(
         growing.look(executor, 0, None, float(second))
         grown.append(growing.most[stages.read])
     assert grown == [1] * 9 + [2]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's, of its own settings
+def test_a_machine_of_its_own_grows_and_no_other_after_it(tmp_path: Path) -> None:
+    """Settings outlive a job where another one follows in the same process."""
+    from ray.data import DataContext
+
+    from tasks.ray_job.backpressure import AsManyAsGrown
+    from tasks.ray_job.cluster import Watch, plan_workers
+
+    weights = tmp_path / "weights.onnx"
+    with weights.open("wb") as file:
+        file.truncate(100 << 20)
+    model = {"kind": "onnx", "path": str(weights), "columns": ["x"]}
+    resources = {"min_replicas": 1, "max_replicas": 3}
+    own = job_of(spec(model=model, resources=resources))
+    threshold = "actor_pool_util_upscaling_threshold"
+    with DataContext.current(DataContext()):
+        scaling = DataContext.get_current().autoscaling_config
+        assert plan_workers(job_of(spec(cluster=ELSEWHERE)), 0.0, 1_000) is None
+        assert getattr(scaling, threshold) != float("inf")
+        assert plan_workers(own, 0.0, 1_000) == 3
+        assert getattr(scaling, threshold) == float("inf")
+        assert Watch.growing is not None
+        assert AsManyAsGrown.growing is Watch.growing
+        assert plan_workers(own, 1.0, 1_000) is None  # beside a GPU
+        assert AsManyAsGrown.growing is Watch.growing is None
 
 
 class Stages:

@@ -53,7 +53,7 @@ class SklearnModel(FileModel):
 
     @property
     def weights_bytes(self) -> int | None:
-        """A row goes through few of the nodes of a tree."""
+        """Not told: what an estimator does for a row has little to do with its size."""
         return None
 
     @property
