@@ -19,7 +19,12 @@ class Resources(FormModel):
         "KubeRay's manifest declares any. Of any other cluster that adds its GPU nodes only when "
         "they are asked for, ask for a number.",
     )
-    num_cpus: float = Field(1, gt=0, description="CPU cores of one replica.")
+    num_cpus: Annotated[float, Field(gt=0)] | Auto = Field(
+        "auto",
+        description="CPU cores of one replica, and threads of its model. auto: one; on this "
+        "machine without a GPU two for models of Hugging Face's and torchvision's of 40 MiB or "
+        "more, whose weights then lie in memory half as often.",
+    )
     memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
     accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")
     min_replicas: int = Field(1, ge=1, description="Replicas to start with.")
@@ -41,6 +46,11 @@ class Resources(FormModel):
         "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
         "float16. float32 is exact everywhere.",
     )
+
+    @property
+    def cores(self) -> float:
+        """CPU cores of one replica, at least."""
+        return 1.0 if self.num_cpus == "auto" else self.num_cpus
 
     def most_replicas(self, usual: int = 4) -> int:
         """Replicas at most; as many as usual where the user named no number."""

@@ -47,7 +47,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
-    standing = Standing(cpus=job.spec.resources.num_cpus)
+    standing = Standing(cpus=job.spec.resources.cores)
     try:
         start_stages(job, line, counts.add)
         while not line.is_over(within_seconds=WRITE_EVERY_SECONDS):
@@ -68,12 +68,12 @@ def run_inline(job: Job, line: Line | None = None) -> None:
 
 def start_stages(job: Job, line: Line, report: Reporter) -> None:
     """A thread for each stage that has something to do."""
-    threads = limit_threads(job.spec.resources.num_cpus)
+    threads = limit_threads(job.spec.resources.cores)
     smaller = in_smaller_batches(job)
     rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
     builders: dict[str, Callable[[], StageAdapter]] = {}
     if has_preprocessing(job.spec, job.stages):
-        builders["preprocess"] = partial(preprocess_stage, job)
+        builders["preprocess"] = partial(preprocess_stage, job, num_threads=1)
     if "infer" in job.stages:
         builders["infer"] = partial(infer_stage, job, "cpu", threads)
     for stage, build in builders.items():

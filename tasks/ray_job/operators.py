@@ -21,12 +21,13 @@ BUILT: dict[str, StageAdapter] = {}
 
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
     """The preprocess stage."""
-    run = in_same_parts(preprocessing(job, report), job)
+    threads = limit_threads(job.spec.stages.preprocess.num_cpus)
+    run = in_same_parts(preprocessing(job, threads, report), job)
     for batch in from_block(block):
         yield from map(to_block, run(batch))
 
 
-def preprocessing(job: Job, report: Reporter) -> Run:
+def preprocessing(job: Job, num_threads: int, report: Reporter) -> Run:
     """What it does to a batch; its functions are built once in each worker process.
 
     Raises:
@@ -36,7 +37,7 @@ def preprocessing(job: Job, report: Reporter) -> Run:
     if stage is None:
         BUILT.clear()
         try:
-            stage = BUILT[job.folder] = preprocess_stage(job)
+            stage = BUILT[job.folder] = preprocess_stage(job, num_threads)
         except Exception as error:
             known = raised_by("preprocess", error)
             raise known from known.__cause__
@@ -49,9 +50,9 @@ class Infer:
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
         self.job, self.report = job, report
         self.stage: Run
-        threads = limit_threads(job.spec.resources.num_cpus)
+        self.threads = limit_threads(job.spec.resources.cores)
         try:
-            stage = infer_stage(job, device_of(num_gpus), threads)
+            stage = infer_stage(job, device_of(num_gpus), self.threads)
             if was_killed_for_memory():  # over a batch of unknown size
                 stage.limit.halve(tried=1)
             run = profiled_stage(job, "infer", stage)
@@ -79,7 +80,7 @@ class PreprocessAndInfer(Infer):
 
     def run(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Prepare and predict."""
-        for prepared in preprocessing(self.job, self.report)(batch):
+        for prepared in preprocessing(self.job, self.threads, self.report)(batch):
             yield from self.stage(prepared)
 
 

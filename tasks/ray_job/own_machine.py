@@ -1,11 +1,12 @@
 """What is different where a job has a Ray of its own on this machine.
 
 Its cores are all there is. A replica that waits for others to prepare its batches leaves its core
-idle, and cores kept for others idle too; so each replica prepares its own, and there are as many
-replicas as cores. On a GPU, and on nodes with many cores, preprocessing is to go on beside them.
+idle, and cores kept for others idle too; so each replica prepares its own, and replicas have all
+cores. On a GPU, and on nodes with many cores, preprocessing is to go on beside them.
 """
 
 import math
+from dataclasses import replace
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
@@ -25,6 +26,8 @@ ROW_BYTES_PER_SECOND = 0.8e9
 hundred of these a row, as of patches or tokens. A guess that can be wrong by ten times."""
 SURE_SECONDS = 60.0
 """By that guess; a replica takes some five to start."""
+THREADS = 2
+"""Cores of a replica whose model uses threads: more are in each other's way before long."""
 LIBRARY_BYTES, LOADING = GIB, 4
 """Memory of a replica: that of its libraries, and this many times its weights while they load."""
 
@@ -44,7 +47,7 @@ def preprocesses_in_replicas(
 ) -> bool:
     """Whether replicas do the preprocessing.
 
-    It takes one core; a replica with more would leave the others idle meanwhile.
+    Of most kinds it takes one core; a replica with more would leave the others idle meanwhile.
 
     Args:
         spec: asks.
@@ -53,9 +56,33 @@ def preprocesses_in_replicas(
     """
     return (
         replicas_have_the_cores(spec, num_gpus)
-        and spec.resources.num_cpus <= 1
+        and (spec.resources.cores <= 1 or uses_threads(spec))
         and "infer" in stages
         and has_preprocessing(spec, stages)
+    )
+
+
+def uses_threads(spec: BatchInferenceSpec) -> bool:
+    """Whether a replica of several cores uses them all, whatever it does."""
+    return spec.model.uses_threads and not any(each.is_heavy for each in spec.steps)
+
+
+def with_cores(spec: BatchInferenceSpec, num_gpus: float) -> BatchInferenceSpec:
+    """The spec with a number for `resources.num_cpus`.
+
+    Two threads are as quick as two replicas, where they share all cores out evenly. There are half
+    as many processes to start, weights in memory, and last batches to wait for.
+
+    Args:
+        spec: asks.
+        num_gpus: GPUs of one replica.
+    """
+    resources, num_cpus = spec.resources, spec.resources.cores
+    if resources.num_cpus == "auto" and replicas_have_the_cores(spec, num_gpus):
+        fits = cores() % THREADS == 0 and resources.min_replicas * THREADS <= cores()
+        num_cpus = float(THREADS) if fits and uses_threads(spec) else num_cpus
+    return spec.model_copy(
+        update={"resources": resources.model_copy(update={"num_cpus": num_cpus})}
     )
 
 
@@ -68,11 +95,14 @@ def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:
 def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     """The job with as many replicas as this machine has room for, or fewer where it says so.
 
+    Of each it is then known how many cores it has.
+
     Args:
         job: asks.
         num_gpus: GPUs of one replica.
         gpus: those of the machine.
     """
+    job = replace(job, spec=with_cores(job.spec, num_gpus))
     most = replicas_that_fit(job.spec.resources, num_gpus, cores(), gpus)
     return with_max_replicas(job, most)
 
@@ -86,7 +116,7 @@ def replicas_that_fit(resources: Resources, num_gpus: float, num_cpus: int, gpus
         num_cpus: cores of the machine.
         gpus: those of the machine.
     """
-    room = whole(gpus / num_gpus if num_gpus else num_cpus / resources.num_cpus)
+    room = whole(gpus / num_gpus if num_gpus else num_cpus / resources.cores)
     return max(resources.min_replicas, min(room, resources.most_replicas(room)))
 
 

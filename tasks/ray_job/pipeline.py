@@ -80,7 +80,7 @@ def inferred(
         fn_constructor_args=(job, num_gpus, report),
         batch_size=1,
         batch_format="pyarrow",
-        num_cpus=resources.num_cpus,
+        num_cpus=resources.cores,
         num_gpus=num_gpus,
         memory=resources.memory_gb and resources.memory_gb * GIB,
         accelerator_type=resources.accelerator_type,

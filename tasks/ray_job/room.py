@@ -58,7 +58,7 @@ def requests_of(spec: BatchInferenceSpec) -> list[Request]:
             f"accelerator_type:{resources.accelerator_type}": "resources.accelerator_type",
         },
         resources={
-            "CPU": resources.num_cpus,
+            "CPU": resources.cores,
             # Automatic: as many as there are.
             "GPU": 0.0 if resources.num_gpus == "auto" else resources.num_gpus,
             "memory": resources.memory_gb or 0.0,
@@ -128,7 +128,7 @@ def refuse_crowded(
         resources = spec.resources
         raise InvalidSpec.at(
             "resources.num_cpus",
-            resources.num_cpus,
+            resources.cores,
             f"with resources.min_replicas {resources.min_replicas}, and the other stages beside "
             f"them, {asked}: ask for parts of cores, as in resources.num_cpus=0.5 and "
             "stages.preprocess.num_cpus=0.5, or set cluster to one that has them",
@@ -148,7 +148,7 @@ def crowding(
 def cores_side_by_side(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:
     """CPU cores without which a job would wait for ever: its replicas', and a worker's beside."""
     resources = spec.resources
-    return resources.min_replicas * resources.num_cpus + cores_beside(spec, stages)
+    return resources.min_replicas * resources.cores + cores_beside(spec, stages)
 
 
 def cores_beside(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:

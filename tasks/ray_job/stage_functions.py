@@ -35,10 +35,14 @@ def decodes_media(spec: BatchInferenceSpec) -> bool:
     return spec.source.has_media and not spec.model.takes_encoded_media
 
 
-def preprocess_stage(job: Job) -> StageAdapter:
+def preprocess_stage(job: Job, num_threads: int) -> StageAdapter:
     """The steps, decoding, and the model's own CPU part; where the run is cut, it is after these.
 
     What is kept between two jobs is any model's.
+
+    Args:
+        job: what to do.
+        num_threads: that its process has for it.
     """
     spec = importable(job)
     steps = spec.steps if "preprocess" in job.stages else []
@@ -47,7 +51,7 @@ def preprocess_stage(job: Job) -> StageAdapter:
         return StageAdapter("preprocess", tuple(functions))
     if decodes_media(spec):
         functions.append(decode_media_columns)
-    own = spec.model.preprocessor()
+    own = spec.model.preprocessor(num_threads)
     if own is not None:
         # Encoded media are of no more use, and the largest part of what would travel.
         functions += [own, partial(without_media, spec)]

@@ -54,7 +54,7 @@ def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
         # On a machine of its own a job has as many as there is room for.
         is_bounded = resources.max_replicas or not is_own_machine(spec)
         most = resources.most_replicas() if is_bounded else None
-        return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.num_cpus)
+        return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.cores)
     options, name = getattr(spec.stages, stage), f"stages.{stage}"
     usual = {"read": most_readers, "write": most_writers}
     workers = usual[stage](spec) if stage in usual else options.max_workers

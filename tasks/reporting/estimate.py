@@ -126,7 +126,7 @@ def held(
     spec: BatchInferenceSpec, workers: dict[str, int], num_gpus: float, seconds: float
 ) -> dict[str, float]:
     """Hours of cores and GPUs that all stages' workers would hold for so long."""
-    cores = spec.resources.num_cpus * workers["infer"] + sum(
+    cores = spec.resources.cores * workers["infer"] + sum(
         getattr(spec.stages, stage).num_cpus * workers[stage]
         for stage in workers
         if stage != "infer"

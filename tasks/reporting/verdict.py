@@ -9,8 +9,10 @@ from tasks.kinds.clusters import InlineCluster
 from tasks.machine import cores
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.advice import Advice, advise, advise_inline
 from tasks.reporting.timings import Timings
+from tasks.reporting.workers import gpus_here
 from tasks.spec import BatchInferenceSpec
 
 ENOUGH_BATCHES = 5
@@ -67,6 +69,7 @@ def judge_run(
         timings: of the steady time.
         memory_ran_out: whether batches were halved.
     """
+    spec = with_cores(spec, gpus_here(spec))
     startup, steady = seconds["startup"], seconds["steady"]
     if startup is None or steady is None:
         return None
@@ -154,7 +157,7 @@ def cores_in_use(spec: BatchInferenceSpec, timings: Timings) -> float:
 
 def own_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
     """Share of the cores that the stages compute on; a replica on all that it asks for."""
-    threads = {"infer": max(1.0, spec.resources.num_cpus)}
+    threads = {"infer": max(1.0, spec.resources.cores)}
     used = sum(each.computing * threads.get(name, 1.0) for name, each in timings.stages.items())
     return used / ((timings.cores or cores()) * timings.seconds)
 

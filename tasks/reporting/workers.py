@@ -40,5 +40,9 @@ def replicas_at_hand(spec: BatchInferenceSpec, here: int) -> int:
     resources, gpus = spec.resources, float(count_gpus())
     if not is_own_machine(spec):
         return resources.most_replicas()
-    each = gpus_of_replica(resources, [{"GPU": gpus}])
-    return room(here, resources.num_cpus, replicas_that_fit(resources, each, here, gpus))
+    return room(here, resources.cores, replicas_that_fit(resources, gpus_here(spec), here, gpus))
+
+
+def gpus_here(spec: BatchInferenceSpec) -> float:
+    """GPUs of one replica on this machine."""
+    return gpus_of_replica(spec.resources, [{"GPU": float(count_gpus())}])

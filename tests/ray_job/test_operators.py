@@ -39,7 +39,7 @@ def raised(changes: dict[str, Any], folder: Path) -> BatchInferenceError:
 
 def stage_of(job: Job, steps: bool, batch: RowBatch) -> Iterator[RowBatch]:
     """The stage of the steps, or of the model, over a batch."""
-    run = preprocessing(job, ignore) if steps else Infer(job, 0, ignore).run
+    run = preprocessing(job, 1, ignore) if steps else Infer(job, 0, ignore).run
     yield from run(batch)
 
 

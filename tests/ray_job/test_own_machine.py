@@ -32,7 +32,7 @@ IN_REPLICAS: dict[str, tuple[dict[str, Any], float, tuple[str, ...], bool]] = {
     "kept rows elsewhere": ({"stages": {"preprocess": {"path": "/kept"}}}, 0.0, STAGES, True),
     "nothing to do": ({"steps": []}, 0.0, STAGES, False),
     "a GPU": ({}, 0.5, STAGES, False),
-    "more threads than preprocessing has": ({"resources": {"num_cpus": 2}}, 0.0, STAGES, False),
+    "threads that a class may not use": ({"resources": {"num_cpus": 2}}, 0.0, STAGES, False),
     "workers of its own": ({"stages": {"preprocess": {"max_workers": 2}}}, 0.0, STAGES, False),
     "cores of its own": ({"stages": {"preprocess": {"num_cpus": 0.5}}}, 0.0, STAGES, False),
     "a Ray that runs": ({"cluster": ELSEWHERE}, 0.0, STAGES, False),
@@ -81,6 +81,61 @@ def test_who_preprocesses(
     changes: dict[str, Any], num_gpus: float, stages: tuple[str, ...], wanted: bool
 ) -> None:
     assert preprocesses_in_replicas(spec(**changes), num_gpus, stages) is wanted
+
+
+OWN_CODE = {"kind": "python", "function": "a:b"}
+TILES = {"kind": "tile_images", "width": 64}
+LARGE, SMALL = 40 << 20, 39 << 20
+CORES: dict[str, tuple[int, int, dict[str, Any], float, float]] = {
+    "two for a large model": (8, LARGE, {}, 0.0, 2.0),
+    "one for a small model": (8, SMALL, {}, 0.0, 1.0),
+    "as asked": (8, LARGE, {"resources": {"num_cpus": 4}}, 0.0, 4.0),
+    "one as asked": (8, LARGE, {"resources": {"num_cpus": 1}}, 0.0, 1.0),
+    "one where another core would be left over": (5, LARGE, {}, 0.0, 1.0),
+    "one of one": (1, LARGE, {}, 0.0, 1.0),
+    "so many replicas that each has one": (8, LARGE, {"resources": {"min_replicas": 5}}, 0.0, 1.0),
+    "as many replicas as have two": (8, LARGE, {"resources": {"min_replicas": 4}}, 0.0, 2.0),
+    "one beside a GPU": (8, LARGE, {}, 1.0, 1.0),
+    "one of a Ray that runs": (8, LARGE, {"cluster": ELSEWHERE}, 0.0, 1.0),
+    "one beside workers": (8, LARGE, {"stages": {"preprocess": {"max_workers": 2}}}, 0.0, 1.0),
+    "one for own code": (8, LARGE, {"steps": [STEP, OWN_CODE]}, 0.0, 1.0),
+    "one for tiles": (8, LARGE, {"steps": [TILES]}, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("here", "weights", "changes", "num_gpus", "wanted"), CORES.values(), ids=CORES
+)
+def test_how_many_cores_a_replica_has(
+    here: int,
+    weights: int,
+    changes: dict[str, Any],
+    num_gpus: float,
+    wanted: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: here)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(weights)
+    asked = spec(model=texts_model(tmp_path), **changes)
+    given = fitted(job_of(asked), num_gpus, 8.0).spec
+    assert given.resources.num_cpus == wanted
+    if wanted == 2:
+        assert given.resources.most_replicas() == here // 2
+        assert preprocesses_in_replicas(given, num_gpus)
+
+
+def texts_model(folder: Path) -> dict[str, Any]:
+    return {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(folder)}
+
+
+def test_a_model_of_the_hub_is_taken_to_be_large() -> None:
+    hub = spec(model={**texts_model(Path()), "name_or_path": "sentence-transformers/any"})
+    assert hub.model.uses_threads
+    named = {"kind": "torchvision", "name": "resnet18"}
+    assert spec(model=named).model.uses_threads
+    assert not spec().model.uses_threads
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {

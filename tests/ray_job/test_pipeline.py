@@ -57,3 +57,14 @@ def test_each_stage_gets_its_workers(
     assert told.stages["read"]["compute"].size == readers
     assert told.stages["write"]["concurrency"] == writers
     assert told.stages[stages[-2]]["compute"].initial_size == 3
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [(2, 2), ("auto", 1)])
+def test_a_replica_holds_the_cores_that_it_was_given(
+    asked: float | str, wanted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told()
+    monkeypatch.setattr("ray.data.read_datasource", told.read_datasource)
+    job = job_of(spec(resources={"num_cpus": asked}))
+    pipeline.run_pipeline(job, [(0, 1)], 0.0, lambda report: None, None)
+    assert [*told.stages.values()][-2]["num_cpus"] == wanted

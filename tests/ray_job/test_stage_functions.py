@@ -47,7 +47,7 @@ def job_of(
 
 def through(job: Job) -> tuple[RowBatch, RowBatch]:
     (read,) = read_share(job, 0, job.num_shards, lambda report: None)
-    (prepared,) = preprocess_stage(job)(read)
+    (prepared,) = preprocess_stage(job, 1)(read)
     (predicted,) = infer_stage(job, "cpu", 1)(prepared)
     return prepared, predicted
 

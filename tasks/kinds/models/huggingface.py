@@ -18,6 +18,7 @@ from tasks.kinds.models.hf.options import (
 )
 from tasks.kinds.models.model import Function, Media, Model, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
+from tasks.kinds.models.torch_threads import is_worth_threads
 
 DEFAULT_COLUMNS: dict[Task, str] = {
     "image-classification": "image",
@@ -104,6 +105,11 @@ class HuggingFaceModel(Model):
         return folder.weights_bytes(found) if found else None
 
     @property
+    def uses_threads(self) -> bool:
+        """Unless it is small."""
+        return is_worth_threads(self.weights_bytes)
+
+    @property
     def least_rows_per_batch(self) -> int:
         """Texts are sorted by length, and of half as many a tenth more would be padding."""
         is_quick = self.task in ("text-classification", "feature-extraction")
@@ -181,18 +187,18 @@ class HuggingFaceModel(Model):
         on_hub = folder.local_folder(self.name_or_path) is None
         return self.model_copy(update={"revision": fingerprint}) if on_hub else self
 
-    def preprocessor(self) -> Function:
+    def preprocessor(self, num_threads: int = 1) -> Function:
         """Decoding and resizing, or tokenising."""
         if self.task in DETECTION:
             from tasks.kinds.models.hf import detection
 
-            return detection.pixels_function(self.checkpoint, self.input_column)
+            return detection.pixels_function(self.checkpoint, self.input_column, num_threads)
         if self.task in IMAGE:
             from tasks.kinds.models.hf.image import pixels_function
 
-            return pixels_function(self.checkpoint, self.input_column)
+            return pixels_function(self.checkpoint, self.input_column, num_threads)
         if self.task in SPEECH:
-            return speech.features_function(self.checkpoint, self.input_column)
+            return speech.features_function(self.checkpoint, self.input_column, num_threads)
         from tasks.kinds.models.hf.text import tokens_function
 
         return tokens_function(self.checkpoint, self.input_column, self.task, self.options)

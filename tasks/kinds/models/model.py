@@ -100,6 +100,11 @@ class Model(Kind):
         return None
 
     @property
+    def uses_threads(self) -> bool:
+        """Whether one replica of two cores is as quick as two of one, its preprocessing too."""
+        return False
+
+    @property
     def least_rows_per_batch(self) -> int:
         """Rows that travel together at least, where there are so many: fewer are not worth it."""
         return 256
@@ -143,8 +148,12 @@ class Model(Kind):
         """The model whose weights `fingerprint` stands for, whatever its name stands for later."""
         return self
 
-    def preprocessor(self) -> Function | None:
-        """The CPU part, for the preprocess stage; None where there is none."""
+    def preprocessor(self, num_threads: int = 1) -> Function | None:
+        """The CPU part, for the preprocess stage; None where there is none.
+
+        Args:
+            num_threads: that images, and whatever else takes its time, are shared out among.
+        """
         return None
 
     def predictor(self, placement: Placement) -> Function:

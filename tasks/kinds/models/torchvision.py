@@ -12,6 +12,7 @@ from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.tensors import torch_file, torch_weights
+from tasks.kinds.models.torch_threads import is_worth_threads
 from tasks.kinds.models.vision.detection import THRESHOLD, Choice
 from tasks.kinds.models.vision.zoo import Architecture
 
@@ -180,6 +181,11 @@ class TorchvisionModel(FileModel):
         """Of a file; torchvision's own are not at hand."""
         return super().weights_bytes if self.path else None
 
+    @property
+    def uses_threads(self) -> bool:
+        """Unless it is small."""
+        return is_worth_threads(self.weights_bytes)
+
     def fingerprint(self) -> str:
         """The entry, and the hash of the file; torchvision's own files have it in their name."""
         architecture = self.architecture
@@ -190,13 +196,13 @@ class TorchvisionModel(FileModel):
         """The same model with the entry that `fingerprint` names, whatever DEFAULT says later."""
         return self.model_copy(update={"weights": fingerprint.partition(" ")[0]})
 
-    def preprocessor(self) -> Function:
+    def preprocessor(self, num_threads: int = 1) -> Function:
         """Decoding, and resizing for classifiers."""
         from tasks.kinds.models.vision import presets
 
         if self.architecture.detects:
-            return presets.images_function(self.column)
-        return presets.crops_function(self.architecture.transforms, self.column)
+            return presets.images_function(self.column, num_threads)
+        return presets.crops_function(self.architecture.transforms, self.column, num_threads)
 
     def predictor(self, placement: Placement) -> Function:
         """The model, loaded."""

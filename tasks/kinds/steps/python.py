@@ -1,6 +1,6 @@
 """Your own function or class as a step."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ class PythonStep(Step):
     """Runs your own code over batches of rows."""
 
     model_config = ConfigDict(title="Your own code")
+    is_heavy: ClassVar[bool] = True
     kind: Literal["python"] = "python"
     function: str = Field(
         description="Import path of a function or class, as in my_package.cleaning:normalise. "

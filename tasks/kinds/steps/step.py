@@ -1,6 +1,7 @@
 """What every step does: build a function over tables that keeps every row, or says which not."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ Function = Callable[[pa.Table], pa.Table]
 
 class Step(Kind):
     """A CPU step before the model's own preprocessing."""
+
+    is_heavy: ClassVar[bool] = False
+    """Whether it may take long, and only one core at a time."""
 
     @property
     def reads(self) -> dict[str, list[str]]:

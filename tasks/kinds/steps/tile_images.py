@@ -1,7 +1,7 @@
 """Large images as rows of one tile each."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ class TileImagesStep(Step):
     """
 
     model_config = ConfigDict(title="Tile images")
+    is_heavy: ClassVar[bool] = True
     kind: Literal["tile_images"] = "tile_images"
     column: str = Field(
         default="image", description="The image; afterwards the tile. Other columns are repeated."

@@ -127,19 +127,6 @@ def torch_dtype(placement: Placement) -> Any:
 
 
 @contextmanager
-def torch_threads(number: int) -> Iterator[None]:
-    """Let torch use this many threads; it is a setting of the whole process, so put it back."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars and no advice from transformers; errors still come as exceptions."""
     from transformers.utils import logging

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf import heads
-from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
+from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.detection import (
     Arguments,
     Choice,
@@ -101,19 +102,18 @@ def mask_of(filled: np.ndarray, images: Any) -> Any:
     return (rows[:, :, None] & columns[:, None, :]).long()
 
 
-def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
+def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
     """Encoded images to `__pixels`, `__filled` and `__size`."""
     preparation = Preparation(checkpoint)
 
     def preprocess(rows: pa.Table) -> pa.Table:
         images = [*arrays_of(column_of(rows, column), column)]
-        with torch_threads(1):  # each preprocessing worker is given one core
-            made = [preparation.prepare(image) for image in images]
+        made = [preparation.prepare(image) for image in images]
         rows = rows.append_column(PIXELS, tensor_array([each.pixels for each in made]))
         rows = rows.append_column(FILLED, pairs([each.filled for each in made]))
         return rows.append_column(SIZE, pairs([image.shape[:2] for image in images]))
 
-    return preprocess
+    return shared_out(preprocess, num_threads)
 
 
 def pairs(values: list[Any]) -> pa.Array:

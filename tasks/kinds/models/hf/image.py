@@ -7,14 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models.arrays import Index, column_of
-from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_threads
+from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
 from tasks.kinds.tensors import tensor_array
 
 
-def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
+def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
     """Encoded images to `__pixels`.
 
     They are uint8, height x width x 3; or, where the checkpoint's processor does more than resize,
@@ -25,11 +26,10 @@ def pixels_function(checkpoint: Checkpoint, column: str) -> Function:
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        with torch_threads(1):  # each preprocessing worker is given one core
-            pixels = to_array(arrays_of(column_of(rows, column), column))
+        pixels = to_array(arrays_of(column_of(rows, column), column))
         return rows.append_column(PIXELS, pixels)
 
-    return preprocess
+    return shared_out(preprocess, num_threads)
 
 
 def pixels_as_bytes(plain: PlainResize) -> Callable[[Iterable[np.ndarray]], pa.Array]:

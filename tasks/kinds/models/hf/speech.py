@@ -9,9 +9,10 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, decode_audio
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
-from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype, torch_threads
+from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.torch_threads import shared_out, torch_threads
 from tasks.kinds.tensors import tensor_array
 
 FEATURES = "__features"
@@ -36,17 +37,16 @@ def check_language(checkpoint: Checkpoint, language: str | None) -> None:
         raise InvalidSpec.at("model.options.source_language", language, problem)
 
 
-def features_function(checkpoint: Checkpoint, column: str) -> Function:
+def features_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
     """Sounds to `__features`: a spectrogram each, padded with silence to the model's length."""
     extractor = checkpoint.feature_extractor()
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        with torch_threads(1):  # each preprocessing worker is given one core
-            sounds = column_of(rows, column).to_pylist()
-            features = [spectrogram(extractor, each, column) for each in sounds]
+        sounds = column_of(rows, column).to_pylist()
+        features = [spectrogram(extractor, each, column) for each in sounds]
         return rows.append_column(FEATURES, tensor_array(features))
 
-    return preprocess
+    return shared_out(preprocess, num_threads)
 
 
 def spectrogram(extractor: Any, sound: Any, column: str) -> np.ndarray:

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_threads import torch_threads
 
 Backend = Literal["auto", "torch", "jax", "tensorflow"]
 BACKENDS = ("torch", "jax", "tensorflow")

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors.inputs import ALONE, Arrays
 from tasks.kinds.models.tensors.outputs import named
+from tasks.kinds.models.torch_threads import torch_threads
 
 Call = Callable[[Mapping[str, Any]], Any]
 """A model as a function of tensors by the names of its inputs."""

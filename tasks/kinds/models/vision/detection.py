@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models.arrays import Columns, Index, with_columns
-from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.torch_threads import torch_threads
 
 THRESHOLD = 0.5
 """That of transformers' pipelines."""

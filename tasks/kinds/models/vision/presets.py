@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
-from tasks.kinds.models.hf.checkpoint import torch_dtype, torch_threads
+from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision import convolutions
 from tasks.kinds.models.vision.detection import (
     Arguments,
@@ -31,7 +32,7 @@ from tasks.kinds.models.vision.pixels import (
 from tasks.kinds.tensors import tensor_array
 
 
-def crops_function(preset: Any, column: str) -> Function:
+def crops_function(preset: Any, column: str, num_threads: int) -> Function:
     """Encoded images to `__pixels`: uint8, crop x crop x 3, as ImageClassification cuts them."""
     from torchvision.transforms import functional
 
@@ -46,22 +47,21 @@ def crops_function(preset: Any, column: str) -> Function:
         return np.asarray(cropped.permute(1, 2, 0).numpy())
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        with torch_threads(1):  # each preprocessing worker is given one core
-            crops = map(crop, arrays_of(column_of(rows, column), column))
-            pixels = flat_column(crops, 3 * preset.crop_size[0] ** 2)
+        crops = map(crop, arrays_of(column_of(rows, column), column))
+        pixels = flat_column(crops, 3 * preset.crop_size[0] ** 2)
         return rows.append_column(PIXELS, pixels)
 
-    return preprocess
+    return shared_out(preprocess, num_threads)
 
 
-def images_function(column: str) -> Function:
+def images_function(column: str, num_threads: int) -> Function:
     """Encoded images to `__pixels`: uint8, height x width x 3, of any size: detectors resize."""
 
     def preprocess(rows: pa.Table) -> pa.Table:
         images = arrays_of(column_of(rows, column), column)
         return rows.append_column(PIXELS, tensor_array([*images]))
 
-    return preprocess
+    return shared_out(preprocess, num_threads)
 
 
 def channels_first(image: np.ndarray) -> Any:

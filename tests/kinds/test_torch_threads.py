@@ -1,0 +1,68 @@
+"""Rows shared out among threads, and torch's own."""
+
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from tasks.kinds.models.torch_threads import shared_out, torch_threads
+from tests.kinds.tiny_models import images, png, rows_of, save_vit
+
+PATIENCE = 60.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 9, 100])
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_all_rows_come_back_in_their_order(count: int, num_threads: int) -> None:
+    rows = pa.table({"x": pa.array(range(count), pa.int64())})
+    twice = shared_out(lambda part: part.append_column("y", part["x"]), num_threads)
+    assert twice(rows).to_pydict() == {"x": [*range(count)], "y": [*range(count)]}
+
+
+def test_threads_are_at_work_at_once_and_torch_has_one_in_each() -> None:
+    both, seen = threading.Barrier(2), set[int]()
+
+    def waiting(part: pa.Table) -> pa.Table:
+        seen.add(torch.get_num_threads())
+        both.wait(PATIENCE)
+        return part
+
+    with torch_threads(2):
+        assert len(shared_out(waiting, 2)(pa.table({"x": [1, 2, 3, 4]}))) == 4
+        assert torch.get_num_threads() == 2
+    assert seen == {1}
+
+
+def test_none_goes_on_where_another_one_fails() -> None:
+    both, ended = threading.Barrier(2), list[int]()
+
+    def failing(part: pa.Table) -> pa.Table:
+        first = part["x"][0].as_py()
+        both.wait(PATIENCE)
+        if not first:
+            raise ValueError("no image")
+        threading.Event().wait(0.2)
+        ended.append(first)
+        return part
+
+    with pytest.raises(ValueError, match="no image"):
+        shared_out(failing, 2)(pa.table({"x": [0, 1]}))
+    assert ended == [1]
+
+
+@pytest.mark.parametrize("num_threads", [2, 3])
+def test_images_are_the_same_whatever_the_threads(
+    num_threads: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from tasks.kinds.models.huggingface import HuggingFaceModel
+
+    folder = tmp_path_factory.mktemp("vit")
+    save_vit(folder)
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(folder))
+    rows = rows_of("image", [png(each) for each in images(20)])
+    one, several = (model.preprocessor(count)(rows) for count in (1, num_threads))
+    assert several.schema == one.schema
+    pixels = [np.stack(each["__pixels"].to_numpy()) for each in (one, several)]
+    assert np.array_equal(*pixels)
