@@ -118,12 +118,15 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     The report's seconds are the run's. Before it Prefect starts a server, where there is none, and
     that is said beside them as `prefect`.
     """
-    from flows.batch_inference import batch_inference
-    from flows.terminal import live_progress
+    from tasks.clusters.waiting import driver_in_waiting
 
-    begun = time.monotonic()
-    with live_progress(console):
-        report: dict[str, Any] = batch_inference(spec, **options)
+    with driver_in_waiting(spec):
+        from flows.batch_inference import batch_inference
+        from flows.terminal import live_progress
+
+        begun = time.monotonic()
+        with live_progress(console):
+            report: dict[str, Any] = batch_inference(spec, **options)
     seconds = report["seconds"]
     seconds["prefect"] = round(max(0.0, time.monotonic() - begun - seconds["total"]), 3)
     return report

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.checkpoint import quiet, torch_threads
+from tasks.kinds.models.hf.checkpoint import quiet
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_threads import torch_threads
 from tasks.protocol.batch import ROW
 
 SEED = 0

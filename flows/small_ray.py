@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from tasks.clusters.local import QUIET_RAY
+from tasks.clusters.driver import QUIET_RAY
 from tasks.errors import Unreachable
 
 HEAD = """

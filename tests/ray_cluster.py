@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from flows.small_ray import NO_SPARE_WORKERS, TRIES
-from tasks.clusters.local import QUIET_RAY
+from tasks.clusters.driver import QUIET_RAY
 from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20

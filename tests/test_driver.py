@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tasks.clusters.local import Local, driver_environment, own_folder
+from tasks.clusters.driver import driver_environment, own_folder
+from tasks.clusters.local import Local
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
@@ -39,7 +40,7 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(subprocess, "Popen", started)
     with pytest.raises(NotStarted):
         Local().start(job)
-    for name, value in driver_environment(job).items():
+    for name, value in (driver_environment(job.spec) | job.environment).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0

@@ -12,7 +12,7 @@ from deployments.stack.database import DATABASE_VARIABLES, given_database
 from deployments.stack.ports import any_free_port
 from deployments.stack.registration import is_online
 from deployments.stack.state import HOST, POOL, State
-from tasks.clusters.local import QUIET_RAY
+from tasks.clusters.driver import QUIET_RAY
 from tasks.machine import cores
 
 NOT_INHERITED = (

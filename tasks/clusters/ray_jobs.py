@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.clusters.local import QUIET_RAY
+from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.errors import Unreachable
 from tasks.ray_job.job import Job

@@ -11,14 +11,21 @@ from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import STORAGE_OPTIONS, Job, load_job
 from tasks.ray_job.line import Line
 from tasks.ray_job.result import explain
+from tasks.ray_job.waiting import WAIT, await_job
 
 
 def main(arguments: list[str]) -> int:
     """Run the job that the file at `arguments[0]` describes.
 
     Args:
-        arguments: the job file's URL; its filesystem's options are in the environment.
+        arguments: the job file's URL, whose filesystem's options are in the environment; or that
+            a job will be told on standard input.
     """
+    if arguments == [WAIT]:
+        told = await_job(sys.stdin)
+        if told is None:
+            return 0
+        arguments = told
     storage, path = open_storage(arguments[0], json.loads(os.environ.pop(STORAGE_OPTIONS, "{}")))
     job = load_job(storage.read(path))
     sys.path.insert(0, job.working_dir)

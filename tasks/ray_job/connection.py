@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import ray
-
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import GIB
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import cores_handed_out, is_own_machine
+from tasks.spec import BatchInferenceSpec
 
 
 @contextmanager
 def connected(job: Job) -> Iterator[None]:
     """Ray, started here or joined; left at the end."""
-    ray.init(log_to_driver=True, logging_level="WARNING", **connection(job))
+    import ray
+
+    if not ray.is_initialized():  # a driver that has waited for its job has started it
+        connect(connection(job.spec))
     try:
         verb = "started" if is_own_machine(job.spec) else "joined"
         print(f"{verb} Ray at {ray.get_runtime_context().gcs_address}", flush=True)
@@ -28,17 +30,24 @@ def connected(job: Job) -> Iterator[None]:
         ray.shutdown()
 
 
-def connection(job: Job) -> dict[str, Any]:
+def connect(options: dict[str, Any]) -> None:
+    """Start Ray, or join one, with what `connection` gave."""
+    import ray
+
+    ray.init(log_to_driver=True, logging_level="WARNING", **options)
+
+
+def connection(spec: BatchInferenceSpec) -> dict[str, Any]:
     """Which Ray to use, as arguments of `ray.init`."""
-    match job.spec.cluster:
+    match spec.cluster:
         case LocalCluster(address=None, object_store_gb=size):
             # Without an address Ray would join whatever was last started on this machine.
             options: dict[str, Any] = {"address": "local", "include_dashboard": False}
-            options["num_cpus"] = cores_handed_out(job.spec)
+            options["num_cpus"] = cores_handed_out(spec)
             return {**options, "object_store_memory": int(size * GIB)} if size else options
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.
             path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
-            env_vars = {**path, **job.spec.environment.env_vars}
+            env_vars = {**path, **spec.environment.env_vars}
             return {"address": address, "runtime_env": {"env_vars": env_vars}}
     return {"address": "auto"}  # submitted: Ray has set up environment and address

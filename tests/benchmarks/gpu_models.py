@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.checkpoint import torch_dtype, torch_threads
+from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes
 

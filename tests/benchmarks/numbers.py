@@ -17,9 +17,9 @@ from PIL import Image
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.images import decode_jpeg
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import DType, Placement
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.torch_threads import torch_threads
 from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 from tests.kinds import tiny_models

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_clip import TEXT, save_clip, save_siglip
 from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
 

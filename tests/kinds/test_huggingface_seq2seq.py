@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
 from tests.kinds.tiny_writers import save_bart, save_nllb, save_t5
 

@@ -14,7 +14,7 @@ import pytest
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples
-from tasks.kinds.models.hf.checkpoint import torch_threads
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.sounds import encoded, save, tone
 from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, saved, tokenizer
 

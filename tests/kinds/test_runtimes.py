@@ -10,12 +10,12 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel, TorchModel, TorchvisionModel
-from tasks.kinds.models.hf.checkpoint import torch_threads
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes import choice, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors
 from tasks.kinds.models.runtimes.told import RuntimeUsed
+from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds import tiny_models
 from tests.kinds.digits import digits_module, rows_of, unseen, values
 
@@ -216,7 +216,7 @@ def test_a_classifier_of_torchvision_is_compiled(
     model = models.get_model("shufflenet_v2_x0_5", num_classes=3).eval()
     preset = models.get_model_weights("shufflenet_v2_x0_5").DEFAULT.transforms()
     pictures = [tiny_models.png(each) for each in tiny_models.images(3)]
-    rows = presets.crops_function(preset, "image")(tiny_models.rows_of("image", pictures))
+    rows = presets.crops_function(preset, "image", 1)(tiny_models.rows_of("image", pictures))
     placement = Placement()
     names = ["a", "b", "c"]
     wanted = presets.classifier(model, preset, names, 3, Placement(), "eager")(rows)

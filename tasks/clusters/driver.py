@@ -1,0 +1,111 @@
+"""The process that runs a job on this machine: how it is started and ended, and what it finds."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISLNK
+from typing import Any
+
+import psutil
+
+from tasks.errors import InvalidSpec
+from tasks.ray_job.job import Job
+from tasks.spec import BatchInferenceSpec
+
+STOP_SECONDS = 10.0
+
+
+def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[str]:
+    """Start a driver in a session of its own, so that it outlives whoever starts it.
+
+    Args:
+        arguments: the driver's.
+        log: where its output goes, after what is there.
+        given: its environment and what it reads.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "tasks.ray_job", *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+            **given,
+        )
+
+
+def end(process: psutil.Process, patience: float = STOP_SECONDS) -> None:
+    """End a driver and the processes it started: first asked, then made to.
+
+    Args:
+        process: the driver.
+        patience: seconds that it has for it.
+    """
+    tree = [*process.children(recursive=True), process]
+    process.terminate()
+    _, alive = psutil.wait_procs([process], timeout=patience)
+    for each in [*alive, *tree]:
+        if each.is_running():
+            each.kill()
+
+
+def log_file(job: Job) -> Path:
+    """Where the driver's output goes."""
+    return own_folder() / f"{job.run_id}-{job.attempt}.log"
+
+
+def own_folder() -> Path:
+    """Where drivers find code and leave logs: a folder to which nobody else writes.
+
+    Raises:
+        InvalidSpec: somebody else made it, who could put code of his own there.
+    """
+    folder = Path(tempfile.gettempdir()) / f"prefect-ray-data-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or S_ISLNK(found.st_mode) or found.st_mode & 0o022:
+        problem = "is not a folder of yours alone; remove it, or set TMPDIR to another place"
+        raise InvalidSpec.at("TMPDIR", str(folder), problem)
+    return folder
+
+
+def driver_environment(spec: BatchInferenceSpec) -> dict[str, str]:
+    """The driver's environment: ours, with this project and the user's code on the path."""
+    paths = [own_path(), spec.environment.working_dir, os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        **QUIET_RAY,
+        **spec.environment.env_vars,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def own_path() -> str:
+    """A folder that holds this project's `tasks` and nothing else, to go first on the path.
+
+    Users have folders called `tasks` too, and theirs must not hide ours from Ray's workers; nor
+    must what is installed beside ours hide their other modules.
+    """
+    package = Path(__file__).resolve().parents[1]
+    name = hashlib.sha256(str(package).encode()).hexdigest()[:16]
+    link = own_folder() / name / package.name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        link.symlink_to(package)
+    return str(link.parent)
+
+
+QUIET_RAY = {
+    # Without these Ray looks for uv, reports usage, and prints banners.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Ray would look for new logs ten times a second, and not twice.
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
+}

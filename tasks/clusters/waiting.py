@@ -1,0 +1,109 @@
+"""A driver that starts its Ray while a run is planned: both take seconds, of a core each."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from tasks.clusters.driver import driver_environment, end, launch, own_folder
+from tasks.clusters.own_ray import VARIABLE
+from tasks.ray_job.connection import connection
+from tasks.ray_job.job import Job
+from tasks.ray_job.own_machine import is_own_machine
+from tasks.ray_job.waiting import WAIT
+from tasks.spec import BatchInferenceSpec
+
+
+@dataclass(frozen=True)
+class WaitingDriver:
+    """A driver without a job."""
+
+    process: subprocess.Popen[str]
+    log: Path
+    surroundings: dict[str, Any]
+    """What it has started with."""
+
+    def tell(self, words: dict[str, Any]) -> None:
+        """Write it a line; one that has ended hears nothing."""
+        with suppress(BrokenPipeError):
+            self.ear.write(json.dumps(words) + "\n")
+            self.ear.flush()
+
+    @property
+    def ear(self) -> IO[str]:
+        """Where it listens."""
+        assert self.process.stdin
+        return self.process.stdin
+
+
+WAITING: list[WaitingDriver] = []
+"""Of this process, one at most."""
+
+
+@contextmanager
+def driver_in_waiting(spec: BatchInferenceSpec) -> Iterator[None]:
+    """Have a driver wait for the job of a run, where that is to start a Ray of its own.
+
+    It is ended where no job has come, and ends by itself with the process that started it.
+    """
+    if is_own_machine(spec) and not os.environ.get(VARIABLE):
+        WAITING.append(begin(spec))
+    try:
+        yield
+    finally:
+        while WAITING:
+            dismiss(WAITING.pop())
+
+
+def begin(spec: BatchInferenceSpec) -> WaitingDriver:
+    """Start a driver that is to wait."""
+    log = own_folder() / f"waiting-{os.getpid()}.log"
+    surroundings = surroundings_of(spec)
+    process = launch([WAIT], log, env=driver_environment(spec), stdin=subprocess.PIPE)
+    driver = WaitingDriver(process, log, surroundings)
+    driver.tell(surroundings)
+    return driver
+
+
+def surroundings_of(spec: BatchInferenceSpec) -> dict[str, Any]:
+    """What a driver must know before it starts Ray, whose workers inherit it."""
+    return {
+        "ray": connection(spec),
+        "working_dir": spec.environment.working_dir,
+        "env_vars": spec.environment.env_vars,
+    }
+
+
+def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
+    """The driver that waits, with a job now; None where none does that suits the job.
+
+    Args:
+        job: what it is to do.
+        log: where its output is to be found from now on.
+    """
+    if not WAITING:
+        return None
+    driver = WAITING.pop()
+    suits = driver.surroundings == surroundings_of(job.spec)
+    if not suits or driver.process.poll() is not None:
+        dismiss(driver)
+        return None
+    driver.log.replace(log)
+    driver.tell({"arguments": job.arguments, "environment": job.environment})
+    driver.ear.close()
+    return driver.process
+
+
+def dismiss(driver: WaitingDriver) -> None:
+    """End a driver that is not needed, and what it has started."""
+    with suppress(psutil.NoSuchProcess):
+        end(psutil.Process(driver.process.pid), patience=0)
+    driver.process.wait()
+    driver.ear.close()
+    driver.log.unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""A driver that starts its Ray while the run is planned."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+
+from flows.batch_inference import batch_inference
+from tasks.clusters.driver import driver_environment, launch
+from tasks.clusters.waiting import WAITING, driver_in_waiting, taken
+from tasks.plan import make_plan
+from tasks.ray_job import __main__ as driver
+from tasks.ray_job import connection
+from tasks.ray_job.job import STORAGE_OPTIONS, Job
+from tasks.ray_job.waiting import WAIT
+from tasks.run import left_to_do, new_job
+from tests.flows.conftest import numbers as numbers  # a fixture
+from tests.flows.conftest import published, spec_of
+
+OWN = {"kind": "local", "object_store_gb": 0.2}
+NO_RAY = json.dumps({"ray": {"address": "nonsense"}}) + "\n"
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def short_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For Ray's sockets."""
+    with TemporaryDirectory(prefix="wait-") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield
+
+
+def job_of(folder: Path, **changes: Any) -> Job:
+    planned = make_plan(spec_of(folder, **{"cluster": OWN, **changes}))
+    return new_job(planned, left_to_do(planned, tried=False), 1)
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server", "short_folder")
+def test_the_driver_that_waits_runs_the_job(numbers: Path) -> None:
+    spec = spec_of(numbers, cluster=OWN)
+    with driver_in_waiting(spec):
+        (waiting,) = WAITING
+        batch_inference(spec)
+    assert [row["id"] for row in published(spec)] == list(range(1000))
+    (told,) = Path(f"{spec.sink.path}.state").rglob("driver.json")
+    assert json.loads(told.read_text())["pid"] == waiting.process.pid
+    assert waiting.process.wait(PATIENCE) == 0
+    assert not waiting.log.exists()
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("short_folder")
+def test_nothing_is_left_of_a_driver_that_no_job_came_for(numbers: Path) -> None:
+    with driver_in_waiting(spec_of(numbers, cluster=OWN)):
+        (waiting,) = WAITING
+        process, until = psutil.Process(waiting.process.pid), time.monotonic() + PATIENCE
+        while not any("raylet" in each.name() for each in process.children(recursive=True)):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        tree = [process, *process.children(recursive=True)]
+    _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
+    assert not alive
+    assert not waiting.log.exists()
+
+
+def test_a_driver_ends_with_the_process_that_it_waits_for(numbers: Path, tmp_path: Path) -> None:
+    environment = driver_environment(spec_of(numbers))
+    process = launch([WAIT], tmp_path / "log", env=environment, stdin=subprocess.PIPE)
+    process.communicate(NO_RAY, timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("fault", ["other variables", "it has ended"])
+def test_a_driver_that_does_not_suit_is_not_taken(
+    fault: str, numbers: Path, tmp_path: Path
+) -> None:
+    changes = {"environment": {"env_vars": {"A": "1"}}} if fault == "other variables" else {}
+    with driver_in_waiting(spec_of(numbers, cluster=OWN)):
+        (waiting,) = WAITING
+        if fault == "it has ended":
+            waiting.process.kill()
+            waiting.process.wait()
+        assert taken(job_of(numbers, **changes), tmp_path / "log") is None
+        assert waiting.process.poll() is not None
+        assert taken(job_of(numbers), tmp_path / "log") is None, "there was but one"
+
+
+@pytest.mark.parametrize("reason", ["inline", "an address", "RAY_ADDRESS"])
+def test_none_waits_where_the_job_needs_no_ray_of_its_own(
+    reason: str, numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = {"kind": "local", "address": "127.0.0.1:6379"}
+    clusters = {"inline": {"kind": "inline"}, "an address": address}
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379" if reason == "RAY_ADDRESS" else "")
+    with driver_in_waiting(spec_of(numbers, cluster=clusters.get(reason, OWN))):
+        assert not WAITING
+
+
+def test_a_driver_is_told_its_job_and_no_secret_stays_with_it(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it starts later would inherit it."""
+    job, seen = job_of(numbers), list[str]()
+    job.save()
+
+    def run(given: Job) -> None:
+        seen.append(given.id)
+
+    told = {"arguments": job.arguments, "environment": {STORAGE_OPTIONS: "{}"}}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(NO_RAY + json.dumps(told) + "\n"))
+    monkeypatch.setattr(driver, "run", run)
+    assert driver.main([WAIT]) == 0
+    assert seen == [job.id]
+    assert STORAGE_OPTIONS not in os.environ
+
+
+def test_ray_that_did_not_start_is_tried_again_by_the_job(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[dict[str, Any]]()
+
+    def refuse(options: dict[str, Any]) -> None:
+        tried.append(options)
+        raise ConnectionError("no ports are left")
+
+    monkeypatch.setattr(connection, "connect", refuse)
+    job = job_of(numbers)
+    job.save()
+    told = {"arguments": job.arguments, "environment": job.environment}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(NO_RAY + json.dumps(told) + "\n"))
+    assert driver.main([WAIT]) == 1
+    assert len(tried) == 2
+    assert "no ports are left" in job.storage.read(job.result).decode()
