@@ -34,9 +34,10 @@ PARTS = {
     "Prefect: imports": ("import prefect begins", "import flows.batch_inference ends"),
     "Prefect: flow start": ("import flows.batch_inference ends", "carry_out begins"),
     "plan": ("carry_out begins", "next_attempt begins"),
-    "driver: Python, ours": ("process begins", "connection begins"),
-    "driver: ray.init": ("connection ends", "import ray.data begins"),
-    "driver: Ray Data, checks": ("import ray.data begins", "run_pipeline begins"),
+    "driver: Python, ours": ("process begins", "connect begins"),
+    "driver: ray.init": ("connect begins", "connect ends"),
+    "driver: Ray Data": ("import ray.data begins", "import ray.data ends"),
+    "driver: checks": ("configure begins", "run_pipeline begins"),
     "replica: Python, ray, ours": ("process begins", "infer_stage begins"),
     "model: torch, transformers, weights": ("infer_stage begins", "infer_stage ends"),
 }

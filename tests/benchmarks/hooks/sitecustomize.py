@@ -15,7 +15,8 @@ from typing import Any
 MARKED = {
     "flows.batch_inference": ["carry_out"],
     "tasks.run": ["next_attempt"],
-    "tasks.ray_job.connection": ["connection"],
+    "tasks.ray_job.connection": ["connect"],
+    "tasks.ray_job.cluster": ["configure"],
     "tasks.ray_job.pipeline": ["run_pipeline"],
     "tasks.ray_job.stage_functions": ["infer_stage"],
 }
