@@ -36,8 +36,8 @@ PROCESSORS: dict[str, dict[str, Any]] = {
 """The last two are no plain resize and crop: the checkpoint's own processor does them."""
 
 
-def save_vit(folder: Path, processor: str = "stretched") -> Any:
-    """An image classifier for 16 x 16 pixels."""
+def save_vit(folder: Path, processor: str = "stretched", width: int = 64) -> Any:
+    """An image classifier for 16 x 16 pixels; 512 bytes for each of `width` are its weights."""
     import torch
     from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
@@ -48,7 +48,7 @@ def save_vit(folder: Path, processor: str = "stretched") -> Any:
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
-        intermediate_size=64,
+        intermediate_size=width,
         initializer_range=0.3,
         id2label={0: "cat", 1: "dog", 2: "owl", 3: "pig"},
         label2id={"cat": 0, "dog": 1, "owl": 2, "pig": 3},

@@ -5,10 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from flows.batch_inference import batch_inference
+from tasks.machine import cores
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import (
@@ -18,11 +20,13 @@ from tasks.ray_job.own_machine import (
     most_writers,
     preprocesses_in_replicas,
     replicas_at_first,
+    with_cores,
 )
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
@@ -297,3 +301,38 @@ def test_replicas_are_added_and_prepare_their_own_batches(
     assert len([*Path(ours.sink.path).glob("*.parquet")]) == 4  # of 256 rows at most
     assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
     assert os.getpid() not in {row["predicted_by"] for row in rows}
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica for each pair of cores."""
+    vit, folder = tmp_path / "vit", tmp_path / "images"
+    save_vit(vit, width=100_000)
+    folder.mkdir()
+    pictures = [png(each) for each in images(40)]
+    for number, each in enumerate(pictures):
+        (folder / f"{number:02d}.png").write_bytes(each)
+    task = "image-classification"
+    ours = spec_of(
+        folder,
+        source={"kind": "images", "path": str(folder)},
+        model={"kind": "huggingface", "task": task, "name_or_path": str(vit)},
+        cluster={"kind": "local", "object_store_gb": 0.2},
+        resources={"min_replicas": max(1, cores() // 2)},
+    )
+    assert with_cores(ours, 0.0).resources.num_cpus == (2 if cores() % 2 == 0 else 1)
+    with TemporaryDirectory(prefix="own-") as short:  # for Ray's sockets
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        report = batch_inference(ours)
+    rows = pq.read_table(ours.sink.path).sort_by("path")
+    alone = predicted(vit, task, rows_of("image", pictures))
+    assert rows["predicted_label"] == alone["predicted_label"]
+    scores = [each["predicted_score"].to_numpy() for each in (rows, alone)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    assert [report["stages"][stage]["rows"] for stage in STAGES] == [40] * 4
+    if cores() % 2 == 0:
+        assert len(report["stages"]["infer"]["replicas"]) <= cores() // 2
