@@ -331,8 +331,8 @@ def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(
     rows = pq.read_table(ours.sink.path).sort_by("path")
     alone = predicted(vit, task, rows_of("image", pictures))
     assert rows["predicted_label"] == alone["predicted_label"]
-    scores = [each["predicted_score"].to_numpy() for each in (rows, alone)]
-    np.testing.assert_allclose(*scores, rtol=1e-5)
+    found, wanted = (each["predicted_score"].to_numpy() for each in (rows, alone))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
     assert [report["stages"][stage]["rows"] for stage in STAGES] == [40] * 4
     if cores() % 2 == 0:
         assert len(report["stages"]["infer"]["replicas"]) <= cores() // 2
