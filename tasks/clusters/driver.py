@@ -39,18 +39,21 @@ def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[st
         )
 
 
-def end(process: psutil.Process, patience: float = STOP_SECONDS) -> None:
-    """End a driver and the processes it started: first asked, then made to.
-
-    Args:
-        process: the driver.
-        patience: seconds that it has for it.
-    """
+def end(process: psutil.Process) -> None:
+    """End a driver and the processes it started: first asked, then made to."""
     tree = [*process.children(recursive=True), process]
     process.terminate()
-    _, alive = psutil.wait_procs([process], timeout=patience)
+    _, alive = psutil.wait_procs([process], timeout=STOP_SECONDS)
     for each in [*alive, *tree]:
         if each.is_running():
+            each.kill()
+
+
+def kill(process: psutil.Process) -> None:
+    """End a driver that has nothing to lose, and the processes it started, at once."""
+    process.suspend()  # else it could start others meanwhile
+    for each in [*process.children(recursive=True), process]:
+        with suppress(psutil.NoSuchProcess):
             each.kill()
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import psutil
 
-from tasks.clusters.driver import driver_environment, end, launch, own_folder
+from tasks.clusters.driver import driver_environment, kill, launch, own_folder
 from tasks.clusters.own_ray import VARIABLE
 from tasks.ray_job.connection import connection
 from tasks.ray_job.job import Job
@@ -103,7 +103,7 @@ def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
 def dismiss(driver: WaitingDriver) -> None:
     """End a driver that is not needed, and what it has started."""
     with suppress(psutil.NoSuchProcess):
-        end(psutil.Process(driver.process.pid), patience=0)
+        kill(psutil.Process(driver.process.pid))
     driver.process.wait()
     driver.ear.close()
     driver.log.unlink(missing_ok=True)
