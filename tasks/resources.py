@@ -50,7 +50,7 @@ class Resources(FormModel):
     @property
     def cores(self) -> float:
         """CPU cores of one replica, at least."""
-        return 1.0 if self.num_cpus == "auto" else self.num_cpus
+        return 1 if self.num_cpus == "auto" else self.num_cpus
 
     def most_replicas(self, usual: int = 4) -> int:
         """Replicas at most; as many as usual where the user named no number."""

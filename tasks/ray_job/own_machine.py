@@ -80,10 +80,9 @@ def with_cores(spec: BatchInferenceSpec, num_gpus: float) -> BatchInferenceSpec:
     resources, num_cpus = spec.resources, spec.resources.cores
     if resources.num_cpus == "auto" and replicas_have_the_cores(spec, num_gpus):
         fits = cores() % THREADS == 0 and resources.min_replicas * THREADS <= cores()
-        num_cpus = float(THREADS) if fits and uses_threads(spec) else num_cpus
-    return spec.model_copy(
-        update={"resources": resources.model_copy(update={"num_cpus": num_cpus})}
-    )
+        num_cpus = THREADS if fits and uses_threads(spec) else num_cpus
+    given = resources.model_copy(update={"num_cpus": float(num_cpus)})
+    return spec.model_copy(update={"resources": given})
 
 
 def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:

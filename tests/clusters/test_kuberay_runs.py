@@ -46,7 +46,7 @@ def test_a_run_that_fails_deletes_its_cluster(
     kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
 ) -> None:
     spec = small_spec(tmp_path, fields)
-    resources = spec.resources.model_copy(update={"num_cpus": 999})
+    resources = spec.resources.model_copy(update={"num_cpus": 999.0})
     cluster = spec.cluster.model_copy(update={"wait_for_nodes_seconds": 0})
     with pytest.raises(InvalidSpec, match=r"resources\.num_cpus: 999"):
         batch_inference(spec.model_copy(update={"resources": resources, "cluster": cluster}))
