@@ -101,7 +101,8 @@ class PreprocessOptions(StageOptions):
         None,
         ge=1,
         description="Workers at most. On this machine without a GPU there are none, and replicas "
-        "of one core prepare their own batches, unless this is set or num_cpus another number.",
+        "prepare their own batches, unless this is set or num_cpus another number, or replicas "
+        "have cores that they could not prepare on.",
     )
     path: str | None = Field(
         None,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +49,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     if hasattr(item.config, "workerinput") and isinstance(item, pytest.Function):
         end_cluster(item, nextitem)
+
+
+@pytest.fixture
+def short_ray_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder for a Ray of a test's own; its sockets' names must be short."""
+    with TemporaryDirectory(prefix="own-") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

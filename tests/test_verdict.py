@@ -124,6 +124,20 @@ def test_no_more_is_promised_than_there_are_cores_for(tmp_path: Path) -> None:
     assert (found.setting, found.gain) == ("stages.preprocess.max_workers=4", 2.0)
 
 
+@pytest.mark.parametrize(("weights", "wanted"), [(40 << 20, True), (1 << 20, False)])
+def test_the_threads_of_a_large_model_count_as_busy_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: int, wanted: bool
+) -> None:
+    """Which a spec that leaves them to us does not name."""
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 2)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(weights)
+    task = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    busy = {"infer": 97.0}
+    found = judge(tmp_path, timings(busy, busy, cores=2.0), model=task, stages={}, resources={})
+    assert ("cores are all busy" in found.reason) is wanted, found.reason
+
+
 def test_where_all_cores_are_held_only_more_nodes_help(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"infer": 97.0}, {"infer": 60.0}, cores=0.75))
     assert (found.setting, found.gain) == (None, None)

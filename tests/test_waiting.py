@@ -6,15 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 import pytest
 
 from flows.batch_inference import batch_inference
+from flows.calls import run_flow
 from tasks.clusters.driver import driver_environment, launch
 from tasks.clusters.waiting import WAITING, driver_in_waiting, taken
 from tasks.plan import make_plan
@@ -31,14 +30,6 @@ NO_RAY = json.dumps({"ray": {"address": "nonsense"}}) + "\n"
 PATIENCE = 60.0
 
 
-@pytest.fixture
-def short_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For Ray's sockets."""
-    with TemporaryDirectory(prefix="wait-") as folder:
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        yield
-
-
 def job_of(folder: Path, **changes: Any) -> Job:
     planned = make_plan(spec_of(folder, **{"cluster": OWN, **changes}))
     return new_job(planned, left_to_do(planned, tried=False), 1)
@@ -46,7 +37,7 @@ def job_of(folder: Path, **changes: Any) -> Job:
 
 @pytest.mark.ray
 @pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server", "short_folder")
+@pytest.mark.usefixtures("prefect_server", "short_ray_folder")
 def test_the_driver_that_waits_runs_the_job(numbers: Path) -> None:
     spec = spec_of(numbers, cluster=OWN)
     with driver_in_waiting(spec):
@@ -60,7 +51,7 @@ def test_the_driver_that_waits_runs_the_job(numbers: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("short_folder")
+@pytest.mark.usefixtures("short_ray_folder")
 def test_nothing_is_left_of_a_driver_that_no_job_came_for(numbers: Path) -> None:
     with driver_in_waiting(spec_of(numbers, cluster=OWN)):
         (waiting,) = WAITING
@@ -94,6 +85,33 @@ def test_a_driver_that_does_not_suit_is_not_taken(
         assert taken(job_of(numbers, **changes), tmp_path / "log") is None
         assert waiting.process.poll() is not None
         assert taken(job_of(numbers), tmp_path / "log") is None, "there was but one"
+
+
+def test_nothing_breaks_where_a_driver_has_ended_before_it_is_told(
+    numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end may not be known yet; the job is then lost, and tried again."""
+    with driver_in_waiting(spec_of(numbers, cluster=OWN)):
+        (waiting,) = WAITING
+        waiting.process.kill()
+        waiting.process.wait()
+        monkeypatch.setattr(waiting.process, "poll", lambda: None)
+        assert taken(job_of(numbers), tmp_path / "log") is waiting.process
+
+
+def test_the_command_has_a_driver_wait_while_the_flow_runs(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[bool]()
+
+    def flow(spec: object) -> dict[str, Any]:
+        seen.append(bool(WAITING))
+        return {"seconds": {"total": 0.0}}
+
+    monkeypatch.setattr("flows.batch_inference.batch_inference", flow)
+    run_flow(spec_of(numbers, cluster=OWN))
+    assert seen == [True]
+    assert not WAITING
 
 
 @pytest.mark.parametrize("reason", ["inline", "an address", "RAY_ADDRESS"])

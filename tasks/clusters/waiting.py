@@ -35,6 +35,11 @@ class WaitingDriver:
             self.ear.write(json.dumps(words) + "\n")
             self.ear.flush()
 
+    def leave(self) -> None:
+        """Tell it nothing more."""
+        with suppress(BrokenPipeError):  # over what one that has ended was told last
+            self.ear.close()
+
     @property
     def ear(self) -> IO[str]:
         """Where it listens."""
@@ -96,7 +101,7 @@ def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
         return None
     driver.log.replace(log)
     driver.tell({"arguments": job.arguments, "environment": job.environment})
-    driver.ear.close()
+    driver.leave()
     return driver.process
 
 
@@ -105,5 +110,5 @@ def dismiss(driver: WaitingDriver) -> None:
     with suppress(psutil.NoSuchProcess):
         kill(psutil.Process(driver.process.pid))
     driver.process.wait()
-    driver.ear.close()
+    driver.leave()
     driver.log.unlink(missing_ok=True)

@@ -1,22 +1,27 @@
-"""A stage that cannot be built is the one that failed, on Ray too."""
+"""Stages as Ray calls them: with threads, and named where they cannot be built."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tasks.errors import BatchInferenceError, InvalidSpec, StageFailed
+from tasks.kinds.models.huggingface import HuggingFaceModel
+from tasks.kinds.models.model import Function
 from tasks.plan import make_plan
-from tasks.protocol.batch import RowBatch
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.ray_job.datasource import to_block
 from tasks.ray_job.job import Job
-from tasks.ray_job.operators import Infer, preprocessing
+from tasks.ray_job.operators import BUILT, Infer, PreprocessAndInfer, preprocess, preprocessing
 from tasks.ray_job.reading import read_share
+from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.run import left_to_do, next_attempt
 from tests.clusters.small_job import whole_run
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
+from tests.ray_job.test_own_machine import job_of, spec
 
 NO_STEP = {"steps": [{"kind": "python", "function": "predictors:LacksItsFile"}]}
 NO_MODEL = {"model": {"kind": "python", "class": "predictors:LacksItsFile"}}
@@ -63,14 +68,39 @@ def test_a_wrong_spec_is_no_stages_fault(numbers: Path) -> None:
 
 
 @pytest.mark.ray
-def test_what_arrives_from_ray_names_the_stage(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("short_ray_folder")
+def test_what_arrives_from_ray_names_the_stage(numbers: Path) -> None:
     """On a Ray of the run's own, whose replicas prepare their own batches."""
     spec = spec_of(numbers, cluster={"kind": "local", "object_store_gb": 0.2}, **NO_STEP)
-    with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        with pytest.raises(StageFailed) as caught:
-            whole_run(spec)
+    with pytest.raises(StageFailed) as caught:
+        whole_run(spec)
     assert caught.value.stage == "preprocess"
     assert str(caught.value) == "stage preprocess failed: ValueError: no file vocab.txt"
+
+
+def test_images_are_prepared_on_the_threads_of_their_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a replica, or of a worker of their own."""
+    told = list[int]()
+
+    def preprocessor(model: HuggingFaceModel, num_threads: int = 1) -> Function:
+        told.append(num_threads)
+        return lambda rows: rows
+
+    monkeypatch.setattr(HuggingFaceModel, "preprocessor", preprocessor)
+    monkeypatch.setattr("tasks.ray_job.operators.in_same_parts", lambda run, job: run)  # asks Ray
+    model_alone = StageAdapter("infer", (lambda rows: rows,))
+    monkeypatch.setattr("tasks.ray_job.operators.infer_stage", lambda *given: model_alone)
+    monkeypatch.setattr("tasks.ray_job.operators.was_killed_for_memory", lambda: False)
+    monkeypatch.setattr("tasks.ray_job.stage_functions.cores", lambda: 8)
+    model = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(tmp_path)}
+    changes = {"resources": {"num_cpus": 2}, "stages": {"preprocess": {"num_cpus": 3}}}
+    job = job_of(spec(model=model, steps=[], **changes))
+    rows = RowBatch(rows=pa.table({ROW: [0]}), sources={0: "a"}, first_rows={0: 0})
+    BUILT.clear()
+    [*PreprocessAndInfer(job, 0.0, ignore).run(rows)]
+    BUILT.clear()
+    [*preprocess(to_block(rows), job, ignore)]
+    BUILT.clear()
+    assert told == [2, 3]

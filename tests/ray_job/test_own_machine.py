@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -264,10 +263,8 @@ def test_on_one_core_stages_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.ray
 @pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server")
-def test_replicas_are_added_and_prepare_their_own_batches(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("prefect_server", "short_ray_folder")
+def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None:
     """On a Ray of the run's own; both stages are counted, and in one process each row.
 
     The first replica waits for a second one, which comes since so much is left: one file, in
@@ -290,9 +287,7 @@ def test_replicas_are_added_and_prepare_their_own_batches(
         cluster={"kind": "local", "object_store_gb": 0.2},
         resources={"max_replicas": 2, "num_cpus": 0.5},
     )
-    with TemporaryDirectory(prefix="own-") as folder:  # short, for Ray's sockets
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        report = batch_inference(ours)
+    report = batch_inference(ours)
     rows = published(ours)
     assert [row["id"] for row in rows] == list(range(1000))
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
@@ -305,10 +300,8 @@ def test_replicas_are_added_and_prepare_their_own_batches(
 
 @pytest.mark.ray
 @pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server")
-def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("prefect_server", "short_ray_folder")
+def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(tmp_path: Path) -> None:
     """A replica for each pair of cores."""
     vit, folder = tmp_path / "vit", tmp_path / "images"
     save_vit(vit, width=100_000)
@@ -325,9 +318,7 @@ def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(
         resources={"min_replicas": max(1, cores() // 2)},
     )
     assert with_cores(ours, 0.0).resources.num_cpus == (2 if cores() % 2 == 0 else 1)
-    with TemporaryDirectory(prefix="own-") as short:  # for Ray's sockets
-        monkeypatch.setenv("RAY_TMPDIR", short)
-        report = batch_inference(ours)
+    report = batch_inference(ours)
     rows = pq.read_table(ours.sink.path).sort_by("path")
     alone = predicted(vit, task, rows_of("image", pictures))
     assert rows["predicted_label"] == alone["predicted_label"]
