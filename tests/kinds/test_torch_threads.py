@@ -1,11 +1,13 @@
 """Rows shared out among threads, and torch's own."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.kinds.images import Pixels, decode_image
 from tasks.kinds.models.torch_threads import shared_out, torch_threads
 from tests.kinds.tiny_models import images, png, rows_of, save_vit
 
@@ -55,15 +57,24 @@ def test_none_goes_on_where_another_one_fails() -> None:
 
 @pytest.mark.parametrize("num_threads", [2, 3])
 def test_images_are_the_same_whatever_the_threads(
-    num_threads: int, tmp_path_factory: pytest.TempPathFactory
+    num_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tasks.kinds.models.huggingface import HuggingFaceModel
 
-    folder = tmp_path_factory.mktemp("vit")
-    save_vit(folder)
-    model = HuggingFaceModel(task="image-classification", name_or_path=str(folder))
+    seen = list[threading.Thread]()
+
+    def decode(data: bytes) -> Pixels:
+        seen.append(threading.current_thread())
+        return decode_image(data)
+
+    monkeypatch.setattr("tasks.kinds.models.vision.pixels.decode_image", decode)
+    save_vit(tmp_path)
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
     rows = rows_of("image", [png(each) for each in images(20)])
-    one, several = (model.preprocessor(count)(rows) for count in (1, num_threads))
+    one = model.preprocessor()(rows)
+    assert {*seen} == {threading.main_thread()}
+    several = model.preprocessor(num_threads)(rows)
+    assert threading.main_thread() not in seen[20:]
     assert several.schema == one.schema
     pixels = [np.stack(each["__pixels"].to_numpy()) for each in (one, several)]
     assert (pixels[0] == pixels[1]).all()
