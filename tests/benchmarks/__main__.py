@@ -50,7 +50,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "runtimes": runtimes.measure,
     "numbers": numbers.measure,
 }
-WORKLOADS = ("tabular", "texts", "generation", "images", "cnn", "image_embedding")
+WORKLOADS = ("tabular", "rides", "texts", "generation", "images", "cnn", "image_embedding")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 

@@ -10,7 +10,7 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.vision.pixels import PIXELS
+from tasks.kinds.models.vision.pixels import PIXELS, batch_of_one
 from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_vit
 
 TOLERANCE = 2e-5
@@ -37,3 +37,14 @@ def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: 
         for i, mine in zip(index, arguments["pixel_values"], strict=True):
             wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
             assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_resized_bytes_lie_as_decoded_ones_do(mode: str) -> None:
+    """Else torch takes twice as long to resize, and a crop of it as long again to copy."""
+    import torch
+
+    image = batch_of_one(noise((30, 12))[0])
+    resized = torch.nn.functional.interpolate(image, size=(20, 9), mode=mode, antialias=True)
+    lying = resized[0].permute(1, 2, 0)
+    assert lying.is_contiguous()

@@ -1,6 +1,9 @@
 """What is handed on is what was planned."""
 
 import os
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,8 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InputChanged
+from tasks.kinds.sources import Source
+from tasks.kinds.sources.source import Read
 from tasks.plan import make_plan
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job import opening
+from tasks.ray_job.opening import Todo
 from tasks.ray_job.reading import read_share
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import spec_of
@@ -61,3 +68,29 @@ def test_small_files_are_read_in_order_however_long_they_take(
     batches = [*read_share(job, 0, 70, lambda report: None)]
     found = [value for batch in batches for value in batch.rows["bytes"].to_pylist()]
     assert found == [bytes([number]) for number in range(70)]
+
+
+@pytest.mark.parametrize("every_file_waits", [True, False])
+def test_threads_are_used_where_every_file_waits_and_not_for_one_that_did(
+    every_file_waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may have waited for a core, which threads would only make rarer."""
+    threads = set[int]()
+    read_rows = opening.read_rows
+
+    def waiting(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Read]:
+        threads.add(threading.get_ident())
+        if every_file_waits or todo.shard.path.endswith("/64.bin"):
+            time.sleep(0.02)
+        yield from read_rows(source, storage, todo)
+
+    monkeypatch.setattr(opening, "read_rows", waiting)
+    monkeypatch.setattr(opening, "QUICK_SECONDS", 0.01)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(130):
+        (folder / f"{number:02d}.bin").write_bytes(bytes([number]))
+    planned = make_plan(spec_of(folder, source={"kind": "binary", "path": str(folder)}))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    assert sum(len(each.rows) for each in read_share(job, 0, 130, lambda report: None)) == 130
+    assert (len(threads) > 1) == every_file_waits

@@ -14,6 +14,9 @@ from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
 from tasks.kinds.tensors import tensor_array
 
+ToArray = Callable[[Iterable[np.ndarray], int], pa.Array]
+"""Makes a column of images, of which there are so many."""
+
 
 def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
     """Encoded images to `__pixels`.
@@ -26,25 +29,25 @@ def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Fu
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        pixels = to_array(arrays_of(column_of(rows, column), column))
+        pixels = to_array(arrays_of(column_of(rows, column), column), len(rows))
         return rows.append_column(PIXELS, pixels)
 
     return shared_out(preprocess, num_threads)
 
 
-def pixels_as_bytes(plain: PlainResize) -> Callable[[Iterable[np.ndarray]], pa.Array]:
+def pixels_as_bytes(plain: PlainResize) -> ToArray:
     """A quarter of the floats' size on the way to the model."""
 
-    def to_array(images: Iterable[np.ndarray]) -> pa.Array:
-        return flat_column(map(plain.resize, images), 3 * plain.height * plain.width)
+    def to_array(images: Iterable[np.ndarray], count: int) -> pa.Array:
+        return flat_column(map(plain.resize, images), (count, plain.height, plain.width))
 
     return to_array
 
 
-def pixels_as_floats(processor: Any) -> Callable[[Iterable[np.ndarray]], pa.Array]:
+def pixels_as_floats(processor: Any) -> ToArray:
     """What the checkpoint's own processor makes of each image."""
 
-    def to_array(images: Iterable[np.ndarray]) -> pa.Array:
+    def to_array(images: Iterable[np.ndarray], count: int) -> pa.Array:
         return tensor_array(
             [
                 np.asarray(processor(image, return_tensors="np")["pixel_values"][0], np.float32)

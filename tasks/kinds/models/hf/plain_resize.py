@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tasks.kinds.models.vision.pixels import normalised
+from tasks.kinds.models.vision.pixels import batch_of_one, normalised
 
 BILINEAR, BICUBIC = 2, 3
 WORK = (
@@ -79,13 +79,9 @@ class PlainResize:
             return np.asarray(Image.fromarray(image).resize(to[::-1], self.resample))
         import torch
 
-        # Channels last is how images are decoded, and what torch's fast code for bytes wants.
-        channels_first = torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(
-            2, 0, 1
-        )
         mode = "bilinear" if self.resample == BILINEAR else "bicubic"
         resized = torch.nn.functional.interpolate(
-            channels_first[None], size=to, mode=mode, antialias=True
+            batch_of_one(image), size=to, mode=mode, antialias=True
         )
         return resized[0].permute(1, 2, 0).numpy()
 

@@ -25,6 +25,7 @@ from tasks.kinds.models.vision.detection import (
 from tasks.kinds.models.vision.pixels import (
     PIXELS,
     arrays_of,
+    batch_of_one,
     batches_of_one_shape,
     flat_column,
     normalised,
@@ -38,18 +39,18 @@ def crops_function(preset: Any, column: str, num_threads: int) -> Function:
 
     def crop(image: np.ndarray) -> np.ndarray:
         resized = functional.resize(
-            channels_first(image),
+            batch_of_one(image),
             preset.resize_size,
             interpolation=preset.interpolation,
             antialias=preset.antialias,
         )
         cropped = functional.center_crop(resized, preset.crop_size)
-        return np.asarray(cropped.permute(1, 2, 0).numpy())
+        return np.asarray(cropped[0].permute(1, 2, 0).numpy())
 
     def preprocess(rows: pa.Table) -> pa.Table:
         crops = map(crop, arrays_of(column_of(rows, column), column))
-        pixels = flat_column(crops, 3 * preset.crop_size[0] ** 2)
-        return rows.append_column(PIXELS, pixels)
+        side = preset.crop_size[0]
+        return rows.append_column(PIXELS, flat_column(crops, (len(rows), side, side)))
 
     return shared_out(preprocess, num_threads)
 
@@ -62,13 +63,6 @@ def images_function(column: str, num_threads: int) -> Function:
         return rows.append_column(PIXELS, tensor_array([*images]))
 
     return shared_out(preprocess, num_threads)
-
-
-def channels_first(image: np.ndarray) -> Any:
-    """A tensor of (3, height, width)."""
-    import torch
-
-    return torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(2, 0, 1)
 
 
 class CropInputs:
