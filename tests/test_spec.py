@@ -236,7 +236,7 @@ def test_rules_are_told_once_and_without_all_that_was_given(change: str, message
     ("change", "rows"),
     [
         ({}, 1_048_576),
-        ({"model": {"kind": "python", "class": "fares:FareCheck"}}, 2_048),
+        ({"model": {"kind": "python", "class": "fares:FareCheck"}}, 16_384),
         ({"sink": {"kind": "parquet", "path": "out", "rows_per_file": 10_000}}, 10_000),
         ({"resources": {"batch_size": 2_000_000}}, 2_000_000),
         ({"resources": {"batch_size": 64}}, 1_048_576),

@@ -28,9 +28,10 @@ PROMPTS = {"model": {"kind": "huggingface", "task": "text-generation", "name_or_
 SIZES: dict[str, tuple[dict[str, Any], int | None, int]] = {
     # Of two replicas each is to have twelve.
     "what each replica is to have": ({}, 24_000, 1_024),  # a multiple of the 64 in a call
-    "of many rows no more than can be lost": ({}, 1_000_000, 2_048),
+    "of many rows no more than can be lost": (TEXTS, 1_000_000, 2_048),
+    "of many rows to own code": ({}, 1_000_000, 16_384),
     "of few rows no fewer than are worth it": ({}, 1_000, 256),
-    "nobody knows how many there are": ({}, None, 2_048),
+    "nobody knows how many there are": (TEXTS, None, 2_048),
     "as asked": ({"stages": {"read": {"rows_per_batch": 700}}}, 24_000, 700),
     "whole calls": ({"resources": {"batch_size": 500}}, 24_000, 1_000),
     "a call is all of it": ({"resources": {"batch_size": 5_000}}, 24_000, 5_000),
@@ -60,10 +61,10 @@ def test_every_replica_gets_its_share(
 
 NUMBERS = pa.schema([("id", pa.int64()), ("x", pa.float32()), ("at", pa.timestamp("us"))])
 WIDTHS: dict[str, tuple[pa.Schema, dict[str, Any], int | None, int]] = {
-    "numbers": (NUMBERS, {}, 10_000_000, 16_384),
-    "of unknown number": (NUMBERS, {}, None, 16_384),
+    "numbers": (NUMBERS, {}, 10_000_000, 131_072),
+    "of unknown number": (NUMBERS, {}, None, 131_072),
     "fewer of them": (NUMBERS, {}, 24_000, 1_024),
-    "text beside them": (NUMBERS.append(pa.field("t", pa.string())), {}, 10_000_000, 2_048),
+    "text beside them": (NUMBERS.append(pa.field("t", pa.string())), {}, 10_000_000, 16_384),
     "as asked": (NUMBERS, {"stages": {"read": {"rows_per_batch": 700}}}, 10_000_000, 700),
     "trees": (NUMBERS, TREES, 100_000_000, 1_048_576),
     "small files": (

@@ -38,6 +38,8 @@ class PythonModel(Model):
     )
     batch_size: ClassVar[int | None] = 64
     calls_may_grow: ClassVar[bool] = True
+    rows_per_batch: ClassVar[int] = 16_384
+    """Nobody knows how long they take: of slow ones a batch comes out in parts."""
 
     def check(self) -> None:
         """See that the class or function is there."""
