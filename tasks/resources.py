@@ -79,9 +79,9 @@ class ReadOptions(StageOptions):
         "auto",
         description="Rows that travel together and are recorded together: what a crash can cost. "
         "auto: 2048; 16384 for your own code, of which a slow batch is recorded in parts; 131072 "
-        "where the source has numbers only, and for sklearn, and 1048576 for xgboost, to which so "
-        "many are a moment's work; as many as resources.batch_size where that is more. Fewer where "
-        "there are not enough for twelve batches a replica; rows that only reading tells are "
+        "for sklearn, 524288 where the source has numbers only, and 1048576 for xgboost, to which "
+        "so many are a moment's work; as many as resources.batch_size where that is more. Fewer "
+        "where there are not enough for twelve batches a replica; rows that only reading tells are "
         "reckoned from the beginnings of a few inputs. A batch of 32 MiB waits for no more.",
     )
 

@@ -14,7 +14,7 @@ BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
 LEAST_MEDIA_ROWS = 64
 """Each takes long enough that so few are worth a way of their own."""
-ROWS_OF_NUMBERS = 131_072
+ROWS_OF_NUMBERS = 524_288
 """These are small: so many travel together, even where the model is content with fewer."""
 SHARDS_COMPARED = 10_000
 """The rest is taken to be like them."""

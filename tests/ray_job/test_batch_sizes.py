@@ -61,8 +61,8 @@ def test_every_replica_gets_its_share(
 
 NUMBERS = pa.schema([("id", pa.int64()), ("x", pa.float32()), ("at", pa.timestamp("us"))])
 WIDTHS: dict[str, tuple[pa.Schema, dict[str, Any], int | None, int]] = {
-    "numbers": (NUMBERS, {}, 10_000_000, 131_072),
-    "of unknown number": (NUMBERS, {}, None, 131_072),
+    "numbers": (NUMBERS, {}, 100_000_000, 524_288),
+    "of unknown number": (NUMBERS, {}, None, 524_288),
     "fewer of them": (NUMBERS, {}, 24_000, 1_024),
     "text beside them": (NUMBERS.append(pa.field("t", pa.string())), {}, 10_000_000, 16_384),
     "as asked": (NUMBERS, {"stages": {"read": {"rows_per_batch": 700}}}, 10_000_000, 700),
