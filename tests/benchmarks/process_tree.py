@@ -1,11 +1,13 @@
 """Runs a command; tells its seconds, and CPU and memory of all the processes it starts."""
 
+import json
 import os
 import subprocess
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -23,8 +25,8 @@ class Usage:
     """User and system seconds of all its processes, as of the last look at each."""
     memory: int
     """Most bytes that its processes had to themselves at one time, without shared memory."""
-    last_line: str
-    """Of its standard output."""
+    told: dict[str, Any]
+    """The last line of its standard output that is an object of JSON."""
 
 
 class Tree:
@@ -91,4 +93,6 @@ def run(command: list[str], environment: dict[str, str], log: Path) -> Usage:
         tree.end()
     if code:
         raise RuntimeError(f"{' '.join(command)}: exit {code}\n{log.read_text()[-3_000:]}")
-    return Usage(seconds, sum(tree.cpu.values()), tree.memory, out.read_text().splitlines()[-1])
+    # Ray may have something to say when a script has told all.
+    *_, told = (line for line in out.read_text().splitlines() if line.startswith("{"))
+    return Usage(seconds, sum(tree.cpu.values()), tree.memory, json.loads(told))

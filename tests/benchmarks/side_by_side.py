@@ -170,7 +170,7 @@ def one_round(
 def one_run(which: Contender, job: Job, environment: dict[str, str]) -> Run:
     """Run one contender to its end."""
     used = run(which.command(job), environment, job.output.with_suffix(".log"))
-    told = json.loads(used.last_line)
+    told = used.told
     if which.name == OURS:
         rows, steady = told["rows"]["written"], told["seconds"]["steady"]
     else:
