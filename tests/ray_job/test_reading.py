@@ -80,7 +80,7 @@ def test_threads_are_used_where_every_file_waits_and_not_for_one_that_did(
 
     def waiting(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Read]:
         threads.add(threading.get_ident())
-        if every_file_waits or todo.shard.path.endswith("/64.bin"):
+        if every_file_waits or todo.shard.path.endswith("/064.bin"):
             time.sleep(0.02)
         yield from read_rows(source, storage, todo)
 
@@ -89,7 +89,7 @@ def test_threads_are_used_where_every_file_waits_and_not_for_one_that_did(
     folder = tmp_path / "in"
     folder.mkdir()
     for number in range(130):
-        (folder / f"{number:02d}.bin").write_bytes(bytes([number]))
+        (folder / f"{number:03d}.bin").write_bytes(bytes([number]))
     planned = make_plan(spec_of(folder, source={"kind": "binary", "path": str(folder)}))
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
     assert sum(len(each.rows) for each in read_share(job, 0, 130, lambda report: None)) == 130
