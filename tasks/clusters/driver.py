@@ -111,7 +111,7 @@ QUIET_RAY = {
     "TOKENIZERS_PARALLELISM": "false",
     # Ray would look for new logs ten times a second, and not twice.
     "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
-    # Ray would end a worker that had nothing to do for a second, and start one anew for each share
-    # that is read and each part that is written: two seconds of a core each time.
+    # Ray would end workers that had nothing to do for a second: of a job over many small files nine
+    # instead of two were started, for two seconds of a core each.
     "RAY_idle_worker_killing_time_threshold_ms": "60000",
 }

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.workloads import tabular
-from tests.benchmarks.workloads.workload import Size, Target
+from tests.benchmarks.workloads.workload import Target
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KEY = tabular.KEY
-SIZES: dict[Size, int] = {"whole": 120_000_000, "small": 6_000_000, "tiny": 20_000}
-TARGETS: dict[str, tuple[Target, ...]] = {"guide": (Target(8.0),)}
+SIZES = tabular.SIZES
+TARGETS = {"guide": (Target(8.0),)}
 PASSENGERS = "passenger_count"
 make_inputs = tabular.make_inputs
 
