@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,8 +159,8 @@ def detector(checkpoint: Checkpoint, placement: Placement, options: HuggingFaceO
     names = heads.class_names(model.config)
     choice = Choice.by(names, options.threshold, options.max_detections)
     finish = inputs.preparation.processor.post_process_object_detection
-    forward = forward_of(model, finish, choice.threshold)
-    return detect_with(inputs.batches, forward, choice, placement)
+    call_of = partial(forward_of, finish=finish, threshold=choice.threshold)
+    return detect_with(inputs.batches, model, call_of, choice, placement)
 
 
 def forward_of(

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.models.arrays import Columns, Index, with_columns
-from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.model import Function
+from tasks.kinds.models.torch_batches import Run
 
 
 class Inputs(Protocol):
@@ -21,25 +21,22 @@ class Inputs(Protocol):
         """Arguments for one made-up row: what comes out shows the shape."""
 
 
-def predict_with(
-    inputs: Inputs,
-    forward: Callable[[dict[str, Any]], Any],
-    finish: Callable[[Any], Columns],
-    placement: Placement,
-) -> Function:
-    """A predictor that calls `forward` on batches and makes columns of all its vectors."""
+def predict_with(inputs: Inputs, run: Run, finish: Callable[[Any], Columns]) -> Function:
+    """A predictor that runs batches and makes columns of all their vectors."""
     import torch
 
     def predict(rows: pa.Table) -> pa.Table:
-        order, parts = [], []
-        with torch.inference_mode(), torch_threads(placement.num_threads):
-            for index, arguments in inputs.batches(rows):
-                order.append(index)
-                parts.append(forward(arguments))
+        made = run(inputs.batches(rows))
+        with torch.inference_mode():
             # One transfer at the end: one for each batch would make the device wait.
-            vectors = (torch.cat(parts) if parts else forward(inputs.blank())[:0]).float().cpu()
-            if parts:
-                vectors = vectors[torch.from_numpy(np.argsort(np.concatenate(order)))]
+            vectors = torch.cat([each for _, each in made]) if made else none()
+            vectors = vectors.float().cpu()
+            if made:
+                order = np.concatenate([index for index, _ in made])
+                vectors = vectors[torch.from_numpy(np.argsort(order))]
             return with_columns(rows, finish(vectors))
+
+    def none() -> Any:
+        return run(iter([(np.zeros(1, np.int64), inputs.blank())]))[0][1][:0]
 
     return predict

@@ -1,6 +1,7 @@
 """Puts inputs, model and output columns together, one function a task."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tasks.kinds.models.arrays import Columns, label_columns
@@ -16,10 +17,10 @@ from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import shown_precision
-from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
-from tasks.kinds.models.vision import convolutions
+from tasks.kinds.models.torch_batches import side_by_side
 from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
+from tasks.kinds.models.vision.running import image_run
 
 Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
 BuildOnRuntime = Callable[[Checkpoint, Placement, HuggingFaceOptions, Runtime], Function]
@@ -31,11 +32,8 @@ def classify_images(
     """Labels of images."""
     model = checkpoint.model("AutoModelForImageClassification", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    forward = logits_of(model)
-    if runtime == "eager":  # the others do as much themselves
-        convolutions.tune(model, forward, inputs.blank())
-    forward = run_on(runtime, model, forward, placement, lambda _: inputs.size)
-    return predict_with(inputs, forward, labels(model, options), placement)
+    run = image_run(model, logits_of, inputs, placement, runtime)
+    return predict_with(inputs, run, labels(model, options))
 
 
 def classify_texts(
@@ -47,7 +45,8 @@ def classify_texts(
     inputs = TextInputs(checkpoint.tokenizer(), placement)
     # Models that read from left to right classify by the last token that is no padding.
     model.config.pad_token_id = inputs.padding
-    return predict_with(inputs, logits_of(model), labels(model, options), placement)
+    run = side_by_side(model, logits_of, placement)
+    return predict_with(inputs, run, labels(model, options))
 
 
 def embed_images(
@@ -56,14 +55,14 @@ def embed_images(
     """Embeddings of images."""
     model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    if joint.has_one_space(model):
-        forward = joint.features_forward(model.get_image_features, options)
-    else:
-        forward = embedding.image_forward(model, options.pooling or "auto")
-    if runtime == "eager":
-        convolutions.tune(model, forward, inputs.blank())
-    forward = run_on(runtime, model, forward, placement, lambda _: inputs.size)
-    return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
+
+    def forward_of(model: Any) -> embedding.Forward:
+        if joint.has_one_space(model):
+            return joint.features_forward(model.get_image_features, options)
+        return embedding.image_forward(model, options.pooling or "auto")
+
+    run = image_run(model, forward_of, inputs, placement, runtime)
+    return predict_with(inputs, run, vectors(bool(options.normalize)))
 
 
 def embed_texts(
@@ -76,11 +75,15 @@ def embed_texts(
     inputs = TextInputs(tokenizer, placement)
     if joint.has_one_space(model):
         joint.read_as_trained(inputs, tokenizer, model.config)
-        forward = joint.features_forward(model.get_text_features, options)
-        return predict_with(inputs, forward, vectors(bool(options.normalize)), placement)
-    pooling, normalize = embedding.wanted(options, checkpoint)
-    forward = embedding.text_forward(model, pooling)
-    return predict_with(inputs, forward, vectors(normalize), placement)
+        normalize = bool(options.normalize)
+
+        def forward_of(model: Any) -> embedding.Forward:
+            return joint.features_forward(model.get_text_features, options)
+
+    else:
+        pooling, normalize = embedding.wanted(options, checkpoint)
+        forward_of = partial(embedding.text_forward, pooling=pooling)
+    return predict_with(inputs, side_by_side(model, forward_of, placement), vectors(normalize))
 
 
 def vectors(normalize: bool) -> Callable[[Any], Columns]:

@@ -1,6 +1,6 @@
 """Objects in images as output columns: boxes, labels and scores, the best first."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.kinds.models.arrays import Columns, Index, with_columns
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.torch_batches import Call, CallOf, side_by_side
 
 THRESHOLD = 0.5
 """That of transformers' pipelines."""
@@ -70,20 +70,29 @@ def whole_numbers_of_pixels(placement: Placement) -> Placement:
 
 
 def detect_with(
-    batches: Batches,
-    forward: Callable[[Arguments], Iterable[Found]],
-    choice: Choice,
-    placement: Placement,
+    batches: Batches, model: Any, call_of: CallOf, choice: Choice, placement: Placement
 ) -> Function:
-    """A predictor that calls `forward` on batches and makes columns of what it finds."""
-    import torch
+    """A predictor that makes columns of what a model finds.
+
+    Args:
+        batches: cuts rows.
+        model: the detector.
+        call_of: gives a `Found` for each image of a batch.
+        choice: of what is found; masks that go with it take too much memory to be kept till later.
+        placement: where it runs.
+    """
+
+    def chosen_by(model: Any) -> Call:
+        call = call_of(model)
+        return lambda arguments: [choice.of(found) for found in call(arguments)]
+
+    run = side_by_side(model, chosen_by, placement)
 
     def predict(rows: pa.Table) -> pa.Table:
         objects: list[Any] = [None] * len(rows)
-        with torch.inference_mode(), torch_threads(placement.num_threads):
-            for index, arguments in batches(rows):
-                for at, found in zip(index, forward(arguments), strict=True):
-                    objects[at] = choice.of(found)
+        for index, found in run(batches(rows)):
+            for at, each in zip(index, found, strict=True):
+                objects[at] = each
         return with_columns(rows, detection_columns(objects))
 
     return predict

@@ -1,6 +1,6 @@
 """torchvision's transforms, parted: sizes on the CPU, in bytes; the rest on the model's device."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,12 @@ from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
 from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.torch_batches import Call
 from tasks.kinds.models.torch_threads import shared_out
-from tasks.kinds.models.vision import convolutions
 from tasks.kinds.models.vision.detection import (
     Arguments,
     Choice,
-    Found,
     detect_with,
     whole_numbers_of_pixels,
 )
@@ -30,6 +28,7 @@ from tasks.kinds.models.vision.pixels import (
     flat_column,
     normalised,
 )
+from tasks.kinds.models.vision.running import image_run
 from tasks.kinds.tensors import tensor_array
 
 
@@ -109,14 +108,13 @@ def classifier(
     def finish(logits: Any) -> Columns:
         return label_columns(logits.softmax(-1).numpy(), classes, top_k)
 
-    def forward(arguments: Mapping[str, Any]) -> Any:
-        return model(**arguments)
-
     inputs = CropInputs(preset, placement)
-    if runtime == "eager":  # the others do as much themselves
-        convolutions.tune(model, forward, inputs.blank())
-    call = run_on(runtime, model, forward, placement, lambda _: inputs.size)
-    return predict_with(inputs, call, finish, placement)
+    return predict_with(inputs, image_run(model, by_name, inputs, placement, runtime), finish)
+
+
+def by_name(model: Any) -> Call:
+    """A model as a function of its arguments by name."""
+    return lambda arguments: model(**arguments)
 
 
 def detector(model: Any, choice: Choice, placement: Placement) -> Function:
@@ -139,8 +137,4 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
             batch = torch.from_numpy(np.require(pixels, requirements="W")).to(placement.device)
             yield index, {"images": [*(batch.permute(0, 3, 1, 2) / 255)]}
 
-    def forward(arguments: Arguments) -> Iterable[Found]:
-        found: Iterable[Found] = model(**arguments)
-        return found
-
-    return detect_with(batches, forward, choice, placement)
+    return detect_with(batches, model, by_name, choice, placement)

@@ -1,0 +1,124 @@
+"""Calls a torch model with one batch after another, or with several side by side."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from threading import Lock
+from typing import Any
+
+from tasks.kinds.models.arrays import Index
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_threads import torch_threads
+
+Call = Callable[[Any], Any]
+"""A model as a function of a batch's arguments."""
+CallOf = Callable[[Any], Call]
+"""Makes one of a model."""
+Batches = Iterator[tuple[Index, Any]]
+"""Positions of rows, and the model's arguments."""
+Run = Callable[[Batches], list[tuple[Index, Any]]]
+"""Positions of rows, and what the model makes of them; batches are in any order."""
+
+
+def in_turn(call: Call, num_threads: int) -> Run:
+    """Run batches one after another: all threads are for each."""
+    import torch
+
+    def run(batches: Batches) -> list[tuple[Index, Any]]:
+        with torch.inference_mode(), torch_threads(num_threads):
+            return [(index, call(arguments)) for index, arguments in batches]
+
+    return run
+
+
+def side_by_side(model: Any, call_of: CallOf, placement: Placement) -> Run:
+    """Run batches on as many threads as a CPU's replica has, each with a batch of its own.
+
+    Threads that share a batch wait for each other after every operator, and all of them while one
+    has lost its core to another process.
+
+    Args:
+        model: changed by nobody from here on.
+        call_of: called with it and with others like it.
+        placement: where it runs; a GPU takes batches in turn.
+    """
+    alone = in_turn(call_of(model), placement.num_threads)
+    if placement.device != "cpu" or placement.num_threads == 1:
+        return alone
+    threads = Threads(model, call_of, placement.num_threads)
+
+    def run(batches: Batches) -> list[tuple[Index, Any]]:
+        first = [*islice(batches, placement.num_threads)]
+        batches = chain(first, batches)
+        return alone(batches) if len(first) < placement.num_threads else threads.run(batches)
+
+    return run
+
+
+class Threads:
+    """Threads that have a model each, and share its weights.
+
+    A model's modules may keep what they have reckoned of a batch for the next one, so no two
+    threads may call the same ones.
+    """
+
+    def __init__(self, model: Any, call_of: CallOf, number: int) -> None:
+        self.model, self.call_of, self.number = model, call_of, number
+        self.calls: list[Call] = []
+        """Of each thread; made when they are first wanted."""
+        self.pool = ThreadPoolExecutor(number)
+
+    def run(self, batches: Batches) -> list[tuple[Index, Any]]:
+        """What the models make of batches.
+
+        Raises:
+            Exception: one of them failed; no thread has begun another batch since.
+        """
+        if not self.calls:
+            self.calls = [self.call_of(with_same_weights(self.model)) for _ in range(self.number)]
+        work = Work(batches)
+        with torch_threads(1):
+            others = [self.pool.submit(work.do, call) for call in self.calls[1:]]
+            try:
+                work.do(self.calls[0])  # so that a profile of this thread shows what is done
+            finally:
+                wait(others)
+        for each in others:
+            each.result()
+        return work.made
+
+
+@dataclass
+class Work:
+    """Batches, of which each thread takes the next one when it is done with its last."""
+
+    batches: Batches
+    made: list[tuple[Index, Any]] = field(default_factory=list)
+    is_over: bool = False
+    taking: Lock = field(default_factory=Lock)
+
+    def do(self, call: Call) -> None:
+        """Call a model with batches until there are no more, or a thread has failed."""
+        import torch
+
+        try:
+            with torch.inference_mode():
+                while batch := self.take():
+                    index, arguments = batch
+                    self.made.append((index, call(arguments)))
+        except BaseException:
+            self.is_over = True
+            raise
+
+    def take(self) -> tuple[Index, Any] | None:
+        """A batch that no other thread has; None where there is no more to do."""
+        with self.taking:  # a generator cannot be asked by two at once
+            return None if self.is_over else next(self.batches, None)
+
+
+def with_same_weights(model: Any) -> Any:
+    """The modules anew, around the same parameters and buffers."""
+    shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    return deepcopy(model, shared)

@@ -1,0 +1,170 @@
+"""Batches side by side: the same answers as in turn, from models that share weights alone."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
+from tasks.kinds.models.huggingface import HuggingFaceModel
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_batches import Batches, in_turn, side_by_side
+from tests.kinds.tiny_detectors import save_detr
+from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_vit, texts
+
+TWO = Placement(num_threads=2)
+TOGETHER = 30.0
+
+
+@pytest.fixture
+def model() -> Any:
+    """Adds what it was called with to its weight, and keeps it for a moment in between."""
+    import torch
+
+    class Forgetful(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+            self.register_buffer("shift", torch.zeros(1))
+            self.kept: Any = None
+
+        def forward(self, values: Any) -> Any:
+            self.kept = values
+            time.sleep(0.005)  # another thread's turn
+            return self.kept + self.weight + self.shift
+
+    return Forgetful()
+
+
+def batches(number: int) -> Batches:
+    """A row each, of its own place."""
+    import torch
+
+    for at in range(number):
+        time.sleep(0.001)  # so that two threads would ask at the same time
+        yield np.array([at]), torch.tensor([float(at)])
+
+
+def by_call(model: Any) -> Callable[[Any], Any]:
+    """The model itself."""
+    return lambda values: model(values)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 40])
+def test_batches_side_by_side_say_what_they_say_in_turn(model: Any, number: int) -> None:
+    told = side_by_side(model, by_call, TWO)(batches(number))
+    expected = in_turn(by_call(model), 1)(batches(number))
+    assert sorted((int(at[0]), float(made)) for at, made in told) == [
+        (int(at[0]), float(made)) for at, made in expected
+    ]
+
+
+def test_each_thread_has_a_model_and_all_have_its_weights(model: Any) -> None:
+    meeting = threading.Barrier(2, timeout=TOGETHER)
+    seen: dict[int, Any] = {}
+
+    def call_of(own: Any) -> Callable[[Any], Any]:
+        def call(values: Any) -> Any:
+            seen[id(own)] = own
+            meeting.wait()  # breaks unless another thread comes here
+            return own(values)
+
+        return call
+
+    side_by_side(model, call_of, TWO)(batches(4))
+    one, other = seen.values()
+    assert model not in (one, other)
+    assert one.weight is other.weight is model.weight
+    assert one.shift is other.shift is model.shift
+
+
+def test_a_batch_alone_has_all_threads_and_others_one_each(model: Any) -> None:
+    import torch
+
+    def call_of(own: Any) -> Callable[[Any], Any]:
+        return lambda values: torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    run = side_by_side(model, call_of, TWO)
+    assert [threads for _, threads in run(batches(1))] == [2]
+    assert [threads for _, threads in run(batches(3))] == [1, 1, 1]
+    assert torch.get_num_threads() == before
+
+
+def test_nothing_asks_for_gradients(model: Any) -> None:
+    made = side_by_side(model, by_call, TWO)(batches(4))
+    assert not any(each.requires_grad for _, each in made)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_who_fails_stops_the_others(model: Any, place: int) -> None:
+    asked = []
+
+    def counted() -> Iterator[Any]:
+        for at, values in batches(1_000):
+            asked.append(at)
+            yield at, values
+
+    def call_of(own: Any) -> Callable[[Any], Any]:
+        def call(values: Any) -> Any:
+            if values == place:
+                raise ValueError("this batch breaks it")
+            return own(values)
+
+        return call
+
+    with pytest.raises(ValueError, match="this batch breaks it"):
+        side_by_side(model, call_of, TWO)(counted())
+    assert len(asked) < 20
+
+
+def test_batches_that_cannot_be_made_are_told(model: Any) -> None:
+    def broken() -> Batches:
+        yield from batches(5)
+        raise ValueError("no arguments for this one")
+
+    with pytest.raises(ValueError, match="no arguments for this one"):
+        side_by_side(model, by_call, TWO)(broken())
+
+
+def test_a_gpu_takes_batches_in_turn(model: Any) -> None:
+    def call_of(own: Any) -> Callable[[Any], Any]:
+        return lambda values: own is model and threading.current_thread().name
+
+    run = side_by_side(model, call_of, Placement(device="cuda", num_threads=4))
+    assert {name for _, name in run(batches(8))} == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize(
+    ("task", "save", "values"),
+    [
+        ("feature-extraction", save_bert, texts(60)),
+        ("text-classification", save_bert, texts(60)),
+        ("image-feature-extraction", save_vit, [png(each) for each in images(40)]),
+        ("image-classification", save_vit, [png(each) for each in images(40)]),
+        ("object-detection", save_detr, [png(each) for each in images(20)]),
+    ],
+)
+def test_two_threads_predict_what_one_does(
+    task: Task, save: Callable[[Path], Any], values: list[Any], tmp_path: Path
+) -> None:
+    save(tmp_path)
+    model = HuggingFaceModel(task=task, name_or_path=str(tmp_path), options=options_of(task))
+    rows = model.preprocessor()(rows_of(model.input_column, values))
+    one, two = (model.predictor(Placement(num_threads=each))(rows) for each in (1, 2))
+    assert one.schema == two.schema
+    for name in one.column_names:
+        theirs, ours = one[name].to_pylist(), two[name].to_pylist()
+        if name in ("embedding", "predicted_score"):
+            np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        else:
+            assert ours == theirs
+
+
+def options_of(task: Task) -> HuggingFaceOptions:
+    """A detector of random weights is sure of nothing."""
+    return HuggingFaceOptions(threshold=0.01 if task == "object-detection" else None)
