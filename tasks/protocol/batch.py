@@ -91,6 +91,9 @@ class RowBatch:
     def from_bytes(cls, data: pa.Buffer) -> "RowBatch":
         """Read back, without copying the rows."""
         table = pa.ipc.open_stream(data).read_all()
+        # Its ids are asked for again and again, and only of one chunk that takes no copying.
+        ids = pa.chunked_array([table[ROW].combine_chunks()], pa.int64())
+        table = table.set_column(table.column_names.index(ROW), ROW, ids)
         metadata = dict(table.schema.metadata)
         details = json.loads(metadata.pop(METADATA_KEY))
         span = details["inferred_at"]

@@ -20,6 +20,7 @@ OneOrMore = TypeVar("OneOrMore", int, Ids)
 ROW_BITS = 32
 MAX_SHARDS = 1 << 31
 MAX_ROWS = 1 << ROW_BITS
+IDS_IN_CACHE = 1 << 14
 
 
 def row_id(shard: int, row: int) -> int:
@@ -70,9 +71,9 @@ class IdRuns:
     @classmethod
     def of(cls, ids: Ids) -> "IdRuns":
         """Encode a sequence, keeping order and repeats."""
+        if is_one_run(ids):
+            return cls(((int(ids[0]), len(ids), int(ids[1] - ids[0])),))
         steps = ids[1:] - ids[:-1]
-        if len(steps) and (steps == steps[0]).all():
-            return cls(((int(ids[0]), len(ids), int(steps[0])),))
         turns = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))
         runs: list[tuple[int, int, int]] = []
         at = 0
@@ -103,6 +104,17 @@ class IdRuns:
 
     def __len__(self) -> int:
         return sum(count for _, count, _ in self.runs)
+
+
+def is_one_run(ids: Ids) -> bool:
+    """Whether ids, two at least, all have the same step; looked at in parts that a cache holds."""
+    if len(ids) < 2:
+        return False
+    first, second, last = map(int, ids[[0, 1, -1]])
+    if first + (second - first) * (len(ids) - 1) != last:
+        return False
+    parts = (ids[at : at + IDS_IN_CACHE + 1] for at in range(0, len(ids) - 1, IDS_IN_CACHE))
+    return all((np.diff(part) == second - first).all() for part in parts)
 
 
 RowsByRun = dict[str, Ids]

@@ -37,8 +37,11 @@ def in_equal_shares(job: Job, rows: int | None) -> Job:
     usual = usual_rows(job)
     if rows is None:
         return with_rows_per_batch(job, usual)
-    share = math.ceil(rows / (BATCHES_PER_REPLICA * spec.resources.most_replicas()))
-    fewest = LEAST_MEDIA_ROWS if spec.source.has_media else spec.model.least_rows_per_batch
+    replicas = spec.resources.most_replicas()
+    share = math.ceil(rows / (BATCHES_PER_REPLICA * replicas))
+    # One alone leaves no other idle, and texts sorted by length want to be many.
+    fewest = spec.model.least_rows_per_batch * (2 if replicas == 1 else 1)
+    fewest = LEAST_MEDIA_ROWS if spec.source.has_media else fewest
     call = spec.batch_size or spec.model.rows_per_call or 1
     whole_calls = math.ceil(max(share, fewest) / call) * call
     return with_rows_per_batch(job, min(whole_calls, usual))

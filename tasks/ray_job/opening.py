@@ -44,6 +44,11 @@ class Todo:
     reader: dict[str, Any]
     """Settings to read it with."""
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether all of the shard's rows are left to do."""
+        return self.wanted is None and not len(self.covered)
+
     def takes(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of the shard's rows are left to do."""
         left = np.ones(len(ids), dtype=bool) if self.wanted is None else np.isin(ids, self.wanted)

@@ -106,16 +106,14 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
     count = 1 if isinstance(read, BadRow) else len(read)
     if row + count == 0:
         return 0
-    row_id(shard.number, row + count - 1)  # asserts that ids fit
-    ids = row_id(shard.number, row) + np.arange(count, dtype=np.int64)
-    keep = todo.takes(ids)
+    ids = np.arange(row_id(shard.number, row), row_id(shard.number, row + count - 1) + 1)
     if isinstance(read, BadRow):
-        if keep[0]:
+        if todo.takes(ids)[0]:
             pending.rejected.append(unreadable(shard, int(ids[0]), row, read))
         return row + 1
     table = read.add_column(0, ROW, pa.array(ids))
-    if not keep.all():
-        table = table.filter(pa.array(keep))
+    if not todo.takes_all:
+        table = table.filter(pa.array(todo.takes(ids)))
     if len(table):
         pending.tables.append(table)
         pending.rows += len(table)

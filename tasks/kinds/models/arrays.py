@@ -14,6 +14,8 @@ from tasks.kinds.tensors import is_tensor
 from tasks.kinds.user_rows import array_from_numpy
 from tasks.protocol.batch import RESERVED, ROW
 
+ROWS_IN_CACHE = 1 << 14
+"""Of a matrix of some columns: written a column at a time, it would go through memory each time."""
 Index = npt.NDArray[np.int64]
 Columns = dict[str, pa.Array]
 
@@ -89,12 +91,15 @@ def matrix(
     """
     out = np.empty((len(rows), len(names)), dtype)
     kind, whole = pa.from_numpy_dtype(out.dtype), out.dtype.kind in "iu"
-    for at, name in enumerate(names):
+    for name in names:
         column = column_of(rows, name, field)
         refuse_other_than_numbers(column.type, name, field)
         if column.null_count and not missing:
             raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
-        out[:, at] = numbers_of(column, name, kind, exactly=whole)
+    for start in range(0, len(rows), ROWS_IN_CACHE):
+        part = slice(start, start + ROWS_IN_CACHE)
+        for at, name in enumerate(names):
+            out[part, at] = numbers_of(rows[name][part], name, kind, exactly=whole)
     return out
 
 
