@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.benchmarks.workloads.workload import Workload
+from tests.benchmarks.workloads.workload import Size, Workload
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -42,12 +42,17 @@ class Contender:
     command: Callable[[Job], list[str]]
 
 
-def ours() -> Contender:
-    """The product: `batch-inference run` of the workload's spec."""
+def ours(size: Size) -> Contender:
+    """The product: `batch-inference run` of the workload's spec.
+
+    Small runs do without Ray, as `run` advises once it knows how long they take.
+    """
+    cluster = {"kind": "inline" if size == "small" else "local"}
 
     def command(job: Job) -> list[str]:
         spec = {
             **job.workload.spec(job.inputs, job.weights, job.output),
+            "cluster": cluster,
             "environment": {"working_dir": str(ROOT)},
         }
         file = job.output.with_suffix(".yaml")
@@ -77,10 +82,10 @@ def script(name: str, workload: str, **knobs: int) -> Contender:
     return Contender(name, command)
 
 
-def contender(name: str, workload: str) -> Contender:
+def contender(name: str, workload: str, size: Size) -> Contender:
     """Who bears this name; plain Ray Data with the knobs that were the best of its grid."""
     if name == OURS:
-        return ours()
+        return ours(size)
     return script(name, workload, **(best_knobs(workload) if name == "plain" else {}))
 
 

@@ -193,12 +193,12 @@ def row(families: Sequence[str], workload: str, folder: Path, options: Options) 
     }
     near = any(abs(each.at_least - 1) <= 2 * NEAR for all_ in targets.values() for each in all_)
     rounds = options.rounds or (PAIRS_FOR_INTERVAL if near else ROUNDS)
-    contenders = [contender(name, workload) for name in (OURS, *families)]
+    contenders = [contender(name, workload, options.size) for name in (OURS, *families)]
     done = measure(workload, contenders, rounds, options.size, folder, options.resume)
     lines = [
         f"{done[0].runs[OURS].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
         "inputs each, outputs compared in each; medians; ratios: theirs over ours, median (lowest "
-        "to highest)."
+        "to highest)." + (" Ours with `cluster: inline`." if options.size == "small" else "")
     ]
     for family in families:
         lines += ["", *comparison(family, targets[family], done)]

@@ -8,17 +8,19 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from tasks.kinds.models.model import Placement
 from tasks.spec_file import parse_spec
 from tests.benchmarks import process_tree, side_by_side
 from tests.benchmarks.clock import read_clocks
-from tests.benchmarks.contenders import Contender, Job
+from tests.benchmarks.contenders import OURS, Contender, Job, contender
 from tests.benchmarks.floor.tabular import predict_files
 from tests.benchmarks.ratios import Ratio
 from tests.benchmarks.script import Arguments
 from tests.benchmarks.side_by_side import measure
 from tests.benchmarks.workloads import tabular
+from tests.benchmarks.workloads.workload import Size
 
 NEAR = (0.99, 1.0, 1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 1.0, 1.0)
 COPY = """
@@ -72,6 +74,13 @@ def test_rounds_alternate_and_are_not_run_twice(
     assert order_of(1) == ["copies tiny 0 one", "copies tiny 0 other"]
     assert order_of(2) == ["copies tiny 1 other", "copies tiny 1 one"]
     assert order_of(2) == []
+
+
+@pytest.mark.parametrize(("size", "cluster"), [("small", "inline"), ("whole", "local")])
+def test_small_runs_do_without_ray(size: Size, cluster: str, tmp_path: Path) -> None:
+    job = Job(tabular, tmp_path, tmp_path, tmp_path / "out")
+    *_, file, _ = contender(OURS, "tabular", size).command(job)
+    assert parse_spec(yaml.safe_load(Path(file).read_text())).cluster.kind == cluster
 
 
 def test_outputs_that_differ_end_the_row(workload: SimpleNamespace, tmp_path: Path) -> None:
