@@ -59,6 +59,19 @@ def test_every_replica_gets_its_share(
     assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
 
 
+@pytest.mark.parametrize(
+    ("changes", "rows", "wanted"),
+    [(TEXTS, 12_000, 2_048), (TREES, 200_000, 131_072), (IMAGES, 600, 64), ({}, 24_000, 2_048)],
+)
+def test_a_replica_alone_gets_larger_ones_of_few_rows(
+    changes: dict[str, Any], rows: int, wanted: int
+) -> None:
+    asked = spec(**changes)
+    one = asked.resources.model_copy(update={"max_replicas": 1})
+    job = job_of(asked.model_copy(update={"resources": one}))
+    assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
+
+
 NUMBERS = pa.schema([("id", pa.int64()), ("x", pa.float32()), ("at", pa.timestamp("us"))])
 WIDTHS: dict[str, tuple[pa.Schema, dict[str, Any], int | None, int]] = {
     "numbers": (NUMBERS, {}, 100_000_000, 524_288),

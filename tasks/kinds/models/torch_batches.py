@@ -68,7 +68,7 @@ class Threads:
         self.model, self.call_of, self.number = model, call_of, number
         self.calls: list[Call] = []
         """Of each thread; made when they are first wanted."""
-        self.pool = ThreadPoolExecutor(number)
+        self.pool = ThreadPoolExecutor(number - 1)
 
     def run(self, batches: Batches) -> list[tuple[Index, Any]]:
         """What the models make of batches.
