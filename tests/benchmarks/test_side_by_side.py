@@ -14,7 +14,7 @@ from tasks.kinds.models.model import Placement
 from tasks.spec_file import parse_spec
 from tests.benchmarks import process_tree, side_by_side
 from tests.benchmarks.clock import read_clocks
-from tests.benchmarks.contenders import OURS, Contender, Job, contender
+from tests.benchmarks.contenders import OURS, Contender, Job, contender, workload_named
 from tests.benchmarks.floor.tabular import predict_files
 from tests.benchmarks.ratios import Ratio
 from tests.benchmarks.script import Arguments
@@ -78,7 +78,7 @@ def test_rounds_alternate_and_are_not_run_twice(
 
 @pytest.mark.parametrize(("size", "cluster"), [("small", "inline"), ("whole", "local")])
 def test_small_runs_do_without_ray(size: Size, cluster: str, tmp_path: Path) -> None:
-    job = Job(tabular, tmp_path, tmp_path, tmp_path / "out")
+    job = Job(workload_named("tabular"), tmp_path, tmp_path, tmp_path / "out")
     *_, file, _ = contender(OURS, "tabular", size).command(job)
     assert parse_spec(yaml.safe_load(Path(file).read_text())).cluster.kind == cluster
 

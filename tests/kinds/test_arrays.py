@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import matrix, stacked
+from tasks.kinds.models.arrays import ROWS_IN_CACHE, matrix, stacked
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,11 @@ def test_a_number_that_the_model_does_not_take_is_told_with_its_column() -> None
     with pytest.raises(ValueError, match=r"column 'b' holds what is no int64, .*2\.5"):
         matrix(rows, ["a", "b"], missing=False, dtype=np.int64)
     assert matrix(rows, ["a", "b"], missing=False).tolist() == [[1, 1], [2, 2.5]]
+
+
+def test_long_matrices_are_filled_to_the_last_row() -> None:
+    count = 2 * ROWS_IN_CACHE + 3
+    x, y = np.arange(count), np.random.default_rng(0).standard_normal(count)
+    chunks = pa.chunked_array([y[:5], y[5:ROWS_IN_CACHE], y[ROWS_IN_CACHE:]])
+    made = matrix(pa.table({"x": x, "y": chunks}), ["y", "x"], missing=False, dtype=np.float64)
+    assert (made == np.stack([y, x], axis=1)).all()

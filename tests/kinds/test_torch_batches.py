@@ -12,7 +12,7 @@ import pytest
 from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
 from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.torch_batches import Batches, in_turn, side_by_side
+from tasks.kinds.models.torch_batches import Batches, Threads, in_turn, side_by_side
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_vit, texts
 
@@ -150,12 +150,24 @@ def test_a_gpu_takes_batches_in_turn(model: Any) -> None:
     ],
 )
 def test_two_threads_predict_what_one_does(
-    task: Task, save: Callable[[Path], Any], values: list[Any], tmp_path: Path
+    task: Task,
+    save: Callable[[Path], Any],
+    values: list[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     save(tmp_path)
+    numbers, run = list[int](), Threads.run
+
+    def noted(own: Threads, batches: Batches) -> Any:
+        numbers.append(own.number)
+        return run(own, batches)
+
+    monkeypatch.setattr(Threads, "run", noted)
     model = HuggingFaceModel(task=task, name_or_path=str(tmp_path), options=options_of(task))
     rows = model.preprocessor()(rows_of(model.input_column, values))
     one, two = (model.predictor(Placement(num_threads=each))(rows) for each in (1, 2))
+    assert numbers == [2]
     assert one.schema == two.schema
     for name in one.column_names:
         theirs, ours = one[name].to_pylist(), two[name].to_pylist()

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.protocol.ids import MAX_ROWS, MAX_SHARDS, IdRuns, as_ids, row_id, row_of, shard_of
+from tasks.protocol.ids import (
+    IDS_IN_CACHE,
+    MAX_ROWS,
+    MAX_SHARDS,
+    IdRuns,
+    as_ids,
+    row_id,
+    row_of,
+    shard_of,
+)
 
 shards = st.integers(0, MAX_SHARDS - 1)
 rows = st.integers(0, MAX_ROWS - 1)
@@ -49,3 +58,16 @@ def test_regular_sequences_are_one_run(ids: np.ndarray) -> None:
 def test_irregular_sequences_take_no_more_runs_than_ids() -> None:
     ids = np.random.default_rng(0).integers(0, 2**40, 1000)
     assert len(IdRuns.of(ids).runs) <= 1000
+
+
+@pytest.mark.parametrize("at", [0, 1, IDS_IN_CACHE - 1, IDS_IN_CACHE, IDS_IN_CACHE + 1])
+def test_a_step_that_differs_is_seen_wherever_it_is(at: int) -> None:
+    """Another one makes up for it, so that the last id is where it would be."""
+    steps = np.ones(3 * IDS_IN_CACHE, dtype=np.int64)
+    steps[[at, at + IDS_IN_CACHE]] = [2, 0]
+    ids = np.concatenate([[7], 7 + np.cumsum(steps)])
+    assert ids[-1] == 7 + len(steps)
+    found = IdRuns.of(ids)
+    assert len(found.runs) > 1
+    assert (found.ids() == ids).all()
+    assert IdRuns.of(np.arange(len(ids))).runs == ((0, len(ids), 1),)

@@ -4,8 +4,10 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -51,6 +53,27 @@ def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path)
     assert files == [{one, two}, {two}, {two, three}, {three}]
     rows = pa.concat_tables(each.rows for each in batches)["__row"].to_pylist()
     assert rows == [n << 32 | at for n, rows in enumerate((3, 120, 40)) for at in range(rows)]
+
+
+def test_rows_that_are_settled_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pa.table({"x": [*range(120)]}), folder / "a.parquet")
+    planned = make_plan(spec_of(folder))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    (todo,) = opening.load_todo(job, 0, 1)
+    left = {
+        "all": (todo, [*range(120)]),
+        "but for some": (replace(todo, covered=np.arange(3, 90)), [0, 1, 2, *range(90, 120)]),
+        "only these": (replace(todo, wanted=np.array([5, 60])), [5, 60]),
+        "these but one": (replace(todo, wanted=np.array([5, 60]), covered=np.array([5])), [60]),
+    }
+    for what, (each, wanted) in left.items():
+        monkeypatch.setattr(opening, "load_todo", lambda *_, each=each: [each])
+        batches = read_share(job, 0, 1, lambda report: None)
+        assert [x for b in batches for x in b.rows["x"].to_pylist()] == wanted, what
 
 
 @pytest.mark.parametrize("quick_seconds", [0.0, 1e9], ids=["threads", "in turn"])
