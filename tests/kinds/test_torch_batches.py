@@ -30,12 +30,13 @@ def model() -> Any:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.ones(1))
             self.register_buffer("shift", torch.zeros(1))
+            self.twice = 2 * self.weight  # as weight normalisation leaves it
             self.kept: Any = None
 
         def forward(self, values: Any) -> Any:
             self.kept = values
             time.sleep(0.005)  # another thread's turn
-            return self.kept + self.weight + self.shift
+            return self.kept + self.twice - self.weight + self.shift
 
     return Forgetful()
 

@@ -120,5 +120,13 @@ class Work:
 
 def with_same_weights(model: Any) -> Any:
     """The modules anew, around the same parameters and buffers."""
-    shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
-    return deepcopy(model, shared)
+    weights = (*model.parameters(), *model.buffers(), *reckoned_of_weights(model))
+    return deepcopy(model, {id(each): each for each in weights})
+
+
+def reckoned_of_weights(model: Any) -> list[Any]:
+    """Tensors that modules hold beside their weights, and torch does not copy."""
+    import torch
+
+    held = [value for module in model.modules() for value in vars(module).values()]
+    return [each for each in held if isinstance(each, torch.Tensor) and not each.is_leaf]
