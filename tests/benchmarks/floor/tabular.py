@@ -1,7 +1,5 @@
 """One process a core, matrices in memory, the trees only."""
 
-import multiprocessing
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.benchmarks.clock import Clock
+from tests.benchmarks.floor.cores import on_each_core
 from tests.benchmarks.script import Arguments, arguments
 from tests.benchmarks.workloads.tabular import FEATURES, KEY
 
@@ -32,22 +31,5 @@ def predict_files(files: list[Path], given: Arguments) -> None:
         pq.write_table(pa.table({KEY: keys, "prediction": values}), given.output / name)
 
 
-def main(given: Arguments) -> None:
-    """Share the files out among the cores."""
-    given.output.mkdir()
-    cores = os.cpu_count() or 1
-    files = sorted(given.inputs.iterdir())
-    spawn = multiprocessing.get_context("spawn")
-    processes = [
-        spawn.Process(target=predict_files, args=(files[core::cores], given))
-        for core in range(cores)
-    ]
-    for each in processes:
-        each.start()
-    for each in processes:
-        each.join()
-    given.finish()
-
-
 if __name__ == "__main__":
-    main(arguments())
+    on_each_core(predict_files, arguments())

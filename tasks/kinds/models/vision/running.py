@@ -42,7 +42,7 @@ def image_run(
     call = call_of(model)
     if runtime == "eager":
         convolutions.tune(model, call, inputs.blank())
-    run = run_on(runtime, model, call, placement, lambda _: inputs.size)
+    call = run_on(runtime, model, call, placement, lambda _: inputs.size)
     if runtime == "eager":
         return side_by_side(model, call_of, placement)
-    return in_turn(run, placement.num_threads)
+    return in_turn(call, placement.num_threads)
