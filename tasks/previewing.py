@@ -11,6 +11,7 @@ from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import output_of
+from tasks.ray_job.own_machine import with_cores
 from tasks.ray_job.writing import pinned
 from tasks.resources import ReadOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
@@ -61,11 +62,14 @@ def trial_of(
 
 
 def here(spec: BatchInferenceSpec) -> dict[str, Any]:
-    """What brings a spec into this process; a few rows need no more than there is."""
+    """What brings a spec into this process: one replica, with the cores that a run would give it.
+
+    A few rows need no more memory than there is.
+    """
     if isinstance(spec.cluster, InlineCluster):
         return {}
-    little = {"min_replicas": 1, "memory_gb": None}
-    resources = spec.resources.model_copy(update=little)
+    one = {"min_replicas": 1, "memory_gb": None}
+    resources = with_cores(spec, num_gpus=0.0).resources.model_copy(update=one)
     return {"cluster": InlineCluster(), "resources": resources}
 
 

@@ -1,5 +1,6 @@
 """What a whole run would take, reckoned from a few batches."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,32 @@ def test_a_machine_of_its_own(
     assert (found.stage, found.workers, found.seconds) == (bounds, 4, seconds)
     assert found.seconds_range == (seconds, seconds)
     assert found.cost == pytest.approx(seconds * cores * 0.01)
+
+
+def test_replicas_of_two_threads_are_half_as_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight seconds a batch for each of two, which hold four cores together."""
+    for module in ("tasks.reporting.workers", "tasks.ray_job.own_machine"):
+        monkeypatch.setattr(f"{module}.cores", lambda: 4)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(40 << 20)
+    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": model,
+            "sink": {"kind": "parquet", "path": "out"},
+            "cluster": {"kind": "local"},
+            "stages": {"read": {"max_workers": 1, "num_cpus": 1}},
+            "cost": {"per_cpu_hour": 36.0},
+        }
+    )
+    record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
+    found = estimate_run(spec, (record, record), WHOLE, num_gpus=0.0)
+    assert found
+    assert (found.stage, found.workers, found.seconds) == ("infer", 2, 400.0)
+    assert found.cost == pytest.approx(400.0 * (2 * 2 + 1) * 0.01)
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {

@@ -237,6 +237,27 @@ def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
     assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
 
 
+def test_one_process_whose_model_has_all_cores_gains_nothing_from_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading bounds it; but Ray's readers would find no core that the model does not use."""
+    for module in ("timings", "workers"):
+        monkeypatch.setattr(f"tasks.reporting.{module}.cores", lambda: 8)
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(40 << 20)
+    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}, "model": model}
+    seconds = {"read": 96.0, "infer": 88.0}
+    found = judge(tmp_path, timings(seconds, {"read": 1.0, "infer": 80.0}, cores=0.0), **inline)
+    assert (found.stage, found.setting, found.gain) == ("read", None, None)
+    small = inline | {"resources": {"num_cpus": 1}}
+    found = judge(tmp_path, timings(seconds, {"read": 1.0, "infer": 80.0}, cores=0.0), **small)
+    assert found.setting == "cluster.kind=local"
+    found = judge(tmp_path, timings({"infer": 96.0}, {"infer": 92.0}, cores=0.0), **inline)
+    assert found.reason.endswith("the machine's cores are all busy (92 %), only more of them help")
+
+
 def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:
     """Two of them, of 50 s each: 30 with preprocessing, 12 with the model."""
     spent = asdict(Spent(workers=2, present=50.0, there=100.0, active=90.0, waiting=10.0))
@@ -338,16 +359,18 @@ def test_a_device_clock_adds_up_what_the_driver_says() -> None:
 
 
 def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:
-    make_inputs(tmp_path / "in", files=8)
+    make_inputs(tmp_path / "in", files=80)
     started = time.time()
     planned = make_plan(classify_spec(tmp_path))
     run_attempt(planned)
     report = report_run(planned, started, publish_planned(planned), 1)
     found = timings_of(look_back(planned, started), report.seconds["steady"])
     assert found is not None
-    assert (found.rows, found.batches) == (400, 8)
+    assert (found.rows, found.batches) == (4_000, 80)
+    assert found.machine_busy is not None
+    assert 0 < found.machine_busy <= 1
     infer = found.stages["infer"]
-    assert infer.busy >= 8 * 0.02
+    assert infer.busy >= 80 * 0.02
     assert infer.computing < infer.busy
     assert report.bottleneck is not None
     page = (tmp_path / "out.state" / "runs" / planned.run.run_id / "report.md").read_text()

@@ -15,6 +15,7 @@ from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
+from tasks.ray_job.own_machine import with_cores
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.progress import WRITE_EVERY_SECONDS, Progress, Standing
 from tasks.ray_job.reading import read_reported
@@ -44,13 +45,17 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     Raises:
         BatchInferenceError: the job cannot go on.
     """
+    job = replace(job, spec=with_cores(job.spec, num_gpus=0.0))
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
+    progress.occupancy.is_one_machine = True
     standing = Standing(cpus=job.spec.resources.cores)
     try:
         start_stages(job, line, counts.add)
         while not line.is_over(within_seconds=WRITE_EVERY_SECONDS):
+            if counts.stages["infer"].rows:
+                progress.occupancy.see(time.monotonic(), {})  # how busy the cores are, from now on
             try:
                 progress.step(lambda: standing)
             except ErrorBudgetExceeded as error:
@@ -73,7 +78,7 @@ def start_stages(job: Job, line: Line, report: Reporter) -> None:
     rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
     builders: dict[str, Callable[[], StageAdapter]] = {}
     if has_preprocessing(job.spec, job.stages):
-        builders["preprocess"] = partial(preprocess_stage, job, num_threads=1)
+        builders["preprocess"] = partial(preprocess_stage, job, threads)
     if "infer" in job.stages:
         builders["infer"] = partial(infer_stage, job, "cpu", threads)
     for stage, build in builders.items():

@@ -1,4 +1,4 @@
-"""What is different where a job has a Ray of its own on this machine.
+"""What is different where a job has this machine to itself, most of it with a Ray of its own.
 
 Its cores are all there is. A replica that waits for others to prepare its batches leaves its core
 idle, and cores kept for others idle too; so each replica prepares its own, and replicas have all
@@ -8,7 +8,7 @@ cores. On a GPU, and on nodes with many cores, preprocessing is to go on beside 
 import math
 from dataclasses import replace
 
-from tasks.kinds.clusters import LocalCluster
+from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, with_max_replicas
@@ -56,33 +56,47 @@ def preprocesses_in_replicas(
     """
     return (
         replicas_have_the_cores(spec, num_gpus)
-        and (spec.resources.cores <= 1 or uses_threads(spec))
+        and (spec.resources.cores <= 1 or prefers_threads(spec))
         and "infer" in stages
         and has_preprocessing(spec, stages)
     )
 
 
-def uses_threads(spec: BatchInferenceSpec) -> bool:
+def prefers_threads(spec: BatchInferenceSpec) -> bool:
     """Whether a replica of several cores uses them all, whatever it does."""
-    return spec.model.uses_threads and not any(each.is_heavy for each in spec.steps)
+    return spec.model.prefers_threads and not any(each.is_heavy for each in spec.steps)
 
 
 def with_cores(spec: BatchInferenceSpec, num_gpus: float) -> BatchInferenceSpec:
     """The spec with a number for `resources.num_cpus`.
 
-    Two threads are as quick as two replicas, where they share all cores out evenly. There are half
-    as many processes to start, weights in memory, and last batches to wait for.
+    Args:
+        spec: asks.
+        num_gpus: GPUs of one replica.
+    """
+    num_cpus = spec.resources.cores
+    if spec.resources.num_cpus == "auto":
+        num_cpus = cores_of_replica(spec, num_gpus)
+    given = spec.resources.model_copy(update={"num_cpus": float(num_cpus)})
+    return spec.model_copy(update={"resources": given})
+
+
+def cores_of_replica(spec: BatchInferenceSpec, num_gpus: float) -> int:
+    """Cores of a replica where nobody has asked for a number.
+
+    All for the only one there is. Of several, two threads are as quick as two replicas, where they
+    share all cores out evenly. There are half as many processes to start, weights in memory, and
+    last batches to wait for.
 
     Args:
         spec: asks.
         num_gpus: GPUs of one replica.
     """
-    resources, num_cpus = spec.resources, spec.resources.cores
-    if resources.num_cpus == "auto" and replicas_have_the_cores(spec, num_gpus):
-        fits = cores() % THREADS == 0 and resources.min_replicas * THREADS <= cores()
-        num_cpus = THREADS if fits and uses_threads(spec) else num_cpus
-    given = resources.model_copy(update={"num_cpus": float(num_cpus)})
-    return spec.model_copy(update={"resources": given})
+    if isinstance(spec.cluster, InlineCluster):
+        return cores() if spec.model.uses_threads else 1
+    fits = cores() % THREADS == 0 and spec.resources.min_replicas * THREADS <= cores()
+    is_sure = fits and prefers_threads(spec) and replicas_have_the_cores(spec, num_gpus)
+    return THREADS if is_sure else 1
 
 
 def has_workers_of_its_own(spec: BatchInferenceSpec) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
-from tasks.machine import cores
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers
 from tasks.ray_job.writing import most_unrecorded
@@ -180,8 +179,8 @@ def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Adv
     there = spec.model_copy(update={"cluster": LocalCluster()})
     workers = workers_at_hand(there, timings.shares or 1)
     needs = [timings.stages[each].need(workers[each]) for each in STAGES]
-    computing = sum(each.computing for each in timings.stages.values())
-    gain = timings.seconds / (max(*needs, computing / cores()) + RAY_STARTS_SECONDS)
+    busy = timings.cores_in_use(spec.resources.cores) * timings.seconds
+    gain = timings.seconds / (max(*needs, busy) + RAY_STARTS_SECONDS)
     if gain < WORTH_IT:
         return Advice("nothing: to start Ray would take longer than its workers save")
     reason = f"Ray has room for {workers[stage]} worker(s) of it on this machine"

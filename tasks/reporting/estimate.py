@@ -9,7 +9,7 @@ from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import preprocesses_in_replicas
+from tasks.ray_job.own_machine import preprocesses_in_replicas, with_cores
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import workers_at_hand
@@ -93,6 +93,7 @@ def estimate_run(
     records = tuple(each for each in records if rows_in(each))
     if not records:
         return None
+    spec = with_cores(spec, num_gpus)  # of such a replica the preview was
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, num_gpus)
     at_hand = workers_at_hand(spec, whole.shards)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.kinds.clusters import InlineCluster
+from tasks.machine import cores
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.evidence import Evidence, PastAttempt
@@ -59,6 +60,18 @@ class Timings:
         """How much of their time a stage's workers were busy."""
         return min(1.0, self.stages[stage].need() / self.seconds) if self.seconds else 0.0
 
+    def cores_in_use(self, of_replica: float) -> float:
+        """Share of the cores that is in use, as far as it is known.
+
+        Only a worker's own thread is measured; replicas are taken to compute on all their cores.
+
+        Args:
+            of_replica: cores of one.
+        """
+        threads = {"infer": max(1.0, of_replica)}
+        own = sum(each.computing * threads.get(name, 1.0) for name, each in self.stages.items())
+        return max(self.machine_busy or 0.0, own / ((self.cores or cores()) * self.seconds))
+
     def as_json(self, stage: str) -> dict[str, Any]:
         """A stage's part of the report."""
         own = self.in_replicas if stage == "preprocess" else None
@@ -77,12 +90,13 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     """
     if not steady:
         return None
-    own = [each for each in evidence.own_attempts if each.occupancy]
+    own = [each.occupancy for each in evidence.own_attempts if each.occupancy]
+    longest = max(own, key=lambda each: float(each["seconds"]), default={})
     rows, batches = counted_rows(evidence.own_records)
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or not own:
-        return in_one_process(evidence, steady, rows, batches)
-    longest = max(own, key=lambda each: float(each.occupancy["seconds"]))
-    return on_ray(longest.occupancy, rows, batches)
+        found = in_one_process(evidence, steady, rows, batches)
+        return replace(found, machine_busy=longest.get("machine_busy"))
+    return on_ray(longest, rows, batches)
 
 
 def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -> Timings:

@@ -6,7 +6,6 @@ from typing import Any
 
 from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster
-from tasks.machine import cores
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
@@ -118,7 +117,7 @@ def of_stage(
     """One stage bounds the run."""
     share = timings.share(stage)
     reason = described(stage, timings)
-    busy_cores = cores_in_use(spec, timings)
+    busy_cores = timings.cores_in_use(spec.resources.cores)
     if busy_cores >= CORES_ARE_BUSY and computes(stage, timings):
         reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
         return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
@@ -148,18 +147,6 @@ def computes(stage: str, timings: Timings) -> bool:
     """Whether a stage needs cores, and does not mostly wait."""
     timing = timings.stages[stage]
     return timing.computing >= COMPUTES * timing.busy
-
-
-def cores_in_use(spec: BatchInferenceSpec, timings: Timings) -> float:
-    """Share of the cores that is in use, as far as it is known."""
-    return max(timings.machine_busy or 0.0, own_cores(spec, timings))
-
-
-def own_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
-    """Share of the cores that the stages compute on; a replica on all that it asks for."""
-    threads = {"infer": max(1.0, spec.resources.cores)}
-    used = sum(each.computing * threads.get(name, 1.0) for name, each in timings.stages.items())
-    return used / ((timings.cores or cores()) * timings.seconds)
 
 
 def capped(advice: Advice, busy_cores: float, stage: str, timings: Timings) -> float:

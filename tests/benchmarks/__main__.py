@@ -2,7 +2,7 @@
 
 Rows that run us beside another way, such as `guide_tabular`, take options:
 `make bench ROW="guide_tabular --resume rounds.jsonl"` goes on where it was interrupted,
-`--size tiny` tries it; the row `tabular` runs all ways in each round.
+`--size tiny` tries it, `--cluster inline` has ours without Ray; the row `tabular` runs all ways in each round.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from tests.benchmarks import (
     startup,
     verdict,
 )
-from tests.benchmarks.contenders import workload_named
+from tests.benchmarks.contenders import OURS, workload_named
 from tests.benchmarks.side_by_side import Options
 
 ROWS: dict[str, Callable[[Path], list[str]]] = {
@@ -62,7 +62,7 @@ def main(names: list[str], options: Options) -> None:
             lines = rows[name](Path(folder))
         print("\n".join(lines), flush=True)
         if options.size != "tiny":
-            save(name if options.size == "whole" else f"{name}, {options.size}", lines)
+            save(f"{name}{options.title}", lines)
 
 
 def rows_side_by_side(options: Options) -> dict[str, Callable[[Path], list[str]]]:
@@ -103,7 +103,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--size", choices=["whole", "small", "tiny"], default="whole")
+    parser.add_argument("--cluster", choices=OURS)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--resume", type=Path)
     given = parser.parse_args()
-    main(given.names, Options(given.size, given.rounds, given.resume))
+    main(given.names, Options(given.size, given.rounds, given.resume, given.cluster))

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.benchmarks.workloads.workload import Size, Workload
+from tests.benchmarks.workloads.workload import Workload
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DAFT = "daft==0.7.26"
-OURS = "ours"
+OURS = ("local", "inline")
+"""Ours, by its kind of cluster."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +43,20 @@ class Contender:
     command: Callable[[Job], list[str]]
 
 
-def ours(size: Size) -> Contender:
-    """The product: `batch-inference run` of the workload's spec.
-
-    Small runs do without Ray, as `run` advises once it knows how long they take.
-    """
-    cluster = {"kind": "inline" if size == "small" else "local"}
+def ours(cluster: str) -> Contender:
+    """The product: `batch-inference run` of the workload's spec."""
 
     def command(job: Job) -> list[str]:
         spec = {
             **job.workload.spec(job.inputs, job.weights, job.output),
-            "cluster": cluster,
+            "cluster": {"kind": cluster},
             "environment": {"working_dir": str(ROOT)},
         }
         file = job.output.with_suffix(".yaml")
         file.write_text(yaml.safe_dump(spec))
         return [str(Path(sys.executable).with_name("batch-inference")), "run", str(file), "--json"]
 
-    return Contender(OURS, command)
+    return Contender(cluster, command)
 
 
 def script(name: str, workload: str, **knobs: int) -> Contender:
@@ -82,10 +79,10 @@ def script(name: str, workload: str, **knobs: int) -> Contender:
     return Contender(name, command)
 
 
-def contender(name: str, workload: str, size: Size) -> Contender:
+def contender(name: str, workload: str) -> Contender:
     """Who bears this name; plain Ray Data with the knobs that were the best of its grid."""
-    if name == OURS:
-        return ours(size)
+    if name in OURS:
+        return ours(name)
     return script(name, workload, **(best_knobs(workload) if name == "plain" else {}))
 
 

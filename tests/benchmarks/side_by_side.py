@@ -74,6 +74,24 @@ class Options:
     """None: three; ten where a target is near parity."""
     resume: Path | None = None
     """File of the rounds that are done, a line each; they are not run again."""
+    cluster: str | None = None
+    """Ours; None: of a small run inline, as `run` advises, else local."""
+
+    @property
+    def ours(self) -> str:
+        """The contender that is ours."""
+        return self.cluster or self.usual
+
+    @property
+    def usual(self) -> str:
+        """The same where nobody has named one."""
+        return "inline" if self.size == "small" else "local"
+
+    @property
+    def title(self) -> str:
+        """What a row's heading says beside its name."""
+        parts = [self.size if self.size != "whole" else "", self.ours]
+        return "".join(f", {each}" for each in parts if each and each != self.usual)
 
 
 def measure(
@@ -124,7 +142,7 @@ def surroundings(names: set[str], folder: Path) -> Iterator[dict[str, str]]:
     daft = {each for each in names if each.startswith("daft")}
     paths = [str(ROOT), *([install_daft(folder / "daft")] if daft else [])]
     environment = {"PYTHONPATH": ":".join(paths), "RAY_TMPDIR": str(folder)}
-    if OURS not in names:
+    if not names & {*OURS}:
         yield environment
         return
     with session(folder) as prefect:
@@ -159,7 +177,8 @@ def one_round(
         runs[each.name] = one_run(each, job, environment)
         print(f"{workload} {size} {seed} {each.name}: {runs[each.name]}", flush=True)
         outputs[each.name] = pq.read_table(job.output).sort_by(module.KEY)
-    reference = outputs.pop(OURS) if OURS in outputs else outputs.pop(contenders[0].name)
+    first = next((name for name in OURS if name in outputs), contenders[0].name)
+    reference = outputs.pop(first)
     for name, output in outputs.items():
         assert_same_keys(reference, output, module.KEY, name)
         module.compare(reference, output)
@@ -171,7 +190,7 @@ def one_run(which: Contender, job: Job, environment: dict[str, str]) -> Run:
     """Run one contender to its end."""
     used = run(which.command(job), environment, job.output.with_suffix(".log"))
     told = used.told
-    if which.name == OURS:
+    if which.name in OURS:
         rows, steady = told["rows"]["written"], told["seconds"]["steady"]
     else:
         rows, steady = told["rows"], told["last"] - told["first"]
@@ -193,26 +212,28 @@ def row(families: Sequence[str], workload: str, folder: Path, options: Options) 
     }
     near = any(abs(each.at_least - 1) <= 2 * NEAR for all_ in targets.values() for each in all_)
     rounds = options.rounds or (PAIRS_FOR_INTERVAL if near else ROUNDS)
-    contenders = [contender(name, workload, options.size) for name in (OURS, *families)]
+    contenders = [contender(name, workload) for name in (options.ours, *families)]
     done = measure(workload, contenders, rounds, options.size, folder, options.resume)
     lines = [
-        f"{done[0].runs[OURS].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
+        f"{done[0].runs[options.ours].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
         "inputs each, outputs compared in each; medians; ratios: theirs over ours, median (lowest "
-        "to highest)." + (" Ours with `cluster: inline`." if options.size == "small" else "")
+        "to highest)." + (" Ours with `cluster: inline`." if options.ours == "inline" else "")
     ]
     for family in families:
-        lines += ["", *comparison(family, targets[family], done)]
+        lines += ["", *comparison(options.ours, family, targets[family], done)]
     return lines
 
 
-def comparison(family: str, targets: Sequence[Target], rounds: Sequence[Round]) -> list[str]:
+def comparison(
+    own: str, family: str, targets: Sequence[Target], rounds: Sequence[Round]
+) -> list[str]:
     """A table of ours beside one other way."""
     lines = [
         f"| what | ours | {family} | ratio | target | |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for what, name, unit in FIGURES:
-        pairs = [(getattr(r.runs[OURS], name), getattr(r.runs[family], name)) for r in rounds]
+        pairs = [(getattr(r.runs[own], name), getattr(r.runs[family], name)) for r in rounds]
         ratio = Ratio(tuple(theirs / ours for ours, theirs in pairs))
         ours, theirs = (float(np.median(each)) / unit for each in zip(*pairs, strict=True))
         wanted = [each.at_least for each in targets if each.measure == name]

@@ -14,11 +14,11 @@ from tasks.kinds.models.model import Placement
 from tasks.spec_file import parse_spec
 from tests.benchmarks import process_tree, side_by_side
 from tests.benchmarks.clock import read_clocks
-from tests.benchmarks.contenders import OURS, Contender, Job, contender, workload_named
+from tests.benchmarks.contenders import Contender, Job, contender, workload_named
 from tests.benchmarks.floor.tabular import predict_files
 from tests.benchmarks.ratios import Ratio
 from tests.benchmarks.script import Arguments
-from tests.benchmarks.side_by_side import measure
+from tests.benchmarks.side_by_side import Options, measure
 from tests.benchmarks.workloads import tabular
 from tests.benchmarks.workloads.workload import Size
 
@@ -76,10 +76,22 @@ def test_rounds_alternate_and_are_not_run_twice(
     assert order_of(2) == []
 
 
-@pytest.mark.parametrize(("size", "cluster"), [("small", "inline"), ("whole", "local")])
-def test_small_runs_do_without_ray(size: Size, cluster: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "asked", "cluster", "title"),
+    [
+        ("small", None, "inline", ", small"),
+        ("small", "local", "local", ", small, local"),
+        ("whole", None, "local", ""),
+        ("whole", "inline", "inline", ", inline"),
+    ],
+)
+def test_small_runs_do_without_ray_and_others_where_it_is_asked(
+    size: Size, asked: str | None, cluster: str, title: str, tmp_path: Path
+) -> None:
+    options = Options(size, cluster=asked)
+    assert options.title == title
     job = Job(workload_named("tabular"), tmp_path, tmp_path, tmp_path / "out")
-    *_, file, _ = contender(OURS, "tabular", size).command(job)
+    *_, file, _ = contender(options.ours, "tabular").command(job)
     assert parse_spec(yaml.safe_load(Path(file).read_text())).cluster.kind == cluster
 
 

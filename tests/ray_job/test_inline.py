@@ -5,19 +5,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from tasks.clusters.inline import InlineJob
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
 from tasks.ray_job.job import load_job
+from tasks.ray_job.result import failure
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run import attempts_of
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.small_job import begin, whole_run
 from tests.flows.conftest import spec_of
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
 
 LONG = 60.0
 INLINE = {"kind": "inline"}
@@ -95,6 +99,37 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
     assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
+
+
+def test_a_large_model_has_all_cores(tmp_path: Path) -> None:
+    vit, source = tmp_path / "vit", tmp_path / "images"
+    save_vit(vit, width=100_000)
+    source.mkdir()
+    shown = [png(each) for each in images(40)]
+    for number, each in enumerate(shown):
+        (source / f"{number:02d}.png").write_bytes(each)
+    task = "image-classification"
+    planned, attempt = begin(
+        spec_of(
+            source,
+            source={"kind": "images", "path": str(source)},
+            model={"kind": "huggingface", "task": task, "name_or_path": str(vit)},
+            resources={"batch_size": 8},
+        )
+    )
+    held: set[float] = set()
+    while (look := attempt.look()).result is None:
+        held |= {look.progress["cpus"]} if look.progress else set()
+        time.sleep(0.05)
+    assert failure(look.result) is None
+    assert max(held) == cores()
+    rows = staged_rows(planned)
+    assert rows is not None
+    alone = predicted(vit, task, rows_of("image", shown))
+    rows = rows.sort_by("path")
+    assert rows["predicted_label"] == alone["predicted_label"]
+    found, wanted = (each["predicted_score"].to_numpy() for each in (rows, alone))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def pictures(folder: Path) -> BatchInferenceSpec:

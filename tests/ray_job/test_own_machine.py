@@ -10,6 +10,7 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from tasks.machine import cores
+from tasks.previewing import trial_of
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import (
@@ -29,6 +30,7 @@ from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
+INLINE = {"kind": "inline"}
 IN_REPLICAS: dict[str, tuple[dict[str, Any], float, tuple[str, ...], bool]] = {
     "a step": ({}, 0.0, STAGES, True),
     "half a core": ({"resources": {"num_cpus": 0.5}}, 0.0, STAGES, True),
@@ -86,6 +88,7 @@ def test_who_preprocesses(
     assert preprocesses_in_replicas(spec(**changes), num_gpus, stages) is wanted
 
 
+CLASS = {"kind": "python", "class": "a:B"}
 OWN_CODE = {"kind": "python", "function": "a:b"}
 TILES = {"kind": "tile_images", "width": 64}
 LARGE, SMALL = 40 << 20, 39 << 20
@@ -103,6 +106,18 @@ CORES: dict[str, tuple[int, int, dict[str, Any], float, float]] = {
     "one beside workers": (8, LARGE, {"stages": {"preprocess": {"max_workers": 2}}}, 0.0, 1.0),
     "one for own code": (8, LARGE, {"steps": [STEP, OWN_CODE]}, 0.0, 1.0),
     "one for tiles": (8, LARGE, {"steps": [TILES]}, 0.0, 1.0),
+    "all inline": (8, LARGE, {"cluster": INLINE}, 0.0, 8.0),
+    "all inline, beside a GPU that it leaves alone": (8, LARGE, {"cluster": INLINE}, 1.0, 8.0),
+    "all inline, for steps have a thread of theirs": (
+        8,
+        LARGE,
+        {"cluster": INLINE, "steps": [TILES]},
+        0.0,
+        8.0,
+    ),
+    "as asked inline": (8, LARGE, {"cluster": INLINE, "resources": {"num_cpus": 3}}, 0.0, 3.0),
+    "all inline for a small model": (8, SMALL, {"cluster": INLINE}, 0.0, 8.0),
+    "one inline for a class": (8, SMALL, {"cluster": INLINE, "model": CLASS}, 0.0, 1.0),
 }
 
 
@@ -121,7 +136,7 @@ def test_how_many_cores_a_replica_has(
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: here)
     with (tmp_path / "model.safetensors").open("wb") as file:
         file.truncate(weights)
-    asked = spec(model=texts_model(tmp_path), **changes)
+    asked = spec(**{"model": texts_model(tmp_path), **changes})
     given = fitted(job_of(asked), num_gpus, 8.0).spec
     assert given.resources.num_cpus == wanted
     if wanted == 2:
@@ -133,12 +148,25 @@ def texts_model(folder: Path) -> dict[str, Any]:
     return {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(folder)}
 
 
+def test_a_preview_in_this_process_is_of_a_replica_as_a_run_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run would take is reckoned from it."""
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(LARGE)
+    for cluster, wanted in (({"kind": "local"}, 2), (ELSEWHERE, 1), (INLINE, 8)):
+        trial = trial_of(spec(model=texts_model(tmp_path), cluster=cluster), 10, "p")
+        assert trial.cluster.kind == "inline"
+        assert with_cores(trial, 0.0).resources.num_cpus == wanted
+
+
 def test_a_model_of_the_hub_is_taken_to_be_large() -> None:
     hub = spec(model={**texts_model(Path()), "name_or_path": "sentence-transformers/any"})
-    assert hub.model.uses_threads
+    assert hub.model.prefers_threads
     named = {"kind": "torchvision", "name": "resnet18"}
-    assert spec(model=named).model.uses_threads
-    assert not spec().model.uses_threads
+    assert spec(model=named).model.prefers_threads
+    assert not spec().model.prefers_threads
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], float, float, int]] = {

@@ -106,6 +106,11 @@ class HuggingFaceModel(Model):
 
     @property
     def uses_threads(self) -> bool:
+        """Yes: torch does."""
+        return True
+
+    @property
+    def prefers_threads(self) -> bool:
         """Unless it is small."""
         return is_worth_threads(self.weights_bytes)
 

@@ -101,6 +101,11 @@ class Model(Kind):
 
     @property
     def uses_threads(self) -> bool:
+        """Whether the predictor computes on as many threads as its placement says."""
+        return False
+
+    @property
+    def prefers_threads(self) -> bool:
         """Whether one replica of two cores is as quick as two of one, its preprocessing too."""
         return False
 

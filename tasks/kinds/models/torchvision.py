@@ -182,7 +182,7 @@ class TorchvisionModel(FileModel):
         return super().weights_bytes if self.path else None
 
     @property
-    def uses_threads(self) -> bool:
+    def prefers_threads(self) -> bool:
         """Unless it is small."""
         return is_worth_threads(self.weights_bytes)
 

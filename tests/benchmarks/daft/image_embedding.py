@@ -24,7 +24,7 @@ def main(given: Arguments) -> None:
     @daft.cls(max_concurrency=given.knobs["pool"])
     class Embed:
         def __init__(self, threads: int, clocks: str) -> None:
-            self.prepare = preparing(model)
+            self.prepare = preparing(model, threads)
             self.predict = model.predictor(Placement("cpu", threads))
             self.clock = Clock(clocks)
 

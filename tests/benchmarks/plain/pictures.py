@@ -25,9 +25,9 @@ def model_of(workload: str, given: Arguments) -> Any:
     return parse_spec(spec).model
 
 
-def preparing(model: Any) -> Function:
+def preparing(model: Any, threads: int = 1) -> Function:
     """Files to what the model reads."""
-    prepare: Function = model.preprocessor()
+    prepare: Function = model.preprocessor(threads)
 
     def run(files: pa.Table) -> pa.Table:
         return prepare(files.rename_columns({"bytes": "image"})).drop_columns(["image"])
@@ -51,7 +51,7 @@ class Predict:
     """The model, and what is before it where there is but one stage."""
 
     def __init__(self, model: Any, threads: int, one_stage: bool, clocks: str) -> None:
-        self.prepare = preparing(model) if one_stage else None
+        self.prepare = preparing(model, threads) if one_stage else None
         self.predict = model.predictor(Placement("cpu", threads))
         self.clock = Clock(clocks)
 
