@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from tests.benchmarks.workloads.workload import Size, Target
 
 KEY = "ride_id"
-SIZES: dict[Size, int] = {"whole": 120_000_000, "small": 6_000_000, "tiny": 20_000}
+SIZES: dict[Size, int] = {"whole": 240_000_000, "small": 6_000_000, "tiny": 20_000}
 TARGETS: dict[str, tuple[Target, ...]] = {
     "guide": (Target(8.0),),
     "plain": (Target(0.98), Target(0.95, "whole")),

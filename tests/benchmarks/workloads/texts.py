@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.benchmarks.workloads.workload import Size, Target
 
 KEY = "text_id"
-SIZES: dict[Size, int] = {"whole": 12_000, "small": 500, "tiny": 24}
+SIZES: dict[Size, int] = {"whole": 16_000, "small": 500, "tiny": 24}
 TARGETS = {
     "guide": (Target(5.0),),
     "plain": (Target(0.98), Target(0.95, "whole")),
