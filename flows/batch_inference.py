@@ -16,8 +16,8 @@ from tasks.patience import Deadline
 from tasks.report import RunReport, report_run
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_used
-from tasks.small_jobs import advice_for_small
 from tasks.spec import BatchInferenceSpec
+from tasks.without_ray import advice_without_ray
 
 OURS: dict[str, Any] = {
     # The four stages, and room for plan and publish.
@@ -70,7 +70,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     get_run_logger().info("inputs: %s", planned.summary)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
-    if advice := advice_for_small(planned):
+    if advice := advice_without_ray(planned):
         get_run_logger().info(advice)
     with accounted_for(planned, started):
         planned, attempts = run_attempts(planned, Deadline.of(spec))

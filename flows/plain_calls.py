@@ -16,8 +16,8 @@ from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
-from tasks.small_jobs import advice_for_small
 from tasks.spec import BatchInferenceSpec
+from tasks.without_ray import advice_without_ray
 
 console = Console(stderr=True)
 
@@ -48,7 +48,7 @@ def check_spec_file(
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
     """What a run would do, and whether it needs no Ray for that."""
     planned = make_plan(spec, save=False)
-    return "; ".join(filter(None, (planned.summary, advice_for_small(planned))))
+    return "; ".join(filter(None, (planned.summary, advice_without_ray(planned))))
 
 
 def check_nodes(spec: BatchInferenceSpec) -> str:

@@ -2,7 +2,8 @@
 
 Rows that run us beside another way, such as `guide_tabular`, take options:
 `make bench ROW="guide_tabular --resume rounds.jsonl"` goes on where it was interrupted,
-`--size tiny` tries it, `--cluster inline` has ours without Ray; the row `tabular` runs all ways in each round.
+`--size tiny` tries it, `--cluster inline` has ours without Ray; the row `tabular` runs all ways in
+each round.
 """
 
 import argparse

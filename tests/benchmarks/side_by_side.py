@@ -214,10 +214,11 @@ def row(families: Sequence[str], workload: str, folder: Path, options: Options) 
     rounds = options.rounds or (PAIRS_FOR_INTERVAL if near else ROUNDS)
     contenders = [contender(name, workload) for name in (options.ours, *families)]
     done = measure(workload, contenders, rounds, options.size, folder, options.resume)
+    rows = done[0].runs[options.ours].rows
     lines = [
-        f"{done[0].runs[options.ours].rows:,} rows ({options.size}), {rounds} alternating rounds, new "
-        "inputs each, outputs compared in each; medians; ratios: theirs over ours, median (lowest "
-        "to highest)." + (" Ours with `cluster: inline`." if options.ours == "inline" else "")
+        f"{rows:,} rows ({options.size}), {rounds} alternating rounds, new inputs each, outputs "
+        "compared in each; medians; ratios: theirs over ours, median (lowest to highest)."
+        + (" Ours with `cluster: inline`." if options.ours == "inline" else "")
     ]
     for family in families:
         lines += ["", *comparison(options.ours, family, targets[family], done)]

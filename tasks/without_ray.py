@@ -1,21 +1,26 @@
-"""Whether a run is so small that Ray's start would take longer than its work."""
+"""Whether a run does as well without Ray: a small one, or any on few cores."""
 
 import json
 
 from tasks.clusters.choose import joined
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
+from tasks.machine import cores
 from tasks.plan import PlannedRun
 from tasks.preflight import could_run_inline
+from tasks.ray_job.own_machine import is_path
+from tasks.spec import BatchInferenceSpec
 
 START_SECONDS = 12.0
 """Ray's start on this machine; what takes less work than that is small."""
 FEW_ROWS, FEW_BYTES = 256, 32 << 20
 """Small where nobody knows the model's speed yet."""
 FEW_BYTES_OF_UNKNOWN_ROWS = 64 << 10
+FEW_CORES = 2
+"""On so many, one process was measured to be quicker; of more nobody knows."""
 
 
-def advice_for_small(planned: PlannedRun) -> str | None:
+def advice_without_ray(planned: PlannedRun) -> str | None:
     """Say that the run needs no Ray, and how that is known; None where it may need one.
 
     Never of a run that could use a GPU or a cluster, or has what inline refuses.
@@ -27,7 +32,24 @@ def advice_for_small(planned: PlannedRun) -> str | None:
         return None
     rows, speed = planned.plan.pins["known_rows"], last_speed(planned)
     basis = seconds_of(rows, speed) if rows and speed else size_of(planned, rows)
-    return basis and f"a small job ({basis}): cluster.kind: inline runs it without starting Ray"
+    if basis:
+        return f"a small job ({basis}): cluster.kind: inline runs it without starting Ray"
+    if not one_process_does(planned.spec):
+        return None
+    return (
+        f"{counted(cores(), 'core')}, no GPU, and a model that uses all cores by itself: "
+        "cluster.kind: inline is quicker than Ray's processes, and takes half the memory"
+    )
+
+
+def one_process_does(spec: BatchInferenceSpec) -> bool:
+    """Whether one process is as quick as Ray's on this machine.
+
+    Other code than the built-in models' may keep the others from computing; and of storages that
+    are slow to answer Ray reads several files at once.
+    """
+    computes_alone = spec.model.uses_threads and not any(each.is_heavy for each in spec.steps)
+    return computes_alone and cores() <= FEW_CORES and all(map(is_path, spec.source.paths))
 
 
 def seconds_of(rows: int, speed: float) -> str | None:

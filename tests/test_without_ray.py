@@ -1,4 +1,4 @@
-"""A run is told that it needs no Ray where its plan is small, and only then."""
+"""A run is told that it needs no Ray where it is small or cores are few, and only then."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.plan import make_plan
-from tasks.small_jobs import advice_for_small, seconds_of
+from tasks.without_ray import advice_without_ray, one_process_does, seconds_of
 from tests.flows.conftest import spec_of
 
 LOCAL = {"kind": "local"}
@@ -40,11 +40,52 @@ def test_few_rows_need_no_ray(
 ) -> None:
     monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "", "code": ""})
     planned = make_plan(spec_of(numbers(tmp_path, rows), **changes), save=False)
-    advice = advice_for_small(planned)
+    advice = advice_without_ray(planned)
     assert (advice is not None) == is_small
     if advice:
         assert " bytes)" in advice
         assert "cluster.kind: inline" in advice
+
+
+TEXTS = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "any", "column": "x"}
+OWN_STEP = {"kind": "python", "function": "a:b"}
+LAKE = {"kind": "parquet", "path": "s3://lake/in"}
+
+
+@pytest.mark.parametrize(
+    ("here", "changes", "wanted"),
+    [
+        (2, {}, True),
+        (1, {"model": {"kind": "xgboost", "path": "model.ubj"}}, True),
+        (3, {}, False),
+        (2, {"model": {"kind": "python", "class": "a:B"}}, False),
+        (2, {"steps": [OWN_STEP]}, False),
+        (2, {"source": LAKE}, False),
+    ],
+)
+def test_one_process_does_where_the_model_has_all_of_few_cores(
+    here: int, changes: Any, wanted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.without_ray.cores", lambda: here)
+    assert one_process_does(spec_of(tmp_path, **{"model": TEXTS, **changes})) is wanted
+
+
+def test_who_has_few_cores_is_told_of_less_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "", "code": ""})
+    monkeypatch.setattr("tasks.without_ray.cores", lambda: 2)
+    source = numbers(tmp_path, 20_000)
+
+    def advice(**changes: Any) -> str | None:
+        spec = spec_of(source, model=TEXTS, **{"cluster": LOCAL, "resources": NO_GPU, **changes})
+        return advice_without_ray(make_plan(spec, save=False))
+
+    said = advice()
+    assert said is not None
+    assert said.startswith("2 cores, no GPU, and a model that uses all cores by itself: cluster.ki")
+    assert advice(resources={"num_gpus": 1}) is None
+    assert advice(cluster={"kind": "inline"}) is None
 
 
 def test_the_speed_of_the_last_version_counts_where_it_is_known() -> None:
@@ -57,6 +98,6 @@ def test_a_ray_that_runs_already_need_not_be_started(
 ) -> None:
     monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "", "code": ""})
     planned = make_plan(spec_of(numbers(tmp_path, 100), cluster=LOCAL, resources=NO_GPU))
-    assert advice_for_small(planned)
+    assert advice_without_ray(planned)
     monkeypatch.setattr("tasks.clusters.choose.ray_at_hand", lambda: "127.0.0.1:6379")
-    assert advice_for_small(planned) is None
+    assert advice_without_ray(planned) is None
