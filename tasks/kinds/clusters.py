@@ -10,7 +10,7 @@ Interpreter = Annotated[str, Field(description="The interpreter on the cluster, 
 
 
 class InlineCluster(FormModel):
-    """In the flow's own process, without Ray: for trials, tests and small jobs.
+    """In the flow's own process, without Ray: for trials, small jobs, machines of few cores.
 
     One replica, on CPUs; a spec that asks for more is refused.
     """

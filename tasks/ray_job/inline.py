@@ -1,6 +1,6 @@
 """The same job in this process, without Ray: a thread a stage. What the Ray path is compared with.
 
-For trials, tests and small inputs.
+For trials, tests, small inputs, and machines of few cores.
 """
 
 import threading

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     following,
+    growth,
     incremental,
     judging,
     memory,
@@ -50,6 +51,8 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "verdict": verdict.measure,
     "runtimes": runtimes.measure,
     "numbers": numbers.measure,
+    "tenfold": growth.tenfold,
+    "replicas": growth.replicas,
 }
 WORKLOADS = ("tabular", "rides", "texts", "generation", "images", "cnn", "image_embedding")
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -41,22 +42,30 @@ class Contender:
 
     name: str
     command: Callable[[Job], list[str]]
+    is_ours: bool = False
 
 
-def ours(cluster: str) -> Contender:
-    """The product: `batch-inference run` of the workload's spec."""
+def ours(cluster: str, name: str | None = None, **changes: Any) -> Contender:
+    """The product: `batch-inference run` of the workload's spec.
+
+    Args:
+        cluster: its kind.
+        name: where several of ours are compared.
+        changes: to the spec.
+    """
 
     def command(job: Job) -> list[str]:
         spec = {
             **job.workload.spec(job.inputs, job.weights, job.output),
             "cluster": {"kind": cluster},
+            **changes,
             "environment": {"working_dir": str(ROOT)},
         }
         file = job.output.with_suffix(".yaml")
         file.write_text(yaml.safe_dump(spec))
         return [str(Path(sys.executable).with_name("batch-inference")), "run", str(file), "--json"]
 
-    return Contender(cluster, command)
+    return Contender(name or cluster, command, is_ours=True)
 
 
 def script(name: str, workload: str, **knobs: int) -> Contender:

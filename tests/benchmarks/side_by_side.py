@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.benchmarks.contenders import (
-    OURS,
     ROOT,
     Contender,
     Job,
@@ -124,7 +123,7 @@ def measure(
     ][:rounds]
     if len(done) == rounds:
         return done
-    with surroundings(names, folder) as environment:
+    with surroundings(contenders, folder) as environment:
         for seed in range(len(done), rounds):
             order = contenders if seed % 2 == 0 else contenders[::-1]
             made = one_round(workload, order, seed, size, folder, environment)
@@ -137,12 +136,12 @@ def measure(
 
 
 @contextmanager
-def surroundings(names: set[str], folder: Path) -> Iterator[dict[str, str]]:
+def surroundings(contenders: Sequence[Contender], folder: Path) -> Iterator[dict[str, str]]:
     """What contenders need to run: a Prefect server for ours, Daft for Daft's."""
-    daft = {each for each in names if each.startswith("daft")}
-    paths = [str(ROOT), *([install_daft(folder / "daft")] if daft else [])]
+    needs_daft = any(each.name.startswith("daft") for each in contenders)
+    paths = [str(ROOT), *([install_daft(folder / "daft")] if needs_daft else [])]
     environment = {"PYTHONPATH": ":".join(paths), "RAY_TMPDIR": str(folder)}
-    if not names & {*OURS}:
+    if not any(each.is_ours for each in contenders):
         yield environment
         return
     with session(folder) as prefect:
@@ -177,8 +176,8 @@ def one_round(
         runs[each.name] = one_run(each, job, environment)
         print(f"{workload} {size} {seed} {each.name}: {runs[each.name]}", flush=True)
         outputs[each.name] = pq.read_table(job.output).sort_by(module.KEY)
-    first = next((name for name in OURS if name in outputs), contenders[0].name)
-    reference = outputs.pop(first)
+    own = [each.name for each in contenders if each.is_ours]
+    reference = outputs.pop(min(own, default=contenders[0].name))
     for name, output in outputs.items():
         assert_same_keys(reference, output, module.KEY, name)
         module.compare(reference, output)
@@ -190,7 +189,7 @@ def one_run(which: Contender, job: Job, environment: dict[str, str]) -> Run:
     """Run one contender to its end."""
     used = run(which.command(job), environment, job.output.with_suffix(".log"))
     told = used.told
-    if which.name in OURS:
+    if which.is_ours:
         rows, steady = told["rows"]["written"], told["seconds"]["steady"]
     else:
         rows, steady = told["rows"], told["last"] - told["first"]

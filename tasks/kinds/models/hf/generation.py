@@ -90,7 +90,7 @@ class Writer:
         """Prompts of like length together; of the same length, where padding would be seen."""
         size = self.placement.rows(max(1, PROMPTS_PER_BATCH // self.settings.get("num_beams", 1)))
         if not sees_padding(self.model.generation_config, self.encodes):
-            yield from batches_by_length(lengths, size, 0)
+            yield from batches_by_length(lengths, size)
             return
         for length in np.unique(lengths)[::-1]:
             same = np.flatnonzero(lengths == length)

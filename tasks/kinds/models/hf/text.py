@@ -26,6 +26,9 @@ TOKENS = "__input_ids"
 TYPES = "__token_type_ids"
 TOKENS_PER_BATCH_ON_CPU = 2_048
 TOKENS_PER_BATCH_ON_GPU = 16_384
+ENOUGH_TOKENS_ON_CPU = 512
+"""Of so many a CPU makes as much a second as of more: padding is all that larger batches add."""
+MUCH_SHORTER = 0.97
 NO_LIMIT = 10**6
 """Tokenizers that know no limit give a huge one."""
 POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "data2vec-text", "longformer")
@@ -138,6 +141,7 @@ class TextInputs:
         self.placement, self.device = placement, placement.device
         on_cpu = placement.device == "cpu"
         self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
+        self.enough = ENOUGH_TOKENS_ON_CPU if on_cpu else self.tokens
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """Rows of like length together."""
@@ -145,7 +149,7 @@ class TextInputs:
         types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
         size = self.placement.batch_size and self.placement.rows(self.placement.batch_size)
         tokens_each = self.placement.limit.of(self.tokens)
-        for index in batches_by_length(tokens.lengths, size, tokens_each):
+        for index in batches_by_length(tokens.lengths, size, tokens_each, self.enough):
             arguments = self.arguments(tokens, index)
             if types:
                 arguments["token_type_ids"] = self.on_device(
@@ -204,7 +208,7 @@ class Ragged:
 
 
 def batches_by_length(
-    lengths: npt.NDArray[np.int64], size: int | None, tokens: int
+    lengths: npt.NDArray[np.int64], size: int | None, tokens: int = 0, enough: int = 0
 ) -> Iterator[Index]:
     """Positions sorted by length, longest first: what does not fit into memory shows at once.
 
@@ -212,11 +216,15 @@ def batches_by_length(
         lengths: of each row.
         size: rows in a batch, if the user said so.
         tokens: else, with padding, at most this many in a batch.
+        enough: and none that is much shorter than the first, once there are so many.
     """
     order = np.argsort(-lengths, kind="stable")
+    shortness = -lengths[order]
     start = 0
     while start < len(order):
-        count = size or max(1, tokens // max(1, int(lengths[order[start]])))
+        longest = max(1, int(lengths[order[start]]))
+        alike = int(np.searchsorted(shortness, -MUCH_SHORTER * longest, side="right")) - start
+        count = size or max(1, min(tokens // longest, max(-(-enough // longest), alike)))
         yield order[start : start + count]
         start += count
 
