@@ -12,6 +12,7 @@ from rich.markup import escape
 from flows.called_spec import sink_at, time_meant
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.periods import portions
+from tasks.quick_imports import quick_imports
 from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
@@ -121,8 +122,9 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     from tasks.clusters.waiting import driver_in_waiting
 
     with driver_in_waiting(spec):
-        from flows.batch_inference import batch_inference
-        from flows.terminal import live_progress
+        with quick_imports():
+            from flows.batch_inference import batch_inference
+            from flows.terminal import live_progress
 
         begun = time.monotonic()
         with live_progress(console):

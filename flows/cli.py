@@ -1,5 +1,6 @@
 """The console script `batch-inference`: one function a verb, no logic of its own."""
 
+import gc
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from tasks.errors import BatchInferenceError
+from tasks.quick_imports import quick_imports
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -52,8 +54,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
-    from flows.called_spec import spec_for_run, time_meant
-    from flows.calls import call_flow
+    with quick_imports():
+        from flows.called_spec import spec_for_run, time_meant
+        from flows.calls import call_flow
 
     time = time_meant(scheduled_time)
     spec = spec_for_run(spec_file, set_, limit, output, address, time)
@@ -226,3 +229,5 @@ def main() -> None:
             print(json.dumps({"state": "failed", "error": str(error)}))
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    finally:
+        gc.freeze()  # else Python goes through all that was imported once more before it ends

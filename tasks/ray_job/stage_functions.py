@@ -11,6 +11,7 @@ from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
+from tasks.quick_imports import quick_imports
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
@@ -51,7 +52,8 @@ def preprocess_stage(job: Job, num_threads: int) -> StageAdapter:
         return StageAdapter("preprocess", tuple(functions))
     if decodes_media(spec):
         functions.append(decode_media_columns)
-    own = spec.model.preprocessor(num_threads)
+    with quick_imports():
+        own = spec.model.preprocessor(num_threads)
     if own is not None:
         # Encoded media are of no more use, and the largest part of what would travel.
         functions += [own, partial(without_media, spec)]
@@ -66,7 +68,8 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     placement = Placement(
         device, num_threads, spec.batch_size, spec.resources.dtype, limit, runtimes
     )
-    predict = traced(job, joined(spec, spec.model.predictor(placement)))
+    with quick_imports():
+        predict = traced(job, joined(spec, spec.model.predictor(placement)))
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
         pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
