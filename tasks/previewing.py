@@ -11,7 +11,6 @@ from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import output_of
-from tasks.ray_job.own_machine import with_cores
 from tasks.ray_job.writing import pinned
 from tasks.resources import ReadOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
@@ -62,14 +61,15 @@ def trial_of(
 
 
 def here(spec: BatchInferenceSpec) -> dict[str, Any]:
-    """What brings a spec into this process: one replica, with the cores that a run would give it.
+    """What brings a spec into this process: one replica.
 
-    A few rows need no more memory than there is.
+    It has a core, where nobody asks for more: from one the estimate reckons what a run's have. A
+    few rows need no more memory than there is.
     """
     if isinstance(spec.cluster, InlineCluster):
         return {}
-    one = {"min_replicas": 1, "memory_gb": None}
-    resources = with_cores(spec, num_gpus=0.0).resources.model_copy(update=one)
+    one = {"num_cpus": float(spec.resources.cores), "min_replicas": 1, "memory_gb": None}
+    resources = spec.resources.model_copy(update=one)
     return {"cluster": InlineCluster(), "resources": resources}
 
 

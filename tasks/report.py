@@ -13,6 +13,7 @@ from tasks.previewing import measured_where, staged_rows
 from tasks.protocol.ledger import Snapshot
 from tasks.publish import count_rows
 from tasks.ray_job.batch_limits import halvings_of
+from tasks.ray_job.own_machine import with_cores
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
@@ -222,12 +223,15 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
     evidence = look_back(planned, started)
     whole = full_run(spec)
     num_gpus = gpus_of_a_replica(spec, evidence)
+    # Where a run would go it was of such replicas as a run has; else of one with a core.
+    is_there = planned.spec.cluster.kind == spec.cluster.kind
+    alike = with_cores(spec, num_gpus) if is_there else spec
     found = Preview(
         evidence=evidence,
         rows=staged_rows(planned),
         measured=measured_where(spec, planned.spec),
         whole=whole,
-        estimate=estimate_run(spec, evidence.accepted.records, whole, num_gpus=num_gpus),
+        estimate=estimate_run(alike, evidence.accepted.records, whole, num_gpus=num_gpus),
     )
     show_page(artifact_key(spec.name, "preview"), preview_page(found))
     return found.as_json()

@@ -21,9 +21,10 @@ class Resources(FormModel):
     )
     num_cpus: Annotated[float, Field(gt=0)] | Auto = Field(
         "auto",
-        description="CPU cores of one replica, and threads of its model. auto: one; for models of "
-        "Hugging Face's and torchvision's of 40 MiB or more all cores inline, and two on this "
-        "machine without a GPU: their weights then lie in memory half as often.",
+        description="CPU cores of one replica, and threads of its model. auto: one; on this "
+        "machine without a GPU two for models of Hugging Face's and torchvision's of 40 MiB or "
+        "more, whose weights then lie in memory half as often; inline all, up to 8, for any of "
+        "Hugging Face's, torchvision's, torch, onnx and xgboost, and as many for preprocessing.",
     )
     memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
     accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")

@@ -48,8 +48,11 @@ def one_process_does(spec: BatchInferenceSpec) -> bool:
     Other code than the built-in models' may keep the others from computing; and of storages that
     are slow to answer Ray reads several files at once.
     """
-    computes_alone = spec.model.uses_threads and not any(each.is_heavy for each in spec.steps)
-    return computes_alone and cores() <= FEW_CORES and all(map(is_path, spec.source.paths))
+    source, asked = spec.source, spec.resources.num_cpus
+    has_all_cores = spec.model.uses_threads and (asked == "auto" or asked >= cores())
+    is_quick = has_all_cores and not any(each.is_heavy for each in spec.steps)
+    is_near = source.holds == "file" and all(map(is_path, source.paths))
+    return is_quick and is_near and cores() <= FEW_CORES
 
 
 def seconds_of(rows: int, speed: float) -> str | None:

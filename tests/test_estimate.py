@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.estimate import FullRun, estimate_run
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec_file import parse_spec
@@ -76,10 +77,32 @@ def test_replicas_of_two_threads_are_half_as_many(
         }
     )
     record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
-    found = estimate_run(spec, (record, record), WHOLE, num_gpus=0.0)
+    found = estimate_run(with_cores(spec, 0.0), (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert (found.stage, found.workers, found.seconds) == ("infer", 2, 400.0)
     assert found.cost == pytest.approx(400.0 * (2 * 2 + 1) * 0.01)
+    of_one_core = estimate_run(spec, (record, record), WHOLE, num_gpus=0.0)
+    assert of_one_core
+    assert (of_one_core.workers, of_one_core.seconds) == (4, 200.0)
+
+
+def test_a_run_in_this_process_holds_the_cores_of_its_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 2)
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": {"kind": "xgboost", "path": "model.ubj"},
+            "sink": {"kind": "parquet", "path": "out"},
+            "cluster": {"kind": "inline"},
+            "cost": {"per_cpu_hour": 36.0},
+        }
+    )
+    record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
+    found = estimate_run(with_cores(spec, 0.0), (record, record), WHOLE, num_gpus=0.0)
+    assert found
+    assert found.cost == pytest.approx(found.seconds * 2 * 0.01)
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {

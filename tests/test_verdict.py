@@ -237,25 +237,28 @@ def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
     assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
 
 
-def test_one_process_whose_model_has_all_cores_gains_nothing_from_ray(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("stage", "machine_busy", "setting"),
+    [("infer", 0.95, None), ("preprocess", 0.95, None), ("infer", 0.3, "cluster.kind=local")],
+)
+def test_one_process_gains_nothing_from_ray_where_the_cores_are_busy(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    machine_busy: float,
+    setting: str | None | None,
 ) -> None:
-    """Reading bounds it; but Ray's readers would find no core that the model does not use."""
-    for module in ("timings", "workers"):
-        monkeypatch.setattr(f"tasks.reporting.{module}.cores", lambda: 8)
-    monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(40 << 20)
-    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    """As measured: threads that a stage waits for, and such as its library has not used."""
+    for module in ("tasks.reporting.workers", "tasks.ray_job.own_machine"):
+        monkeypatch.setattr(f"{module}.cores", lambda: 8)
+    model = {"kind": "xgboost", "path": "model.ubj"}
     inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}, "model": model}
-    seconds = {"read": 96.0, "infer": 88.0}
-    found = judge(tmp_path, timings(seconds, {"read": 1.0, "infer": 80.0}, cores=0.0), **inline)
-    assert (found.stage, found.setting, found.gain) == ("read", None, None)
-    small = inline | {"resources": {"num_cpus": 1}}
-    found = judge(tmp_path, timings(seconds, {"read": 1.0, "infer": 80.0}, cores=0.0), **small)
-    assert found.setting == "cluster.kind=local"
-    found = judge(tmp_path, timings({"infer": 96.0}, {"infer": 92.0}, cores=0.0), **inline)
-    assert found.reason.endswith("the machine's cores are all busy (92 %), only more of them help")
+    seconds = {stage: 96.0}
+    spent = timings(seconds, {"infer": 92.0}, cores=0.0, machine_busy=machine_busy)
+    found = judge(tmp_path, spent, **inline)
+    assert (found.stage, found.setting) == (stage, setting)
+    if setting is None:
+        assert "nothing: the machine's cores are all busy (95 %)" in found.reason
 
 
 def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:

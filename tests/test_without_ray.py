@@ -61,6 +61,10 @@ LAKE = {"kind": "parquet", "path": "s3://lake/in"}
         (2, {"model": {"kind": "python", "class": "a:B"}}, False),
         (2, {"steps": [OWN_STEP]}, False),
         (2, {"source": LAKE}, False),
+        (2, {"source": {"kind": "iceberg", "path": "db.rides"}}, False),
+        (2, {"resources": {"num_cpus": 1}}, False),
+        (2, {"resources": {"num_cpus": 2}}, True),
+        (2, {"model": {"kind": "sklearn", "path": "svm.skops"}}, False),
     ],
 )
 def test_one_process_does_where_the_model_has_all_of_few_cores(

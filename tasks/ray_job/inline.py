@@ -45,7 +45,8 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     Raises:
         BatchInferenceError: the job cannot go on.
     """
-    job = replace(job, spec=with_cores(job.spec, num_gpus=0.0))
+    if "infer" in job.stages:
+        job = with_all_cores(job)
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
@@ -71,16 +72,28 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     line.join(LEAVE_SECONDS)
 
 
+def with_all_cores(job: Job) -> Job:
+    """The job whose model has the cores, where nobody asks for a number, and its preprocessing."""
+    spec = with_cores(job.spec, num_gpus=0.0)
+    if job.spec.resources.num_cpus == "auto":
+        most = max(spec.resources.cores, spec.stages.preprocess.num_cpus)
+        preprocess = spec.stages.preprocess.model_copy(update={"num_cpus": most})
+        stages = spec.stages.model_copy(update={"preprocess": preprocess})
+        spec = spec.model_copy(update={"stages": stages})
+    return replace(job, spec=spec)
+
+
 def start_stages(job: Job, line: Line, report: Reporter) -> None:
     """A thread for each stage that has something to do."""
-    threads = limit_threads(job.spec.resources.cores)
+    spec = job.spec
     smaller = in_smaller_batches(job)
     rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
     builders: dict[str, Callable[[], StageAdapter]] = {}
-    if has_preprocessing(job.spec, job.stages):
+    if has_preprocessing(spec, job.stages):
+        threads = limit_threads(spec.stages.preprocess.num_cpus)
         builders["preprocess"] = partial(preprocess_stage, job, threads)
     if "infer" in job.stages:
-        builders["infer"] = partial(infer_stage, job, "cpu", threads)
+        builders["infer"] = partial(infer_stage, job, "cpu", limit_threads(spec.resources.cores))
     for stage, build in builders.items():
         rows = line.add(stage, through(job, stage, build, rows, line, report))
     line.add("write", written(job, grouped(rows, per_write(job, smaller)), report))

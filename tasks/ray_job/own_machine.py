@@ -26,6 +26,8 @@ ROW_BYTES_PER_SECOND = 0.8e9
 hundred of these a row, as of patches or tokens. A guess that can be wrong by ten times."""
 SURE_SECONDS = 60.0
 """By that guess; a replica takes some five to start."""
+MOST_THREADS = 8
+"""Of the only replica: nobody has measured more, and each has a batch of its own in memory."""
 THREADS = 2
 """Cores of a replica whose model uses threads: more are in each other's way before long."""
 LIBRARY_BYTES, LOADING = GIB, 4
@@ -84,16 +86,16 @@ def with_cores(spec: BatchInferenceSpec, num_gpus: float) -> BatchInferenceSpec:
 def cores_of_replica(spec: BatchInferenceSpec, num_gpus: float) -> int:
     """Cores of a replica where nobody has asked for a number.
 
-    All for the only one there is. Of several, two threads are as quick as two replicas, where they
-    share all cores out evenly. There are half as many processes to start, weights in memory, and
-    last batches to wait for.
+    All, or many, for the only one there is. Of several, two threads are as quick as two replicas,
+    where they share all cores out evenly. There are half as many processes to start, weights in
+    memory, and last batches to wait for.
 
     Args:
         spec: asks.
         num_gpus: GPUs of one replica.
     """
     if isinstance(spec.cluster, InlineCluster):
-        return cores() if spec.model.uses_threads else 1
+        return min(cores(), MOST_THREADS) if spec.model.uses_threads else 1
     fits = cores() % THREADS == 0 and spec.resources.min_replicas * THREADS <= cores()
     is_sure = fits and prefers_threads(spec) and replicas_have_the_cores(spec, num_gpus)
     return THREADS if is_sure else 1

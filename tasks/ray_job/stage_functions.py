@@ -1,6 +1,7 @@
 """Builds what each stage does to a batch, from the spec."""
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds import column_types, user_rows
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.python import PythonModel
 from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.quick_imports import quick_imports
@@ -68,7 +70,9 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     placement = Placement(
         device, num_threads, spec.batch_size, spec.resources.dtype, limit, runtimes
     )
-    with quick_imports():
+    # A class of the user's may hold what it likes, and say how garbage is collected.
+    is_own = isinstance(spec.model, PythonModel)
+    with nullcontext() if is_own else quick_imports():
         predict = traced(job, joined(spec, spec.model.predictor(placement)))
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers
+from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers, with_cores
 from tasks.ray_job.writing import most_unrecorded
 from tasks.reporting.timings import Timings
-from tasks.reporting.workers import workers_at_hand
+from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
 
@@ -177,6 +177,7 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     """What to change where one process does everything: several of them, if that pays."""
     there = spec.model_copy(update={"cluster": LocalCluster()})
+    there = with_cores(there, gpus_here(there))
     workers = workers_at_hand(there, timings.shares or 1)
     needs = [timings.stages[each].need(workers[each]) for each in STAGES]
     busy = timings.cores_in_use(spec.resources.cores) * timings.seconds

@@ -4,12 +4,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import preprocesses_in_replicas, with_cores
+from tasks.ray_job.own_machine import preprocesses_in_replicas
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import workers_at_hand
@@ -93,7 +94,6 @@ def estimate_run(
     records = tuple(each for each in records if rows_in(each))
     if not records:
         return None
-    spec = with_cores(spec, num_gpus)  # of such a replica the preview was
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, num_gpus)
     at_hand = workers_at_hand(spec, whole.shards)
@@ -127,11 +127,10 @@ def held(
     spec: BatchInferenceSpec, workers: dict[str, int], num_gpus: float, seconds: float
 ) -> dict[str, float]:
     """Hours of cores and GPUs that all stages' workers would hold for so long."""
-    cores = spec.resources.cores * workers["infer"] + sum(
-        getattr(spec.stages, stage).num_cpus * workers[stage]
-        for stage in workers
-        if stage != "infer"
-    )
+    cores = spec.resources.cores * workers["infer"]
+    if not isinstance(spec.cluster, InlineCluster):
+        others = (stage for stage in workers if stage != "infer")
+        cores += sum(getattr(spec.stages, stage).num_cpus * workers[stage] for stage in others)
     hours = seconds / 3_600
     return {"cpu_hours": cores * hours, "gpu_hours": num_gpus * workers["infer"] * hours}
 

@@ -40,7 +40,8 @@ class PastAttempt:
     held: dict[str, float] = field(default_factory=dict)
     """Hours of CPU cores and GPUs, as its job last said."""
     occupancy: dict[str, Any] = field(default_factory=dict)
-    """What became of its workers' time; empty where the model never was there, or without Ray."""
+    """What became of its workers' time, without Ray only how busy the cores were; empty where the
+    model never was there."""
     job_stages: tuple[str, ...] = STAGES
     """What of the run its job did."""
 

@@ -61,16 +61,18 @@ class Timings:
         return min(1.0, self.stages[stage].need() / self.seconds) if self.seconds else 0.0
 
     def cores_in_use(self, of_replica: float) -> float:
-        """Share of the cores that is in use, as far as it is known.
+        """Share of the cores that is in use: measured, or reckoned where nobody could.
 
-        Only a worker's own thread is measured; replicas are taken to compute on all their cores.
+        Of computing only a worker's own thread is known; replicas are taken to use all their cores.
 
         Args:
             of_replica: cores of one.
         """
+        if self.machine_busy is not None:
+            return self.machine_busy
         threads = {"infer": max(1.0, of_replica)}
         own = sum(each.computing * threads.get(name, 1.0) for name, each in self.stages.items())
-        return max(self.machine_busy or 0.0, own / ((self.cores or cores()) * self.seconds))
+        return own / ((self.cores or cores()) * self.seconds)
 
     def as_json(self, stage: str) -> dict[str, Any]:
         """A stage's part of the report."""

@@ -68,7 +68,8 @@ def judge_run(
         timings: of the steady time.
         memory_ran_out: whether batches were halved.
     """
-    spec = with_cores(spec, gpus_here(spec))
+    if not isinstance(spec.cluster, InlineCluster):  # of which it is measured, and not reckoned
+        spec = with_cores(spec, gpus_here(spec))
     startup, steady = seconds["startup"], seconds["steady"]
     if startup is None or steady is None:
         return None
@@ -118,10 +119,10 @@ def of_stage(
     share = timings.share(stage)
     reason = described(stage, timings)
     busy_cores = timings.cores_in_use(spec.resources.cores)
-    if busy_cores >= CORES_ARE_BUSY and computes(stage, timings):
+    is_inline = isinstance(spec.cluster, InlineCluster)
+    if busy_cores >= CORES_ARE_BUSY and (is_inline or computes(stage, timings)):
         reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
         return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
-    is_inline = isinstance(spec.cluster, InlineCluster)
     advice = (advise_inline if is_inline else advise)(spec, stage, timings)
     if memory_ran_out and stage == "infer":
         reason += "; memory ran out: give replicas more of it for larger batches"

@@ -66,14 +66,18 @@ def main(names: list[str], options: Options) -> None:
             lines = rows[name](Path(folder))
         print("\n".join(lines), flush=True)
         if options.size != "tiny":
-            save(f"{name}{options.title}", lines)
+            save(name if name in ROWS else f"{name}{options.title}", lines)
 
 
 def rows_side_by_side(options: Options) -> dict[str, Callable[[Path], list[str]]]:
-    """A row for each workload and each other way of doing it, and one for all ways of each."""
+    """A row for each workload and each other way of doing it, and one for all ways of each.
+
+    Ours without Ray is one of them.
+    """
     rows: dict[str, Callable[[Path], list[str]]] = {}
     for workload in WORKLOADS:
         ways = [*workload_named(workload).TARGETS]
+        ways += ["inline"] if options.ours != "inline" else []
         rows[workload] = partial(side_by_side.row, ways, workload, options=options)
         for way in ways:
             one = partial(side_by_side.row, [way], workload, options=options)

@@ -1,12 +1,12 @@
 """What more rows cost, and what more replicas bring, in the steady state of text embedding."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from tasks.machine import cores
 from tests.benchmarks.contenders import Job, ours, workload_named
 from tests.benchmarks.ratios import Ratio
 from tests.benchmarks.side_by_side import ROUNDS, Run, measure, one_run, surroundings
@@ -73,7 +73,7 @@ def replicas(folder: Path) -> list[str]:
     rounds = measure(WORKLOAD, contenders, ROUNDS, "whole", folder)
     one, two = ([each.runs[name].steady for each in rounds] for name in ("one", "two"))
     ratio = Ratio(tuple(np.divide(one, two)))
-    is_judged = (os.cpu_count() or 1) >= 4
+    is_judged = cores() >= 4
     verdict = ratio.verdict(TWO_OVER_ONE) if is_judged else "not judged on fewer than four cores"
     return [
         f"{WORKLOAD}, {rounds[0].runs['one'].rows:,} rows on `cluster: local`, replicas of one "

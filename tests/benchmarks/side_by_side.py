@@ -206,7 +206,7 @@ def row(families: Sequence[str], workload: str, folder: Path, options: Options) 
     """Ours beside other ways, all in each round: the lines for RESULTS.md."""
     module = workload_named(workload)
     targets = {
-        family: [each for each in module.TARGETS[family] if each.size == options.size]
+        family: [each for each in module.TARGETS.get(family, ()) if each.size == options.size]
         for family in families
     }
     near = any(abs(each.at_least - 1) <= 2 * NEAR for all_ in targets.values() for each in all_)

@@ -11,11 +11,11 @@ from PIL import Image
 
 from tasks.clusters.inline import InlineJob
 from tasks.kinds.clusters import LocalCluster
-from tasks.machine import cores
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
-from tasks.ray_job.job import load_job
-from tasks.ray_job.result import failure
+from tasks.ray_job.job import Job, load_job
+from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run import attempts_of
 from tasks.spec import BatchInferenceSpec
@@ -101,35 +101,48 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
 
 
-def test_a_large_model_has_all_cores(tmp_path: Path) -> None:
-    vit, source = tmp_path / "vit", tmp_path / "images"
-    save_vit(vit, width=100_000)
+def test_a_model_and_its_images_have_all_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And predict what the model does alone."""
+    vit, source, given = tmp_path / "vit", tmp_path / "images", {}
+    save_vit(vit)
     source.mkdir()
     shown = [png(each) for each in images(40)]
     for number, each in enumerate(shown):
         (source / f"{number:02d}.png").write_bytes(each)
     task = "image-classification"
-    planned, attempt = begin(
-        spec_of(
-            source,
-            source={"kind": "images", "path": str(source)},
-            model={"kind": "huggingface", "task": task, "name_or_path": str(vit)},
-            resources={"batch_size": 8},
-        )
+    spec = spec_of(
+        source,
+        source={"kind": "images", "path": str(source)},
+        model={"kind": "huggingface", "task": task, "name_or_path": str(vit)},
+        resources={"batch_size": 8},
     )
-    held: set[float] = set()
-    while (look := attempt.look()).result is None:
-        held |= {look.progress["cpus"]} if look.progress else set()
-        time.sleep(0.05)
-    assert failure(look.result) is None
-    assert max(held) == cores()
-    rows = staged_rows(planned)
+
+    def preprocess(job: Job, num_threads: int) -> StageAdapter:
+        given["preprocess"] = num_threads
+        return preprocess_stage(job, num_threads)
+
+    def infer(job: Job, device: str, num_threads: int) -> StageAdapter:
+        given["infer"] = num_threads
+        return infer_stage(job, device, num_threads)
+
+    for module in ("own_machine", "stage_functions"):
+        monkeypatch.setattr(f"tasks.ray_job.{module}.cores", lambda: 3)
+    monkeypatch.setattr("tasks.ray_job.inline.preprocess_stage", preprocess)
+    monkeypatch.setattr("tasks.ray_job.inline.infer_stage", infer)
+    rows = staged_rows(whole_run(spec))
+    assert given == {"preprocess": 3, "infer": 3}
     assert rows is not None
-    alone = predicted(vit, task, rows_of("image", shown))
-    rows = rows.sort_by("path")
+    rows, alone = rows.sort_by("path"), predicted(vit, task, rows_of("image", shown))
     assert rows["predicted_label"] == alone["predicted_label"]
     found, wanted = (each["predicted_score"].to_numpy() for each in (rows, alone))
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+    asked = spec.resources.model_copy(update={"num_cpus": 2.0})
+    sink = spec.sink.model_copy(update={"path": f"{spec.sink.path}-2"})
+    whole_run(spec.model_copy(update={"resources": asked, "sink": sink}))
+    assert given == {"preprocess": 1, "infer": 2}
 
 
 def pictures(folder: Path) -> BatchInferenceSpec:

@@ -89,6 +89,7 @@ def test_who_preprocesses(
 
 
 CLASS = {"kind": "python", "class": "a:B"}
+SVM = {"kind": "sklearn", "path": "svm.skops"}
 OWN_CODE = {"kind": "python", "function": "a:b"}
 TILES = {"kind": "tile_images", "width": 64}
 LARGE, SMALL = 40 << 20, 39 << 20
@@ -115,9 +116,11 @@ CORES: dict[str, tuple[int, int, dict[str, Any], float, float]] = {
         0.0,
         8.0,
     ),
+    "no more than eight inline": (64, LARGE, {"cluster": INLINE}, 0.0, 8.0),
     "as asked inline": (8, LARGE, {"cluster": INLINE, "resources": {"num_cpus": 3}}, 0.0, 3.0),
     "all inline for a small model": (8, SMALL, {"cluster": INLINE}, 0.0, 8.0),
     "one inline for a class": (8, SMALL, {"cluster": INLINE, "model": CLASS}, 0.0, 1.0),
+    "one inline for what may use no more": (8, 0, {"cluster": INLINE, "model": SVM}, 0.0, 1.0),
 }
 
 
@@ -148,14 +151,14 @@ def texts_model(folder: Path) -> dict[str, Any]:
     return {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(folder)}
 
 
-def test_a_preview_in_this_process_is_of_a_replica_as_a_run_has_it(
+def test_a_preview_in_this_process_is_of_a_core_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a run would take is reckoned from it."""
+    """Unless a run would be in this process: what it would take is reckoned from that."""
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
     with (tmp_path / "model.safetensors").open("wb") as file:
         file.truncate(LARGE)
-    for cluster, wanted in (({"kind": "local"}, 2), (ELSEWHERE, 1), (INLINE, 8)):
+    for cluster, wanted in (({"kind": "local"}, 1), (ELSEWHERE, 1), (INLINE, 8)):
         trial = trial_of(spec(model=texts_model(tmp_path), cluster=cluster), 10, "p")
         assert trial.cluster.kind == "inline"
         assert with_cores(trial, 0.0).resources.num_cpus == wanted

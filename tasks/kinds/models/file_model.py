@@ -70,11 +70,6 @@ class FileModel(Model):
         """Of the file, or all that are in the folder."""
         return sum(stat.size for stat in self.files().values())
 
-    @property
-    def uses_threads(self) -> bool:
-        """Yes: libraries that read such files do."""
-        return True
-
     def refuse_dtype(self, placement: Placement, way_out: str) -> None:
         """Refuse another precision than the file's.
 

@@ -72,6 +72,7 @@ class HuggingFaceModel(Model):
     runtime: RuntimeField = "eager"
 
     takes_encoded_media: ClassVar[bool] = True
+    uses_threads: ClassVar[bool] = True
 
     @field_validator("options")
     @classmethod
@@ -103,11 +104,6 @@ class HuggingFaceModel(Model):
         """Of a folder; what lies on the Hub is not at hand."""
         found = folder.local_folder(self.name_or_path)
         return folder.weights_bytes(found) if found else None
-
-    @property
-    def uses_threads(self) -> bool:
-        """Yes: torch does."""
-        return True
 
     @property
     def prefers_threads(self) -> bool:

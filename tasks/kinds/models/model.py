@@ -72,6 +72,9 @@ class Model(Kind):
     batch_size: ClassVar[int | None] = None
     """Rows handed to the predictor at a time; None: it takes what comes and cuts it itself."""
 
+    uses_threads: ClassVar[bool] = False
+    """Whether any such model computes on as many threads as its placement says."""
+
     calls_may_grow: ClassVar[bool] = False
     """Whether `rows_per_call` is where to begin, and calls that are quick get more."""
 
@@ -98,11 +101,6 @@ class Model(Kind):
     def weights_bytes(self) -> int | None:
         """Bytes of the weights, where each row goes through all of them and they are at hand."""
         return None
-
-    @property
-    def uses_threads(self) -> bool:
-        """Whether the predictor computes on as many threads as its placement says."""
-        return False
 
     @property
     def prefers_threads(self) -> bool:

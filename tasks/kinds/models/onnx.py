@@ -1,7 +1,7 @@
 """ONNX models, through onnxruntime."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -22,6 +22,7 @@ class OnnxModel(TensorModel):
     """
 
     model_config = ConfigDict(title="ONNX model")
+    uses_threads: ClassVar[bool] = True
     kind: Literal["onnx"] = "onnx"
     file: str | None = Field(
         default=None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -27,6 +27,7 @@ class TorchModel(TensorModel):
     """
 
     model_config = ConfigDict(title="PyTorch model", populate_by_name=True)
+    uses_threads: ClassVar[bool] = True
     kind: Literal["torch"] = "torch"
     class_: str | None = Field(
         default=None,

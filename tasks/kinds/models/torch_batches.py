@@ -1,7 +1,7 @@
 """Calls a torch model with one batch after another, or with several side by side."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.kinds.models.arrays import Index
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
 
 Call = Callable[[Any], Any]
 """A model as a function of a batch's arguments."""
@@ -68,7 +68,7 @@ class Threads:
         self.model, self.call_of, self.number = model, call_of, number
         self.calls: list[Call] = []
         """Of each thread; made when they are first wanted."""
-        self.pool = ThreadPoolExecutor(number - 1)
+        self.pool = pool_of_single_threads(number - 1)
 
     def run(self, batches: Batches) -> list[tuple[Index, Any]]:
         """What the models make of batches.

@@ -27,6 +27,16 @@ def torch_threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def pool_of_single_threads(number: int) -> ThreadPoolExecutor:
+    """Threads in which torch does not start others.
+
+    Each takes torch's setting over when it first computes, whoever has set it meanwhile.
+    """
+    import torch
+
+    return ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))
+
+
 def is_worth_threads(weights_bytes: int | None) -> bool:
     """Whether a model is as quick on two threads as twice on one; most are, where it is unknown."""
     return weights_bytes is None or weights_bytes >= LARGE_ENOUGH
@@ -39,7 +49,7 @@ def shared_out(function: Function, num_threads: int) -> Function:
         function: over rows, each by itself; several threads call it at once.
         num_threads: how many.
     """
-    threads = ThreadPoolExecutor(num_threads)
+    threads = pool_of_single_threads(num_threads)
 
     def call(rows: pa.Table) -> pa.Table:
         size = -(-len(rows) // (PARTS_PER_THREAD * num_threads))

@@ -53,6 +53,7 @@ class TorchvisionModel(FileModel):
     """
 
     model_config = ConfigDict(title="torchvision model")
+    uses_threads: ClassVar[bool] = True
     kind: Literal["torchvision"] = "torchvision"
     path: str = Field(
         default="",

@@ -33,6 +33,7 @@ class XGBoostModel(FileModel):
     """
 
     model_config = ConfigDict(title="XGBoost model")
+    uses_threads: ClassVar[bool] = True
     kind: Literal["xgboost"] = "xgboost"
     columns: list[str] = Field(
         default=[],
