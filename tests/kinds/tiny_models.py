@@ -146,6 +146,15 @@ def png(image: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+def save_images(folder: Path, count: int) -> list[bytes]:
+    """A new folder of PNG files, and what is in them, by name."""
+    folder.mkdir()
+    files = [png(each) for each in images(count)]
+    for number, each in enumerate(files):
+        (folder / f"{number:02d}.png").write_bytes(each)
+    return files
+
+
 def texts(count: int, longest: int = 90) -> list[str]:
     """Texts of many lengths; some are longer than the models can read."""
     random = np.random.default_rng(0)

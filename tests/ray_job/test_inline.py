@@ -21,7 +21,7 @@ from tasks.run import attempts_of
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.small_job import begin, whole_run
 from tests.flows.conftest import spec_of
-from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
+from tests.kinds.tiny_models import predicted, rows_of, save_images, save_vit
 
 LONG = 60.0
 INLINE = {"kind": "inline"}
@@ -107,10 +107,7 @@ def test_a_model_and_its_images_have_all_cores(
     """And predict what the model does alone."""
     vit, source, given = tmp_path / "vit", tmp_path / "images", {}
     save_vit(vit)
-    source.mkdir()
-    shown = [png(each) for each in images(40)]
-    for number, each in enumerate(shown):
-        (source / f"{number:02d}.png").write_bytes(each)
+    shown = save_images(source, 40)
     task = "image-classification"
     spec = spec_of(
         source,

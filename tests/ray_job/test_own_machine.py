@@ -26,7 +26,7 @@ from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
-from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
+from tests.kinds.tiny_models import predicted, rows_of, save_images, save_vit
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
@@ -336,10 +336,7 @@ def test_a_large_model_gets_threads_and_predicts_what_it_does_alone(tmp_path: Pa
     """A replica for each pair of cores."""
     vit, folder = tmp_path / "vit", tmp_path / "images"
     save_vit(vit, width=100_000)
-    folder.mkdir()
-    pictures = [png(each) for each in images(40)]
-    for number, each in enumerate(pictures):
-        (folder / f"{number:02d}.png").write_bytes(each)
+    pictures = save_images(folder, 40)
     task = "image-classification"
     ours = spec_of(
         folder,
