@@ -13,11 +13,15 @@ from tasks.previewing import measured_where, staged_rows
 from tasks.protocol.ledger import Snapshot
 from tasks.publish import count_rows
 from tasks.ray_job.batch_limits import halvings_of
-from tasks.ray_job.own_machine import with_cores
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
-from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
+from tasks.reporting.estimate import (
+    estimate_run,
+    full_run,
+    gpus_of_a_replica,
+    of_replicas_alike,
+)
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
     cost_of,
@@ -223,9 +227,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
     evidence = look_back(planned, started)
     whole = full_run(spec)
     num_gpus = gpus_of_a_replica(spec, evidence)
-    # Where a run would go it was of such replicas as a run has; else of one with a core.
-    is_there = planned.spec.cluster.kind == spec.cluster.kind
-    alike = with_cores(spec, num_gpus) if is_there else spec
+    alike = of_replicas_alike(spec, planned.spec, num_gpus)
     found = Preview(
         evidence=evidence,
         rows=staged_rows(planned),

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tasks.previewing import trial_of
 from tasks.ray_job.own_machine import with_cores
-from tasks.reporting.estimate import FullRun, estimate_run
+from tasks.reporting.estimate import FullRun, estimate_run, of_replicas_alike
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec_file import parse_spec
 
@@ -61,8 +62,8 @@ def test_replicas_of_two_threads_are_half_as_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight seconds a batch for each of two, which hold four cores together."""
-    for module in ("tasks.reporting.workers", "tasks.ray_job.own_machine"):
-        monkeypatch.setattr(f"{module}.cores", lambda: 4)
+    for module in ("reporting.workers", "ray_job.own_machine"):
+        monkeypatch.setattr(f"tasks.{module}.cores", lambda: 4)
     with (tmp_path / "model.safetensors").open("wb") as file:
         file.truncate(40 << 20)
     model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
@@ -77,11 +78,13 @@ def test_replicas_of_two_threads_are_half_as_many(
         }
     )
     record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
-    found = estimate_run(with_cores(spec, 0.0), (record, record), WHOLE, num_gpus=0.0)
+    there = of_replicas_alike(spec, trial_of(spec, 10, "p", on_cluster=True), 0.0)
+    found = estimate_run(there, (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert (found.stage, found.workers, found.seconds) == ("infer", 2, 400.0)
     assert found.cost == pytest.approx(400.0 * (2 * 2 + 1) * 0.01)
-    of_one_core = estimate_run(spec, (record, record), WHOLE, num_gpus=0.0)
+    here = of_replicas_alike(spec, trial_of(spec, 10, "p"), 0.0)
+    of_one_core = estimate_run(here, (record, record), WHOLE, num_gpus=0.0)
     assert of_one_core
     assert (of_one_core.workers, of_one_core.seconds) == (4, 200.0)
 

@@ -238,27 +238,35 @@ def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "machine_busy", "setting"),
-    [("infer", 0.95, None), ("preprocess", 0.95, None), ("infer", 0.3, "cluster.kind=local")],
+    ("stage", "machine_busy", "gain"),
+    [
+        ("infer", 0.95, None),
+        ("preprocess", 0.95, None),
+        ("preprocess", 0.7, 1.22),  # 70 s of all cores, and 12 of Ray's start
+        ("infer", 0.1, 2.78),  # 24 s for four replicas of two threads, and 12
+    ],
 )
-def test_one_process_gains_nothing_from_ray_where_the_cores_are_busy(
+def test_one_process_gains_from_ray_what_its_cores_have_left(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
     machine_busy: float,
-    setting: str | None | None,
+    gain: float | None,
 ) -> None:
     """As measured: threads that a stage waits for, and such as its library has not used."""
-    for module in ("tasks.reporting.workers", "tasks.ray_job.own_machine"):
-        monkeypatch.setattr(f"{module}.cores", lambda: 8)
-    model = {"kind": "xgboost", "path": "model.ubj"}
+    for module in ("reporting.workers", "ray_job.own_machine"):
+        monkeypatch.setattr(f"tasks.{module}.cores", lambda: 8)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(40 << 20)
+    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
     inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}, "model": model}
-    seconds = {stage: 96.0}
-    spent = timings(seconds, {"infer": 92.0}, cores=0.0, machine_busy=machine_busy)
+    spent = timings({stage: 96.0}, {"infer": 92.0}, cores=0.0, machine_busy=machine_busy)
     found = judge(tmp_path, spent, **inline)
-    assert (found.stage, found.setting) == (stage, setting)
-    if setting is None:
+    assert (found.stage, found.gain) == (stage, gain)
+    if gain is None:
         assert "nothing: the machine's cores are all busy (95 %)" in found.reason
+    else:
+        assert found.setting == "cluster.kind=local"
 
 
 def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import preprocesses_in_replicas
+from tasks.ray_job.own_machine import preprocesses_in_replicas, with_cores
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import workers_at_hand
@@ -121,6 +121,23 @@ def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float:
     """GPUs that one replica of the model holds; `auto` is what it was in the preview."""
     asked = spec.resources.num_gpus
     return float(hours_held(evidence)["gpu_hours"] > 0) if asked == "auto" else asked
+
+
+def of_replicas_alike(
+    spec: BatchInferenceSpec, trial: BatchInferenceSpec, num_gpus: float
+) -> BatchInferenceSpec:
+    """The spec with such replicas as the preview had.
+
+    Where a run would go they are a run's; in this process they had one core, of which a run's have
+    one or several.
+
+    Args:
+        spec: what the run would do.
+        trial: what the preview did.
+        num_gpus: GPUs that one replica holds.
+    """
+    is_there = trial.cluster.kind == spec.cluster.kind
+    return with_cores(spec, num_gpus) if is_there else spec
 
 
 def held(
