@@ -16,12 +16,7 @@ from tasks.ray_job.batch_limits import halvings_of
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
-from tasks.reporting.estimate import (
-    estimate_run,
-    full_run,
-    gpus_of_a_replica,
-    of_replicas_alike,
-)
+from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.figures import (
     cost_of,
@@ -227,13 +222,14 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
     evidence = look_back(planned, started)
     whole = full_run(spec)
     num_gpus = gpus_of_a_replica(spec, evidence)
-    alike = of_replicas_alike(spec, planned.spec, num_gpus)
     found = Preview(
         evidence=evidence,
         rows=staged_rows(planned),
         measured=measured_where(spec, planned.spec),
         whole=whole,
-        estimate=estimate_run(alike, evidence.accepted.records, whole, num_gpus=num_gpus),
+        estimate=estimate_run(
+            spec, planned.spec, evidence.accepted.records, whole, num_gpus=num_gpus
+        ),
     )
     show_page(artifact_key(spec.name, "preview"), preview_page(found))
     return found.as_json()

@@ -38,7 +38,7 @@ def advice_without_ray(planned: PlannedRun) -> str | None:
         return None
     return (
         f"{counted(cores(), 'core')}, no GPU, and a model that uses all cores by itself: "
-        "cluster.kind: inline is quicker than Ray's processes, and takes half the memory"
+        "cluster.kind: inline is likely quicker than Ray's processes, and takes less memory"
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tasks.previewing import trial_of
-from tasks.ray_job.own_machine import with_cores
-from tasks.reporting.estimate import FullRun, estimate_run, of_replicas_alike
+from tasks.reporting.estimate import FullRun, estimate_run
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec_file import parse_spec
+from tests.kinds.tiny_models import hollow_texts_model
 
 WHOLE = FullRun(inputs=8, size=1_000, shards=8, rows=1_000, rows_are_known=True)
 SECONDS = {"read": 1.0, "preprocess": 6.0, "infer": 2.0, "write": 1.0}
@@ -51,7 +51,7 @@ def test_a_machine_of_its_own(
         }
     )
     record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
-    found = estimate_run(spec, (record, record), WHOLE, num_gpus=0.0)
+    found = estimate_run(spec, spec, (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert (found.stage, found.workers, found.seconds) == (bounds, 4, seconds)
     assert found.seconds_range == (seconds, seconds)
@@ -64,13 +64,10 @@ def test_replicas_of_two_threads_are_half_as_many(
     """Eight seconds a batch for each of two, which hold four cores together."""
     for module in ("reporting.workers", "ray_job.own_machine"):
         monkeypatch.setattr(f"tasks.{module}.cores", lambda: 4)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(40 << 20)
-    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
     spec = parse_spec(
         {
             "source": {"kind": "parquet", "path": "in"},
-            "model": model,
+            "model": hollow_texts_model(tmp_path, 40 << 20),
             "sink": {"kind": "parquet", "path": "out"},
             "cluster": {"kind": "local"},
             "stages": {"read": {"max_workers": 1, "num_cpus": 1}},
@@ -78,13 +75,13 @@ def test_replicas_of_two_threads_are_half_as_many(
         }
     )
     record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
-    there = of_replicas_alike(spec, trial_of(spec, 10, "p", on_cluster=True), 0.0)
-    found = estimate_run(there, (record, record), WHOLE, num_gpus=0.0)
+    there = trial_of(spec, 10, "p", on_cluster=True)
+    found = estimate_run(spec, there, (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert (found.stage, found.workers, found.seconds) == ("infer", 2, 400.0)
     assert found.cost == pytest.approx(400.0 * (2 * 2 + 1) * 0.01)
-    here = of_replicas_alike(spec, trial_of(spec, 10, "p"), 0.0)
-    of_one_core = estimate_run(here, (record, record), WHOLE, num_gpus=0.0)
+    here = trial_of(spec, 10, "p")
+    of_one_core = estimate_run(spec, here, (record, record), WHOLE, num_gpus=0.0)
     assert of_one_core
     assert (of_one_core.workers, of_one_core.seconds) == (4, 200.0)
 
@@ -103,7 +100,7 @@ def test_a_run_in_this_process_holds_the_cores_of_its_model(
         }
     )
     record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
-    found = estimate_run(with_cores(spec, 0.0), (record, record), WHOLE, num_gpus=0.0)
+    found = estimate_run(spec, spec, (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert found.cost == pytest.approx(found.seconds * 2 * 0.01)
 

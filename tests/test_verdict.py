@@ -17,6 +17,7 @@ from tasks.report import report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.timings import StageTiming, Timings, on_ray, timings_of
 from tasks.reporting.verdict import Verdict, judge_run, sentence
+from tests.kinds.tiny_models import hollow_texts_model
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 LONG: dict[str, float | None] = {"startup": 9.0, "steady": 100.0}
@@ -130,9 +131,7 @@ def test_the_threads_of_a_large_model_count_as_busy_cores(
 ) -> None:
     """Which a spec that leaves them to us does not name."""
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 2)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(weights)
-    task = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    task = hollow_texts_model(tmp_path, weights)
     busy = {"infer": 97.0}
     found = judge(tmp_path, timings(busy, busy, cores=2.0), model=task, stages={}, resources={})
     assert ("cores are all busy" in found.reason) is wanted, found.reason
@@ -256,9 +255,7 @@ def test_one_process_gains_from_ray_what_its_cores_have_left(
     """As measured: threads that a stage waits for, and such as its library has not used."""
     for module in ("reporting.workers", "ray_job.own_machine"):
         monkeypatch.setattr(f"tasks.{module}.cores", lambda: 8)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(40 << 20)
-    model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(tmp_path)}
+    model = hollow_texts_model(tmp_path, 40 << 20)
     inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}, "model": model}
     spent = timings({stage: 96.0}, {"infer": 92.0}, cores=0.0, machine_busy=machine_busy)
     found = judge(tmp_path, spent, **inline)

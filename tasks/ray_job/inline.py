@@ -15,7 +15,7 @@ from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
-from tasks.ray_job.own_machine import with_cores
+from tasks.ray_job.own_machine import with_all_cores
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.progress import WRITE_EVERY_SECONDS, Progress, Standing
 from tasks.ray_job.reading import read_reported
@@ -45,8 +45,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     Raises:
         BatchInferenceError: the job cannot go on.
     """
-    if "infer" in job.stages:
-        job = with_all_cores(job)
+    job = with_all_cores(job)
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1)
@@ -70,17 +69,6 @@ def run_inline(job: Job, line: Line | None = None) -> None:
         progress.leave(standing)
         raise
     line.join(LEAVE_SECONDS)
-
-
-def with_all_cores(job: Job) -> Job:
-    """The job whose model has the cores, where nobody asks for a number, and its preprocessing."""
-    spec = with_cores(job.spec, num_gpus=0.0)
-    if job.spec.resources.num_cpus == "auto":
-        most = max(spec.resources.cores, spec.stages.preprocess.num_cpus)
-        preprocess = spec.stages.preprocess.model_copy(update={"num_cpus": most})
-        stages = spec.stages.model_copy(update={"preprocess": preprocess})
-        spec = spec.model_copy(update={"stages": stages})
-    return replace(job, spec=spec)
 
 
 def start_stages(job: Job, line: Line, report: Reporter) -> None:

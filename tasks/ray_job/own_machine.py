@@ -122,6 +122,23 @@ def fitted(job: Job, num_gpus: float, gpus: float) -> Job:
     return with_max_replicas(job, most)
 
 
+def with_all_cores(job: Job) -> Job:
+    """The job without Ray: its model has the cores, and its preprocessing as many threads.
+
+    Unless somebody asks for a number, or the job has no model.
+
+    Args:
+        job: asks.
+    """
+    if "infer" not in job.stages or job.spec.resources.num_cpus != "auto":
+        return job
+    spec = with_cores(job.spec, num_gpus=0.0)
+    most = max(spec.resources.cores, spec.stages.preprocess.num_cpus)
+    preprocess = spec.stages.preprocess.model_copy(update={"num_cpus": most})
+    stages = spec.stages.model_copy(update={"preprocess": preprocess})
+    return replace(job, spec=spec.model_copy(update={"stages": stages}))
+
+
 def replicas_that_fit(resources: Resources, num_gpus: float, num_cpus: int, gpus: float) -> int:
     """Replicas that a machine has room for, or fewer where it is said so.
 

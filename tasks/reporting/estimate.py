@@ -79,7 +79,12 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
 
 
 def estimate_run(
-    spec: BatchInferenceSpec, records: tuple[Record, ...], whole: FullRun, *, num_gpus: float
+    spec: BatchInferenceSpec,
+    trial: BatchInferenceSpec,
+    records: tuple[Record, ...],
+    whole: FullRun,
+    *,
+    num_gpus: float,
 ) -> Estimate | None:
     """Reckon a whole run from the batches of a preview; None where no row came through.
 
@@ -87,13 +92,15 @@ def estimate_run(
 
     Args:
         spec: what the run would do.
-        records: what the preview did, a batch each.
+        trial: what the preview was asked to do.
+        records: what it did, a batch each.
         whole: what lies at the source.
         num_gpus: GPUs that one replica of the model holds.
     """
     records = tuple(each for each in records if rows_in(each))
     if not records:
         return None
+    spec = of_replicas_alike(spec, trial, num_gpus)
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, num_gpus)
     at_hand = workers_at_hand(spec, whole.shards)
@@ -133,7 +140,7 @@ def of_replicas_alike(
 
     Args:
         spec: what the run would do.
-        trial: what the preview did.
+        trial: what the preview was asked to do.
         num_gpus: GPUs that one replica holds.
     """
     is_there = trial.cluster.kind == spec.cluster.kind

@@ -115,4 +115,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--resume", type=Path)
     given = parser.parse_args()
+    alone = [each for each in given.names if each in ROWS]
+    if alone and (given.size != "whole" or given.cluster or given.rounds or given.resume):
+        parser.error(f"{', '.join(alone)}: takes no options; only rows side by side do")
     main(given.names, Options(given.size, given.rounds, given.resume, given.cluster))

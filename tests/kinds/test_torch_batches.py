@@ -13,6 +13,7 @@ from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
 from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_batches import Batches, Threads, in_turn, side_by_side
+from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_vit, texts
 
@@ -94,6 +95,15 @@ def test_a_batch_alone_has_all_threads_and_others_one_each(model: Any) -> None:
     assert [threads for _, threads in run(batches(1))] == [2]
     assert [threads for _, threads in run(batches(3))] == [1, 1, 1]
     assert torch.get_num_threads() == before
+
+
+def test_threads_of_a_pool_start_no_others_whatever_is_set_meanwhile() -> None:
+    import torch
+
+    pool = pool_of_single_threads(2)
+    with torch_threads(3):
+        assert pool.submit(torch.get_num_threads).result() == 1
+        assert torch.get_num_threads() == 3
 
 
 def test_nothing_asks_for_gradients(model: Any) -> None:

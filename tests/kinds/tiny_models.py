@@ -146,6 +146,14 @@ def png(image: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+def hollow_texts_model(folder: Path, size: int) -> dict[str, Any]:
+    """A spec's model whose weights only seem to be of so many bytes: what is planned goes by it."""
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(size)
+    task = "feature-extraction"
+    return {"kind": "huggingface", "task": task, "name_or_path": str(folder)}
+
+
 def save_images(folder: Path, count: int) -> list[bytes]:
     """A new folder of PNG files, and what is in them, by name."""
     folder.mkdir()

@@ -26,7 +26,7 @@ from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
-from tests.kinds.tiny_models import predicted, rows_of, save_images, save_vit
+from tests.kinds.tiny_models import hollow_texts_model, predicted, rows_of, save_images, save_vit
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
@@ -137,9 +137,7 @@ def test_how_many_cores_a_replica_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: here)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(weights)
-    asked = spec(**{"model": texts_model(tmp_path), **changes})
+    asked = spec(**{"model": hollow_texts_model(tmp_path, weights), **changes})
     given = fitted(job_of(asked), num_gpus, 8.0).spec
     assert given.resources.num_cpus == wanted
     if wanted == 2:
@@ -147,25 +145,21 @@ def test_how_many_cores_a_replica_has(
         assert preprocesses_in_replicas(given, num_gpus)
 
 
-def texts_model(folder: Path) -> dict[str, Any]:
-    return {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(folder)}
-
-
 def test_a_preview_in_this_process_is_of_a_core_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless a run would be in this process: what it would take is reckoned from that."""
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 8)
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.truncate(LARGE)
+    model = hollow_texts_model(tmp_path, LARGE)
     for cluster, wanted in (({"kind": "local"}, 1), (ELSEWHERE, 1), (INLINE, 8)):
-        trial = trial_of(spec(model=texts_model(tmp_path), cluster=cluster), 10, "p")
+        trial = trial_of(spec(model=model, cluster=cluster), 10, "p")
         assert trial.cluster.kind == "inline"
         assert with_cores(trial, 0.0).resources.num_cpus == wanted
 
 
 def test_a_model_of_the_hub_is_taken_to_be_large() -> None:
-    hub = spec(model={**texts_model(Path()), "name_or_path": "sentence-transformers/any"})
+    elsewhere = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "any/model"}
+    hub = spec(model=elsewhere)
     assert hub.model.prefers_threads
     named = {"kind": "torchvision", "name": "resnet18"}
     assert spec(model=named).model.prefers_threads
