@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.models import AnyModel, HttpModel, HuggingFaceModel, PythonModel, VllmModel
+from tasks.kinds.models import (
+    AnyModel,
+    HttpModel,
+    HuggingFaceModel,
+    PythonModel,
+    VllmModel,
+    output_names,
+)
 from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
 from tasks.kinds.models.tensors.model import TensorModel
 
@@ -186,19 +193,18 @@ def faked(model: AnyModel, **given: Any) -> PythonModel:
 def arguments_for(model: AnyModel) -> dict[str, Any]:
     """What a kind's own fields say of its output."""
     if isinstance(model, TensorModel) and model.labels:
-        outputs = ["predicted_label", "predicted_score"]
+        outputs = [*output_names.LABELS]
         return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
-    if isinstance(model, (HttpModel, VllmModel)):
-        return {"column": model.input_column, "outputs": model.output_columns}
-    if not isinstance(model, HuggingFaceModel):
+    if not isinstance(model, (HttpModel, VllmModel, HuggingFaceModel)):
         return {}
-    own, options = {"column": model.input_column}, model.options
+    own = {"column": model.input_column, "outputs": [*model.output_columns]}
+    if not isinstance(model, HuggingFaceModel):
+        return own
+    options = model.options
     if model.task in CLASSIFICATION:
-        outputs = ["predicted_label", "predicted_score"]
-        return {**own, "outputs": outputs, "top_k": options.top_k or 1}
+        return {**own, "top_k": options.top_k or 1}
     if model.task in EMBEDDING:
-        return {**own, "outputs": ["embedding"], "normalize": bool(options.normalize)}
+        return {**own, "normalize": bool(options.normalize)}
     if model.task in DETECTION:
-        most = options.max_detections or len(LABELS)
-        return {**own, "outputs": ["boxes", "labels", "scores"], "top_k": most}
-    return {**own, "outputs": ["generated_text"]}
+        return {**own, "top_k": options.max_detections or len(LABELS)}
+    return own

@@ -1,23 +1,24 @@
-"""Follows the source's columns through the steps, as far as what each step declares is known."""
+"""Follows the source's columns through steps and model to the output, as far as they are known."""
 
 from difflib import get_close_matches
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.output_names import refuse_taken
 from tasks.spec import BatchInferenceSpec
 
 
 def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
-    """See that steps and model find the columns that the spec has them read.
+    """See that steps, model, sink and gates find the columns that the spec names.
 
-    After a step whose columns only its code knows, nothing is said.
+    After a step or a model whose columns only its code knows, nothing is said.
 
     Args:
         spec: says what is read.
         reader: what the source has pinned.
 
     Raises:
-        InvalidSpec: a column is not there, or two would bear one name.
+        InvalidSpec: a column is not there, or two would have one name.
     """
     known = spec.source.columns_of_rows(reader)
     for at, step in enumerate(spec.steps):
@@ -31,16 +32,54 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
     if known is not None:
         model = spec.model
         refuse_missing(f"model.{model.input_field}", model.kind, model.input_columns, known)
+        if model.output_columns is not None:
+            refuse_unpublished(spec, known, model.output_columns)
 
 
 def refuse_missing(field: str, kind: str, names: list[str], known: list[str]) -> None:
     """Raise InvalidSpec where a part of the spec reads a column that is not there."""
     for name in names:
         if name not in known:
-            meant = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {meant[0]}?" if meant else ""
-            there = f"the columns at that point: {', '.join(known)}{hint}"
+            there = f"the columns at that point: {', '.join(known)}{meant(name, known)}"
             raise InvalidSpec.at(field, name, f"is read by {kind} and is not among {there}")
+
+
+def refuse_unpublished(spec: BatchInferenceSpec, known: list[str], made: tuple[str, ...]) -> None:
+    """See that the output has the columns that sink and gates name.
+
+    Args:
+        spec: names them.
+        known: columns that the model is given.
+        made: columns that it adds.
+
+    Raises:
+        InvalidSpec: it has not, or the model adds one that is there already.
+    """
+    refuse_taken(made, known)
+    kept = spec.sink.keep_columns
+    every = [*known, *made]
+    refuse_absent("sink.keep_columns", kept or [], every, every)
+    published = every if kept is None else [*dict.fromkeys([*kept, *made])]
+    for field, names in spec.sink.reads.items():
+        refuse_absent(f"sink.{field}", names, published, every)
+    for at, gate in enumerate(spec.gates):
+        for field, name in gate.columns.items():
+            refuse_absent(f"gates.{at}.{field}", [name], published, every)
+
+
+def refuse_absent(field: str, names: list[str], published: list[str], every: list[str]) -> None:
+    """Raise InvalidSpec where a field names a column that the output will not have."""
+    for name in names:
+        if name not in published:
+            way_out = "; add it to sink.keep_columns" if name in every else meant(name, published)
+            there = f"the columns of the output: {', '.join(published)}{way_out}"
+            raise InvalidSpec.at(field, name, f"is not among {there}")
+
+
+def meant(name: str, known: list[str]) -> str:
+    """The column whose name is most like one that is not there, as a question; or nothing."""
+    found = get_close_matches(name, known, n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def refuse_twice(part: str, kind: str, after: list[str]) -> None:

@@ -1,8 +1,8 @@
 """What the stages of a run may use: replicas of the model, and the workers around it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.model import DType
@@ -47,6 +47,15 @@ class Resources(FormModel):
         "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
         "float16. float32 is exact everywhere.",
     )
+
+    @model_validator(mode="after")
+    def _most_are_not_fewer(self) -> Self:
+        if self.max_replicas is not None and self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"resources.max_replicas: {self.max_replicas} is less than min_replicas "
+                f"{self.min_replicas}: raise it, leave it out, or lower min_replicas"
+            )
+        return self
 
     @property
     def cores(self) -> float:

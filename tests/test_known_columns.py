@@ -126,6 +126,61 @@ def test_what_the_model_reads_is_followed_through_the_steps(folder: Path) -> Non
     assert len(make_plan(spec(folder, both, model=trees), save=False).plan.shards) == 1
 
 
+LABELED = {"labels": ["no", "yes"]}
+UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
+    "to keep": (
+        {"sink": {"keep_columns": ["id", "txt"]}},
+        r"sink\.keep_columns: 'txt' is not among the columns of the output: id, x, text, "
+        r"prediction; did you mean text\?$",
+    ),
+    "to part by": (
+        {"sink": {"partition_by": ["id", "day"]}},
+        r"sink\.partition_by: 'day' is not among the columns of the output: .*, prediction$",
+    ),
+    "to part by, of the labels": (
+        {"sink": {"partition_by": ["prediction"]}, "model": LABELED},
+        r"sink\.partition_by: 'prediction' .*, predicted_label, predicted_score; did you mean",
+    ),
+    "a key that is not kept": (
+        {"sink": {"kind": "delta", "mode": "upsert", "key": ["id"], "keep_columns": ["x"]}},
+        r"sink\.key: 'id' .*output: x, prediction; add it to sink\.keep_columns$",
+    ),
+    "the newest": (
+        {"sink": {"kind": "delta", "mode": "upsert", "key": ["id"], "newest_by": "at"}},
+        r"sink\.newest_by: 'at' is not among",
+    ),
+    "what a gate compares": (
+        {"gates": [{"kind": "rows", "minimum": 1}, {"kind": "accuracy", "minimum": 0.5}]},
+        r"gates\.1\.label: 'label' is not among the columns of the output: ",
+    ),
+    "what a gate bounds": (
+        {"gates": [{"kind": "bounds", "column": "predictions", "minimum": 0}]},
+        r"gates\.0\.column: 'predictions' .*; did you mean prediction\?$",
+    ),
+    "a name that the model gives": (
+        {"steps": [{"kind": "rename", "columns": {"x": "prediction"}}]},
+        r"input column: 'prediction' is also the name of what the model gives; rename or drop",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), UNPUBLISHED.values(), ids=UNPUBLISHED.keys())
+def test_the_output_has_the_columns_that_sink_and_gates_name(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    given = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["id"]}
+    sink = {"kind": "parquet", "path": str(folder / "out")}
+    parts = {"model": given, "sink": sink}
+    merged = {name: {**part, **changes.get(name, {})} for name, part in parts.items()}
+    with pytest.raises(InvalidSpec, match=message):
+        make_plan(spec_of(folder / "in", **{**changes, **merged}), save=False)
+
+
+def test_what_a_model_of_the_users_adds_nobody_knows(folder: Path) -> None:
+    sink = {"kind": "parquet", "path": str(folder / "out"), "partition_by": ["whatever"]}
+    assert len(make_plan(spec(folder, sink=sink), save=False).plan.shards) == 1
+
+
 def test_after_code_of_the_user_nothing_is_said(folder: Path) -> None:
     own = {"kind": "python", "function": "predictors:fail_on_500"}
     wrong = {"kind": "select", "columns": ["nobody_knows"]}

@@ -214,6 +214,12 @@ def test_a_message_is_short_whatever_was_given(given: Any) -> None:
     ("change", "message"),
     [
         ("resources.batch_size=0", "^resources.batch_size: 0 is not allowed: Input should be gr"),
+        ("resources.num_cpus=.inf", "^resources.num_cpus: inf is not allowed: .* a finite number"),
+        ("timeouts.no_progress_seconds=.nan", "nan is not allowed: .* a finite number"),
+        (
+            "resources={min_replicas: 3, max_replicas: 2}",
+            "^resources.max_replicas: 2 is less than min_replicas 3: raise it, leave it out",
+        ),
         ("model.columns=[]", "^model.columns: name the input columns; or"),
         ("model.labels={}", "^model.labels: {} is not allowed: it must be a list"),
         (

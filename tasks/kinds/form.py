@@ -48,7 +48,9 @@ def title_of(name: str, _info: "FieldInfo | ComputedFieldInfo | None" = None) ->
 class FormModel(BaseModel):
     """Frozen, and strict about names: a misspelt field is an error. Shows well in the run form."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", field_title_generator=title_of)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, field_title_generator=title_of
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -89,7 +89,8 @@ def modified(info: Info) -> int | str:
     """Modification time; in nanoseconds where the disk has them."""
     if "ino" in info:
         return os.stat(info["name"]).st_mtime_ns
-    return str(info.get("mtime") or info.get("LastModified") or info.get("last_modified") or "")
+    names = ("mtime", "LastModified", "last_modified", "Last-Modified")
+    return str(next((info[name] for name in names if info.get(name)), ""))
 
 
 def modified_seconds(info: Info) -> float:

@@ -28,6 +28,7 @@ from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 
 TEMPORARY = ".tmp-"
+WEB = ("http://", "https://")
 
 
 class Storage(Protocol):
@@ -192,6 +193,10 @@ def open_storage(
         ValueError: no filesystem is known for the URL's scheme, or its package is missing.
     """
     filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
+    if url.startswith(WEB):
+        from tasks.protocol.web_files import WebFiles
+
+        filesystem = WebFiles(**filesystem.storage_options)
     return FsspecStorage(filesystem), path.rstrip("/")
 
 

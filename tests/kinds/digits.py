@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.kinds.models.model import Model, Placement
 from tasks.protocol.batch import ROW
+from tests.kinds.declared import as_declared
 
 SEEN = 1_500
 """Digits to train on; the others are new to the model."""
@@ -40,7 +41,7 @@ def rows_of(**columns: Any) -> pa.Table:
 def predicted(model: Model, rows: pa.Table, **placement: Any) -> pa.Table:
     """What a kind makes of rows, once it has checked itself."""
     model.check()
-    return model.predictor(Placement(**placement))(rows)
+    return as_declared(model, model.predictor(Placement(**placement))(rows))
 
 
 def values(made: pa.Table, column: str = "prediction") -> np.ndarray:

@@ -13,6 +13,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
 from tasks.kinds.models.model import Placement
+from tests.kinds.declared import as_declared
 
 RANDOM = np.random.default_rng(5)
 FRAME = pd.DataFrame(RANDOM.standard_normal((60, 3)), columns=["a", "b", "c"])
@@ -38,7 +39,7 @@ def saved(estimator: Any, file: Path, **fields: Any) -> SklearnModel:
 
 def predicted(model: SklearnModel, rows: Any, num_threads: int = 1) -> list[Any]:
     table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else pa.table(rows)
-    made = model.predictor(Placement(num_threads=num_threads))(table)
+    made = as_declared(model, model.predictor(Placement(num_threads=num_threads))(table))
     assert made.column_names == [*table.column_names, "prediction"]
     values: list[Any] = made["prediction"].to_pylist()
     return values
@@ -116,7 +117,7 @@ def test_the_models_own_classes_stand_in_its_order(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"another order than its own: write \['no', 'yes'\]"):
         predicted(model, FRAME)
     right = saved(estimator, tmp_path / "m.skops", labels=["no", "yes"])
-    made = right.predictor(Placement())(pa.Table.from_pandas(FRAME))
+    made = as_declared(right, right.predictor(Placement())(pa.Table.from_pandas(FRAME)))
     assert made["predicted_label"].to_pylist() == estimator.predict(FRAME).tolist()
 
 

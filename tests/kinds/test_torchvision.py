@@ -18,6 +18,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models import TorchvisionModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.pixels import PIXELS
+from tests.kinds.declared import as_declared
 from tests.kinds.tiny_models import images, noise, png, rows_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def predicted(
     model.check()
     rows = rows_of("image", [png(each) for each in pictures])
     preprocess = model.preprocessor()
-    return model.predictor(Placement(batch_size=batch_size))(preprocess(rows))
+    return as_declared(model, model.predictor(Placement(batch_size=batch_size))(preprocess(rows)))
 
 
 def probabilities(model: Any, pictures: list[np.ndarray]) -> np.ndarray:

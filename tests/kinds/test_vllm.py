@@ -56,7 +56,7 @@ def test_prompts_are_handed_in_one_by_one_and_run_together(engine: type[LLM]) ->
     made = outcome_of(["abc", "de"], task="generate", engine_kwargs={"max_model_len": 20})
     assert texts_of(made) == ["cba", "ed"]
     assert made.rows is not None
-    assert made.rows.column_names[2:] == model_of().output_columns
+    assert tuple(made.rows.column_names[2:]) == model_of().output_columns
     assert made.rows["prompt_tokens"].to_pylist() == [3, 2]
     assert made.rows["completion_tokens"].to_pylist() == [3, 2]
     assert made.rows["finish_reason"].to_pylist() == ["length", "length"]

@@ -11,6 +11,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import XGBoostModel
 from tasks.kinds.models.model import Placement
+from tests.kinds.declared import as_declared
 
 RANDOM = np.random.default_rng(5)
 FRAME = pd.DataFrame(RANDOM.standard_normal((200, 3)), columns=["a", "b", "c"])
@@ -33,7 +34,7 @@ def saved(booster: Any, file: Path, **fields: Any) -> XGBoostModel:
 
 def predicted(model: XGBoostModel, rows: pd.DataFrame | pa.Table) -> pa.Table:
     table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else rows
-    return model.predictor(Placement())(table)
+    return as_declared(model, model.predictor(Placement())(table))
 
 
 def values(made: pa.Table) -> np.ndarray:

@@ -11,6 +11,7 @@ from PIL import Image
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
+from tests.kinds.declared import as_declared
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = list("abcdefghijklmnopqrst")
@@ -181,4 +182,5 @@ def predicted(
     given = {"task": task, "name_or_path": str(folder), "options": options}
     model = HuggingFaceModel.model_validate(given)
     model.check()
-    return model.predictor(Placement(batch_size=batch_size))(model.preprocessor()(rows))
+    made = model.predictor(Placement(batch_size=batch_size))(model.preprocessor()(rows))
+    return as_declared(model, made)

@@ -10,6 +10,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import is_list
 from tasks.kinds.columns import column_to_numpy, visible
+from tasks.kinds.models.output_names import refuse_taken
 from tasks.kinds.tensors import is_tensor
 from tasks.kinds.user_rows import array_from_numpy
 from tasks.protocol.batch import RESERVED, ROW
@@ -187,10 +188,8 @@ def with_columns(rows: pa.Table, outputs: Columns) -> pa.Table:
     """
     helpers = [n for n in rows.column_names if n.startswith(RESERVED) and n != ROW]
     rows = rows.drop_columns(helpers)
+    refuse_taken(outputs, rows.column_names)
     for name, values in outputs.items():
-        if name in rows.column_names:
-            problem = "is also the name of what the model gives; rename or drop that input column"
-            raise InvalidSpec.at("input column", name, problem)
         rows = rows.append_column(name, values)
     return rows
 

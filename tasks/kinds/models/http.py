@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
+from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm import answers, replies
 from tasks.kinds.models.llm.conversations import messages_of, prompts_of
@@ -157,9 +158,11 @@ class HttpModel(Model):
         return [self.input_column]
 
     @property
-    def output_columns(self) -> list[str]:
+    def output_columns(self) -> tuple[str, ...]:
         """What is added to a row."""
-        return ["embedding"] if self.task == "embedding" else [*answers.GENERATED, *answers.SERVED]
+        if self.task == "embedding":
+            return output_names.EMBEDDING
+        return answers.GENERATED + answers.SERVED
 
     @property
     def rows_per_call(self) -> int:

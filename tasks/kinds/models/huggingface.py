@@ -6,9 +6,11 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
+from tasks.kinds.models import output_names
 from tasks.kinds.models.hf import chat, folder, hub, languages, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
+    CLASSIFICATION,
     DETECTION,
     EMBEDDING,
     IMAGE,
@@ -120,6 +122,15 @@ class HuggingFaceModel(Model):
     def input_columns(self) -> list[str]:
         """The column that the model reads."""
         return [self.input_column]
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        """What is added to a row."""
+        if self.task in CLASSIFICATION:
+            return output_names.LABELS
+        if self.task in EMBEDDING:
+            return output_names.EMBEDDING
+        return output_names.OBJECTS if self.task in DETECTION else output_names.TEXT
 
     @property
     def checkpoint(self) -> Checkpoint:

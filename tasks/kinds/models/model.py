@@ -132,6 +132,11 @@ class Model(Kind):
         """The field that names them."""
         return "column"
 
+    @property
+    def output_columns(self) -> tuple[str, ...] | None:
+        """What is added to a row, in order; None where only its code or its file knows."""
+        return None
+
     def check(self) -> None:
         """Find what is wrong without loading the model.
 

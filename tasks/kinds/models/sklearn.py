@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
+from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, label_columns, prediction_column, with_columns
 from tasks.kinds.models.estimators import calling, loading
 from tasks.kinds.models.file_model import FileModel
@@ -65,6 +66,11 @@ class SklearnModel(FileModel):
     def input_columns(self) -> list[str]:
         """The columns that the model reads, where the spec says so."""
         return self.columns
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        """What is added to a row."""
+        return output_names.LABELS if self.labels else output_names.PREDICTION
 
     @property
     def input_field(self) -> str:

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.form import FormModel
+from tasks.kinds.models import output_names
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
@@ -105,6 +106,11 @@ class TorchvisionModel(FileModel):
     def input_columns(self) -> list[str]:
         """The column that the model reads."""
         return [self.column]
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        """What is added to a row."""
+        return output_names.OBJECTS if self.architecture.detects else output_names.LABELS
 
     @property
     def architecture(self) -> Architecture:

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
+from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
@@ -124,11 +125,11 @@ class VllmModel(Model):
         return [self.input_column]
 
     @property
-    def output_columns(self) -> list[str]:
+    def output_columns(self) -> tuple[str, ...]:
         """What is added to a row."""
         if self.task in WRITING:
-            return [*GENERATED]
-        return ["embedding"] if self.task == "embed" else ["predicted_label", "predicted_score"]
+            return GENERATED
+        return output_names.EMBEDDING if self.task == "embed" else output_names.LABELS
 
     def check(self) -> None:
         """See that vLLM is installed and the folder holds a model; the Hub is not asked.

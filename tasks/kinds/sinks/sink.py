@@ -76,6 +76,11 @@ class Sink(Kind):
         return None
 
     @property
+    def reads(self) -> dict[str, list[str]]:
+        """Columns that must be published, by the field of the spec that names them."""
+        return {"partition_by": self.partition_by}
+
+    @property
     def row_key(self) -> list[str]:
         """Columns that name a row, where rows replace published ones of the same name."""
         return []

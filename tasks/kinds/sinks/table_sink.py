@@ -61,6 +61,12 @@ class TableSink(Sink):
         return self
 
     @property
+    def reads(self) -> dict[str, list[str]]:
+        """Columns that must be published, by the field of the spec that names them."""
+        newest_by = [self.newest_by] if self.newest_by else []
+        return {**super().reads, "key": self.key, "newest_by": newest_by}
+
+    @property
     def row_key(self) -> list[str]:
         """Columns that name a row, where rows replace published ones of the same name."""
         return self.key

@@ -1,5 +1,6 @@
 """What every source does: list its inputs, cut them into shards, read a shard's rows in order."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -22,6 +23,8 @@ BYTES_OF_NUMBER = 8
 BYTES_PER_READ = 32 << 20
 LARGEST_FILE = 1 << 30
 """Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""
+WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
+"""A URL that would be a folder's, or a glob."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Source(Kind):
     path: str | list[str] = Field(
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
-        "such as s3://bucket/folder/. Folders are searched at any depth, but for names that start "
-        "with . or _. {scheduled:%Y-%m-%d} stands for the scheduled time.",
+        "such as s3://bucket/folder/; of https:// only files. Folders are searched at any depth, "
+        "but for names that start with . or _. {scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
     exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
     storage_options: dict[str, Any] = Field(
@@ -78,6 +81,17 @@ class Source(Kind):
     def _not_empty(cls, path: str | list[str]) -> str | list[str]:
         if not path or (isinstance(path, list) and not all(path)):
             raise ValueError("must name at least one file, folder or glob")
+        return path
+
+    @field_validator("path")
+    @classmethod
+    def _the_web_has_no_folders(cls, path: str | list[str]) -> str | list[str]:
+        for url in [path] if isinstance(path, str) else path:
+            if WEB_FOLDER.match(url):
+                raise ValueError(
+                    "a web server lists no files: name each one by its own URL, in a list where "
+                    "there are several"
+                )
         return path
 
     @field_validator("path", "exclude")

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
@@ -21,7 +22,7 @@ from tasks.kinds.models.tensors.inputs import (
     bound,
     fixed_rows,
 )
-from tasks.kinds.models.tensors.outputs import Activation, classes, output_columns
+from tasks.kinds.models.tensors.outputs import Activation, classes, prediction_columns
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,14 @@ class TensorModel(FileModel):
         return "inputs" if self.inputs else "columns"
 
     @property
+    def output_columns(self) -> tuple[str, ...] | None:
+        """What is added to a row; without labels and outputs only the file knows."""
+        if self.labels:
+            return output_names.LABELS
+        one_or_none = output_names.PREDICTION if self.outputs else None
+        return tuple(self.outputs) if len(self.outputs) > 1 else one_or_none
+
+    @property
     def names_of_classes(self) -> list[str]:
         """The labels, written out."""
         return [*map(str, range(self.labels))] if isinstance(self.labels, int) else self.labels
@@ -123,14 +132,14 @@ class TensorModel(FileModel):
             }
             outputs = loaded.run(batches(arrays, placement, fixed))
             without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
-            return with_columns(rows, self.output_columns(without_filling))
+            return with_columns(rows, self.columns_of(without_filling))
 
         return predict
 
-    def output_columns(self, outputs: Mapping[str, np.ndarray]) -> Columns:
+    def columns_of(self, outputs: Mapping[str, np.ndarray]) -> Columns:
         """Output columns of the model's arrays."""
         if not self.labels:
-            return output_columns(outputs)
+            return prediction_columns(outputs)
         return classes(outputs, self.names_of_classes, self.activation, self.top_k)
 
 

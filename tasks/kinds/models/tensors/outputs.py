@@ -54,7 +54,7 @@ def by_name(returned: Any) -> dict[str, Any]:
     return {"output": returned}
 
 
-def output_columns(outputs: Mapping[str, np.ndarray]) -> Columns:
+def prediction_columns(outputs: Mapping[str, np.ndarray]) -> Columns:
     """One output as `prediction`, several under their names."""
     columns = {
         name: prediction_column(widened(values), len(values))["prediction"]

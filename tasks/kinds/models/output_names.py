@@ -1,0 +1,22 @@
+"""Names of the columns that models add to a row."""
+
+from collections.abc import Iterable
+
+from tasks.errors import InvalidSpec
+
+PREDICTION = ("prediction",)
+LABELS = ("predicted_label", "predicted_score")
+OBJECTS = ("boxes", "labels", "scores")
+EMBEDDING = ("embedding",)
+TEXT = ("generated_text",)
+
+
+def refuse_taken(made: Iterable[str], there: Iterable[str]) -> None:
+    """See that no input column has an output column's name.
+
+    Raises:
+        InvalidSpec: one has.
+    """
+    if taken := [name for name in made if name in there]:
+        problem = "is also the name of what the model gives; rename or drop that input column"
+        raise InvalidSpec.at("input column", taken[0], problem)

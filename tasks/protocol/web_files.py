@@ -1,0 +1,43 @@
+"""Files behind a web server, each under a URL of its own."""
+
+from typing import Any
+
+from fsspec.implementations.http import HTTPFileSystem
+
+GONE = (404, 410)
+
+
+class WebFiles(HTTPFileSystem):
+    """fsspec's, which says of a server that does not answer that nothing is there.
+
+    A web server lists no files: what fsspec makes of the links in a page may be some of them.
+    """
+
+    async def _info(self, url: str, **kwargs: Any) -> dict[str, Any]:
+        """Size, ETag and the like of a file.
+
+        Raises:
+            FileNotFoundError: the server has none.
+            ConnectionError: it does not answer, or does not say.
+        """
+        try:
+            info: dict[str, Any] = await super()._info(url, **kwargs)
+        except FileNotFoundError as error:
+            cause = error.__cause__
+            if cause is None or getattr(cause, "status", None) in GONE:
+                raise
+            raise ConnectionError(f"{type(cause).__name__}: {cause}") from cause
+        return info
+
+    async def _find(self, path: str, detail: bool = False, **kwargs: Any) -> Any:
+        """The file itself."""
+        found = {path: await self._info(path)}
+        return found if detail else [*found]
+
+    async def _exists(self, path: str, **kwargs: Any) -> bool:
+        """Whether the server has the file."""
+        try:
+            await self._info(path)
+        except FileNotFoundError:
+            return False
+        return True

@@ -1,0 +1,106 @@
+"""Sources and models behind a web server, which knows files and no folders."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InputNotFound, InvalidSpec, StageFailed, Unreachable
+from tasks.kinds.models import XGBoostModel
+from tasks.kinds.places import check_source
+from tasks.kinds.sources import BinarySource
+from tasks.plan import make_plan
+from tasks.protocol.storage import open_storage
+from tasks.publish import publish_planned
+from tasks.spec_file import parse_spec
+from tests.flows.conftest import published, spec_of
+from tests.reporting import run_attempt
+from tests.web_server import WebServer, web_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[WebServer]:
+    with web_server(tmp_path) as started:
+        yield started
+
+
+def test_a_file_is_known_by_its_etag_and_read(server: WebServer) -> None:
+    (server.folder / "a.bin").write_bytes(b"one")
+    storage, path = open_storage(server.url("a.bin?token=b"))
+    (listed,) = storage.list(path)
+    assert listed == storage.stat(path)
+    assert (listed.size, storage.read(path)) == (3, b"one")
+    (server.folder / "a.bin").write_bytes(b"two")
+    os.utime(server.folder / "a.bin", (1, 1))
+    changed = storage.stat(path)
+    assert changed
+    assert changed.identity != listed.identity
+    assert storage.stat(server.url("b.bin")) is None
+    assert storage.list(server.url("b.bin")) == []
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_server_in_trouble_is_not_one_without_the_file(server: WebServer, status: int) -> None:
+    (server.folder / "a.ubj").write_bytes(b"one")
+    source, model = BinarySource(path=server.url("a.ubj")), XGBoostModel(path=server.url("a.ubj"))
+    check_source(source)
+    model.check()
+    server.trouble = status
+    storage, path = open_storage(server.url("a.ubj"))
+    for call in (storage.stat, storage.list, storage.read):
+        with pytest.raises(ConnectionError, match=f"{status}"):
+            call(path)
+    with pytest.raises(Unreachable, match=rf"source\.path: .* cannot be reached: .*{status}"):
+        check_source(source)
+    with pytest.raises(Unreachable, match=rf"model\.path: .* cannot be reached: .*{status}"):
+        model.check()
+
+
+def test_no_server_at_all(tmp_path: Path) -> None:
+    with web_server(tmp_path) as server:
+        gone = server.url("a.bin")
+    with pytest.raises(Unreachable, match=r"source\.path: .* cannot be reached: .*connect"):
+        check_source(BinarySource(path=gone))
+
+
+def test_a_file_that_the_server_has_not(server: WebServer) -> None:
+    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin' is not there"):
+        check_source(BinarySource(path=server.url("b.bin")))
+
+
+@pytest.mark.parametrize("url", ["", "/", "/in/", "/in/*.parquet", "/in/[ab].parquet?x=y"])
+def test_folders_and_globs_are_refused_at_once(url: str) -> None:
+    raw: dict[str, Any] = {
+        "source": {"kind": "parquet", "path": ["https://host/a.parquet", f"https://host{url}"]},
+        "model": {"kind": "python", "class": "a:B"},
+        "sink": {"kind": "parquet", "path": "/out"},
+    }
+    with pytest.raises(InvalidSpec, match=r"^source\.path: .*a web server lists no files: name"):
+        parse_spec(raw)
+    raw["source"]["path"] = ["https://host/a.parquet?x=[y]*/", "https://[::1]:80/a.parquet"]
+    parse_spec(raw)
+
+
+def test_a_run_waits_out_a_servers_trouble(server: WebServer, tmp_path: Path) -> None:
+    rows = {"id": [*range(100)], "x": [float(each) for each in range(100)]}
+    pq.write_table(pa.table(rows), server.folder / "in.parquet")
+    source = {"kind": "parquet", "path": server.url("in.parquet")}
+    spec = spec_of(tmp_path / "in", source=source)
+    planned = make_plan(spec)
+    server.trouble = 503
+    with pytest.raises(StageFailed, match=r"in\.parquet.*503"):
+        run_attempt(planned)
+    server.trouble = None
+    run_attempt(planned)
+    publish_planned(planned)
+    assert [(row["id"], row["doubled"]) for row in published(spec)] == [
+        (each, 2.0 * each) for each in range(100)
+    ]
+    assert make_plan(spec).nothing_to_do
+    (server.folder / "in.parquet").unlink()
+    with pytest.raises(InputNotFound, match=r"in\.parquet' is not there"):
+        make_plan(spec)
