@@ -16,8 +16,8 @@ from tasks.ray_job.job import PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
 """Between two looks at a job, at first and later: what takes a second should not wait for one."""
-POLLS_PER_AGE = 10
-"""A look comes a tenth of the job's age after the last one."""
+POLLS_PER_AGE = 25
+"""A look comes a twenty-fifth of the job's age after the last one."""
 SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
 FOLLOWED_EVERY_SECONDS = 10.0

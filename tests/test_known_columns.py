@@ -168,9 +168,10 @@ UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
 def test_the_output_has_the_columns_that_sink_and_gates_name(
     folder: Path, changes: dict[str, Any], message: str
 ) -> None:
-    given = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["id"]}
-    sink = {"kind": "parquet", "path": str(folder / "out")}
-    parts = {"model": given, "sink": sink}
+    parts: dict[str, dict[str, Any]] = {
+        "model": {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["id"]},
+        "sink": {"kind": "parquet", "path": str(folder / "out")},
+    }
     merged = {name: {**part, **changes.get(name, {})} for name, part in parts.items()}
     with pytest.raises(InvalidSpec, match=message):
         make_plan(spec_of(folder / "in", **{**changes, **merged}), save=False)

@@ -28,7 +28,7 @@ from tasks.ray_job.stage_functions import (
 )
 from tasks.ray_job.writing import PINNED, batches_per_write, write_reported
 
-MEDIA_ROWS = 128
+MEDIA_ROWS = 256
 """Rows on their way at a time where media are decoded: memory, and how soon the model has work."""
 LEAVE_SECONDS = 10.0
 BUILDING = threading.Lock()
