@@ -55,7 +55,8 @@ def refuse_unpublished(spec: BatchInferenceSpec, known: list[str], made: tuple[s
     Raises:
         InvalidSpec: it has not, or the model adds one that is there already.
     """
-    refuse_taken(made, known)
+    if not (spec.source.has_media and spec.model.preprocesses):
+        refuse_taken(made, known)  # else the column may be one of media that the model never sees
     kept = spec.sink.keep_columns
     every = [*known, *made]
     refuse_absent("sink.keep_columns", kept or [], every, every)

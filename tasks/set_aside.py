@@ -62,10 +62,10 @@ class SetAside:
         """The redrive's plan; what has changed since an earlier attempt is left out.
 
         Raises:
-            InvalidSpec: a step or the model reads a column that is not there.
+            InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
         """
-        for reader in self.readers.values():
-            refuse_unknown_columns(self.spec, reader)
+        for run in dict.fromkeys(line["read_as"] for line in self.lines):
+            refuse_unknown_columns(self.spec, self.readers[run])
         more = {"reader": {}, "readers": self.readers, "known_rows": None}
         return redrive_plan(old, self.lines, {**pins, **more})
 

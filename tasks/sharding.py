@@ -33,7 +33,7 @@ def resume_plan(
     """The run's plan: as it is, superseded where inputs have changed, or the first one.
 
     Raises:
-        InvalidSpec: a step or the model reads a column that is not there.
+        InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
     """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     refuse_unknown_columns(spec, reader)

@@ -1,4 +1,4 @@
-"""Columns that steps and model read are looked for before anything starts."""
+"""Columns that steps, model, sink and gates name are looked for before anything starts."""
 
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tasks.kinds.steps import (
     SelectStep,
     TileImagesStep,
 )
+from tasks.known_columns import refuse_unpublished
 from tasks.plan import make_plan
 from tasks.protocol.batch import ROW
 from tasks.publish import publish_planned
@@ -175,6 +176,28 @@ def test_the_output_has_the_columns_that_sink_and_gates_name(
     merged = {name: {**part, **changes.get(name, {})} for name, part in parts.items()}
     with pytest.raises(InvalidSpec, match=message):
         make_plan(spec_of(folder / "in", **{**changes, **merged}), save=False)
+
+
+def test_what_the_output_has_may_be_named(folder: Path) -> None:
+    sink = {"kind": "delta", "path": str(folder / "out"), "mode": "upsert", "key": ["id"]}
+    sink |= {"newest_by": "prediction", "partition_by": ["text"], "keep_columns": ["id", "text"]}
+    gates = [{"kind": "bounds", "column": "prediction", "minimum": 0}]
+    gates += [
+        {"kind": "nulls", "column": "text", "max_fraction": 0},
+        {"kind": "rows", "minimum": 1},
+    ]
+    model = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["x"]}
+    planned = make_plan(spec(folder, sink=sink, gates=gates, model=model), save=False)
+    assert len(planned.plan.shards) == 1
+
+
+def test_media_that_the_model_never_sees_may_have_any_name(folder: Path) -> None:
+    boxes = {"kind": "huggingface", "task": "object-detection", "name_or_path": "a/b"}
+    given = spec(folder, source={"kind": "huggingface_dataset", "path": "/in"}, model=boxes)
+    refuse_unpublished(given, ["image", "labels"], ("boxes", "labels", "scores"))
+    numbers = spec(folder, model={"kind": "xgboost", "path": "m.ubj"})
+    with pytest.raises(InvalidSpec, match="input column: 'labels' is also the name"):
+        refuse_unpublished(numbers, ["x", "labels"], ("labels",))
 
 
 def test_what_a_model_of_the_users_adds_nobody_knows(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import (
-    GLOB,
+    glob_in,
     has_suffix,
     is_excluded,
     is_shown,
@@ -114,7 +114,7 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
 
 def folder_of(url: str) -> str:
     """The part of a path before its first glob; of one without a glob, all of it."""
-    special = GLOB.search(url)
+    special = glob_in(url)
     return LAST_PART.sub("", url[: special.start()]) if special else url
 
 
@@ -142,6 +142,8 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         return False
     except InvalidSpec:
         raise
+    except ValueError as error:
+        raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error
     except Exception as error:
         way_out = "see that this user may read it"
         if not storage.is_local:

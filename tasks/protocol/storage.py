@@ -28,7 +28,6 @@ from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 
 TEMPORARY = ".tmp-"
-WEB = ("http://", "https://")
 
 
 class Storage(Protocol):
@@ -193,11 +192,16 @@ def open_storage(
         ValueError: no filesystem is known for the URL's scheme, or its package is missing.
     """
     filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
-    if url.startswith(WEB):
+    if is_web(url):
         from tasks.protocol.web_files import WebFiles
 
-        filesystem = WebFiles(**filesystem.storage_options)
+        return FsspecStorage(WebFiles(**filesystem.storage_options)), path
     return FsspecStorage(filesystem), path.rstrip("/")
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is of a file behind a web server."""
+    return url.startswith(("http://", "https://"))
 
 
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:

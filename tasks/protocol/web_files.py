@@ -18,16 +18,25 @@ class WebFiles(HTTPFileSystem):
 
         Raises:
             FileNotFoundError: the server has none.
-            ConnectionError: it does not answer, or does not say.
+            ValueError: it is no URL.
+            ConnectionError: the server does not answer, or does not say.
         """
         try:
             info: dict[str, Any] = await super()._info(url, **kwargs)
         except FileNotFoundError as error:
             cause = error.__cause__
-            if cause is None or getattr(cause, "status", None) in GONE:
+            if getattr(cause, "status", None) in GONE:
                 raise
+            if isinstance(cause, ValueError):
+                raise cause from None
             raise ConnectionError(f"{type(cause).__name__}: {cause}") from cause
         return info
+
+    def _raise_not_found_for_status(self, response: Any, url: str) -> None:
+        """Raise FileNotFoundError where the server has no such file, else what it answered."""
+        if response.status in GONE:
+            raise FileNotFoundError(url)
+        response.raise_for_status()
 
     async def _find(self, path: str, detail: bool = False, **kwargs: Any) -> Any:
         """The file itself."""

@@ -41,7 +41,7 @@ def rows_of(**columns: Any) -> pa.Table:
 def predicted(model: Model, rows: pa.Table, **placement: Any) -> pa.Table:
     """What a kind makes of rows, once it has checked itself."""
     model.check()
-    return as_declared(model, model.predictor(Placement(**placement))(rows))
+    return as_declared(model, rows, model.predictor(Placement(**placement))(rows))
 
 
 def values(made: pa.Table, column: str = "prediction") -> np.ndarray:

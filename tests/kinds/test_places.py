@@ -19,6 +19,8 @@ from tasks.kinds.sources.parquet import ParquetSource
         ("s3://bucket/a/b-[0-9]/c/*.parquet", "s3://bucket/a"),
         ("/data/day=*/x", "/data"),
         ("/data/x.parquet", "/data/x.parquet"),
+        ("https://host/x.parquet?a=[b]*", "https://host/x.parquet?a=[b]*"),
+        ("https://[::1]:80/x.parquet", "https://[::1]:80/x.parquet"),
     ],
 )
 def test_a_globs_folder(url: str, folder: str) -> None:

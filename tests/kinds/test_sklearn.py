@@ -39,7 +39,7 @@ def saved(estimator: Any, file: Path, **fields: Any) -> SklearnModel:
 
 def predicted(model: SklearnModel, rows: Any, num_threads: int = 1) -> list[Any]:
     table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else pa.table(rows)
-    made = as_declared(model, model.predictor(Placement(num_threads=num_threads))(table))
+    made = as_declared(model, table, model.predictor(Placement(num_threads=num_threads))(table))
     assert made.column_names == [*table.column_names, "prediction"]
     values: list[Any] = made["prediction"].to_pylist()
     return values
@@ -117,7 +117,8 @@ def test_the_models_own_classes_stand_in_its_order(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"another order than its own: write \['no', 'yes'\]"):
         predicted(model, FRAME)
     right = saved(estimator, tmp_path / "m.skops", labels=["no", "yes"])
-    made = as_declared(right, right.predictor(Placement())(pa.Table.from_pandas(FRAME)))
+    table = pa.Table.from_pandas(FRAME)
+    made = as_declared(right, table, right.predictor(Placement())(table))
     assert made["predicted_label"].to_pylist() == estimator.predict(FRAME).tolist()
 
 

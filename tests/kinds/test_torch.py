@@ -182,6 +182,8 @@ def test_several_inputs_and_outputs(tmp_path: Path, returns: str, names: list[st
     assert made.column_names[-2:] == names
     np.testing.assert_allclose(values(made, names[0]), sums(model), atol=1e-6)
     np.testing.assert_allclose(values(made, names[1]), 2 * sums(model)[:, 0], atol=1e-6)
+    both = predicted(several(tmp_path, returns, outputs=names[::-1]), ROWS)
+    assert both.column_names[-2:] == names[::-1]
     one = predicted(several(tmp_path, returns, outputs=[names[1]]), ROWS)
     assert one.column_names[-1] == "prediction"
     assert one["prediction"].to_pylist() == made[names[1]].to_pylist()

@@ -68,7 +68,9 @@ def predicted(
     model.check()
     rows = rows_of("image", [png(each) for each in pictures])
     preprocess = model.preprocessor()
-    return as_declared(model, model.predictor(Placement(batch_size=batch_size))(preprocess(rows)))
+    return as_declared(
+        model, rows, model.predictor(Placement(batch_size=batch_size))(preprocess(rows))
+    )
 
 
 def probabilities(model: Any, pictures: list[np.ndarray]) -> np.ndarray:

@@ -34,7 +34,7 @@ def saved(booster: Any, file: Path, **fields: Any) -> XGBoostModel:
 
 def predicted(model: XGBoostModel, rows: pd.DataFrame | pa.Table) -> pa.Table:
     table = pa.Table.from_pandas(rows) if isinstance(rows, pd.DataFrame) else rows
-    return as_declared(model, model.predictor(Placement())(table))
+    return as_declared(model, table, model.predictor(Placement())(table))
 
 
 def values(made: pa.Table) -> np.ndarray:

@@ -183,4 +183,4 @@ def predicted(
     model = HuggingFaceModel.model_validate(given)
     model.check()
     made = model.predictor(Placement(batch_size=batch_size))(model.preprocessor()(rows))
-    return as_declared(model, made)
+    return as_declared(model, rows, made)

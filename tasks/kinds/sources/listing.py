@@ -12,12 +12,13 @@ from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.protocol.infos import Info, Stat, stat_of
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, is_web
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
 GLOB = re.compile(r"[*?\[]")
+WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
 MEND = "mend the path, or set source.on_empty: succeed"
 
 
@@ -67,10 +68,28 @@ def nothing_there(source: "Source") -> str:
     return f"is not there; {MEND}" if source.holds == "file" else no_input(source, 0)
 
 
+def glob_in(path: str) -> re.Match[str] | None:
+    """Where a path begins to be a glob; the web has none, and other uses for their characters."""
+    return None if is_web(path) else GLOB.search(path)
+
+
+def refuse_web_folder(url: str) -> None:
+    """Refuse a URL that would be a folder's of a web server, or a glob.
+
+    Raises:
+        ValueError: it would.
+    """
+    if WEB_FOLDER.match(url):
+        raise ValueError(
+            "a web server lists no files: name each one by its own URL, in a list where there are "
+            "several, * and [ in a name as %2A and %5B"
+        )
+
+
 def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
     """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
     storage.filesystem.invalidate_cache()
-    special = GLOB.search(path)
+    special = glob_in(path)
     if not special or storage.filesystem.exists(path):
         return list_folder(storage, path, suffixes)
     found: dict[str, Info] = storage.filesystem.glob(path, detail=True)

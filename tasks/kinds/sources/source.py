@@ -1,6 +1,5 @@
 """What every source does: list its inputs, cut them into shards, read a shard's rows in order."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -10,7 +9,7 @@ from pydantic import Field, field_validator
 
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
-from tasks.kinds.sources.listing import list_path
+from tasks.kinds.sources.listing import list_path, refuse_web_folder
 from tasks.protocol.infos import Info, Stat
 from tasks.protocol.plan_file import Shard, shard_table, whole_files
 from tasks.protocol.stats import Stats
@@ -23,8 +22,6 @@ BYTES_OF_NUMBER = 8
 BYTES_PER_READ = 32 << 20
 LARGEST_FILE = 1 << 30
 """Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""
-WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
-"""A URL that would be a folder's, or a glob."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,9 @@ class Source(Kind):
     path: str | list[str] = Field(
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
-        "such as s3://bucket/folder/; of https:// only files. Folders are searched at any depth, "
-        "but for names that start with . or _. {scheduled:%Y-%m-%d} stands for the scheduled time.",
+        "such as s3://bucket/folder/; with https:// each file by its own. Folders are searched at "
+        "any depth, but for names that start with . or _. {scheduled:%Y-%m-%d} stands for the "
+        "scheduled time.",
     )
     exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
     storage_options: dict[str, Any] = Field(
@@ -86,12 +84,9 @@ class Source(Kind):
     @field_validator("path")
     @classmethod
     def _the_web_has_no_folders(cls, path: str | list[str]) -> str | list[str]:
-        for url in [path] if isinstance(path, str) else path:
-            if WEB_FOLDER.match(url):
-                raise ValueError(
-                    "a web server lists no files: name each one by its own URL, in a list where "
-                    "there are several"
-                )
+        if cls.holds == "file":
+            for url in [path] if isinstance(path, str) else path:
+                refuse_web_folder(url)
         return path
 
     @field_validator("path", "exclude")

@@ -12,7 +12,9 @@ import pytest
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, Unreachable
 from tasks.kinds.models import XGBoostModel
 from tasks.kinds.places import check_source
+from tasks.kinds.sinks import ParquetSink
 from tasks.kinds.sources import BinarySource
+from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
 from tasks.protocol.storage import open_storage
 from tasks.publish import publish_planned
@@ -67,9 +69,37 @@ def test_no_server_at_all(tmp_path: Path) -> None:
         check_source(BinarySource(path=gone))
 
 
-def test_a_file_that_the_server_has_not(server: WebServer) -> None:
-    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin' is not there"):
-        check_source(BinarySource(path=server.url("b.bin")))
+@pytest.mark.parametrize("name", ["b.bin", "b.bin?token=b", "b.bin?x=[y]*/"])
+def test_a_file_that_the_server_has_not(server: WebServer, name: str) -> None:
+    server.folder.joinpath("a").mkdir()  # the server shows no folder: it answers 403
+    missing = BinarySource(path=server.url(f"a/{name}"))
+    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' is not there"):
+        check_source(missing)
+    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' holds no file"):
+        list_inputs(missing)
+    empty = missing.model_copy(update={"on_empty": "succeed"})
+    check_source(empty)
+    assert not len(list_inputs(empty)[1])
+
+
+def test_a_file_that_is_gone_for_good(server: WebServer) -> None:
+    server.trouble = 410
+    storage, path = open_storage(server.url("a.bin"))
+    assert storage.stat(path) is None
+    with pytest.raises(FileNotFoundError):
+        storage.read(path)
+
+
+def test_what_is_no_url_is_a_wrong_spec() -> None:
+    with pytest.raises(InvalidSpec, match=r"source\.path: .* cannot be opened"):
+        check_source(BinarySource(path="https://host:99999/a.bin"))
+    with pytest.raises(InvalidSpec, match=r"model\.path: .* cannot be opened"):
+        XGBoostModel(path="https://host:99999/a.ubj").check()
+
+
+def test_a_web_server_takes_no_files() -> None:
+    with pytest.raises(ValueError, match="a web server takes no files: name a folder"):
+        ParquetSink(path="https://host/out")
 
 
 @pytest.mark.parametrize("url", ["", "/", "/in/", "/in/*.parquet", "/in/[ab].parquet?x=y"])

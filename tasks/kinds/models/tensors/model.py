@@ -107,8 +107,8 @@ class TensorModel(FileModel):
         """What is added to a row; without labels and outputs only the file knows."""
         if self.labels:
             return output_names.LABELS
-        one_or_none = output_names.PREDICTION if self.outputs else None
-        return tuple(self.outputs) if len(self.outputs) > 1 else one_or_none
+        names = tuple(dict.fromkeys(self.outputs))
+        return output_names.PREDICTION if len(names) == 1 else names or None
 
     @property
     def names_of_classes(self) -> list[str]:
