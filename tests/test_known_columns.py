@@ -222,3 +222,18 @@ def test_a_redrive_is_planned_no_less_carefully(folder: Path) -> None:
     wrong = spec(folder, {"kind": "select", "columns": ["y"]})
     with pytest.raises(InvalidSpec, match=r"steps\.0\.columns: 'y' is read by select"):
         make_plan(wrong, RunOptions(redrive=True), save=False)
+
+
+def test_a_redrive_asks_only_for_what_the_runs_had_that_it_redoes(folder: Path) -> None:
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [2.0]}}
+    sink = {"kind": "parquet", "path": str(folder / "out"), "keep_columns": ["id", "x"]}
+    usual = spec(folder, model=picky, sink=sink, errors={"max_rejected_fraction": 0.5})
+    for more in ({}, {"y": [1, 1]}):
+        rows = pa.table({"id": [1, 2], "x": [1.0, 2.0], **more})
+        pq.write_table(rows, folder / "in/a.parquet")
+        planned = make_plan(usual)
+        run_attempt(planned)
+        publish_planned(planned)
+    select = {"kind": "select", "columns": ["id", "x", "y"]}
+    planned = make_plan(spec(folder, select, sink=sink), RunOptions(redrive=True), save=False)
+    assert (len(planned.plan.shards), planned.inputs_skipped) == (1, 0)

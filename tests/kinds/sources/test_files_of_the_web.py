@@ -16,6 +16,7 @@ from tasks.kinds.sinks import ParquetSink
 from tasks.kinds.sources import BinarySource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
+from tasks.protocol.infos import stat_of
 from tasks.protocol.storage import open_storage
 from tasks.publish import publish_planned
 from tasks.spec_file import parse_spec
@@ -43,6 +44,19 @@ def test_a_file_is_known_by_its_etag_and_read(server: WebServer) -> None:
     assert changed.identity != listed.identity
     assert storage.stat(server.url("b.bin")) is None
     assert storage.list(server.url("b.bin")) == []
+
+
+def test_without_etags_the_time_tells_versions_apart() -> None:
+    before, after = (
+        stat_of({"name": "a", "size": 3, "Last-Modified": f"Sat, 31 Jan 2026 02:00:0{at} GMT"})
+        for at in (1, 2)
+    )
+    assert before.identity != after.identity
+
+
+def test_a_url_stays_as_it_is() -> None:
+    url = "https://host/a.parquet?x=y/"
+    assert open_storage(url)[1] == url
 
 
 @pytest.mark.parametrize("status", [403, 503])
