@@ -228,12 +228,14 @@ def test_a_redrive_asks_only_for_what_the_runs_had_that_it_redoes(folder: Path) 
     picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [2.0]}}
     sink = {"kind": "parquet", "path": str(folder / "out"), "keep_columns": ["id", "x"]}
     usual = spec(folder, model=picky, sink=sink, errors={"max_rejected_fraction": 0.5})
-    for more in ({}, {"y": [1, 1]}):
-        rows = pa.table({"id": [1, 2], "x": [1.0, 2.0], **more})
-        pq.write_table(rows, folder / "in/a.parquet")
+    rows = {"id": [1, 2], "x": [1.0, 2.0]}
+    for file, table in {"a": rows, "b": {**rows, "y": [1, 1]}}.items():
+        pq.write_table(pa.table(table), folder / f"in/{file}.parquet")
         planned = make_plan(usual)
         run_attempt(planned)
         publish_planned(planned)
+    pq.write_table(pa.table({**rows, "z": [1, 1]}), folder / "in/a.parquet")
     select = {"kind": "select", "columns": ["id", "x", "y"]}
     planned = make_plan(spec(folder, select, sink=sink), RunOptions(redrive=True), save=False)
-    assert (len(planned.plan.shards), planned.inputs_skipped) == (1, 0)
+    assert planned.plan.shards["path"].to_pylist() == [str(folder / "in/b.parquet")]
+    assert planned.inputs_skipped == 1
