@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Literal
 
 import typer
@@ -207,6 +208,17 @@ def demo(
     run_demo(folder, as_json)
 
 
+def end_as_on_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Stop the job first; also where a shell has had Ctrl-C ignored, as in a script's background.
+
+    Raises:
+        KeyboardInterrupt: unless somebody has a handler of their own.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.default_int_handler(number, frame)
+    signal.raise_signal(signal.SIGINT)
+
+
 def main() -> None:
     """Run the command line; errors of ours end as one message and an exit code.
 
@@ -220,8 +232,7 @@ def main() -> None:
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_FLOW_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_TASK_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    # A process that is told to end stops its job first, as on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, end_as_on_ctrl_c)
     try:
         app()
     except BatchInferenceError as error:

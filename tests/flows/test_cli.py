@@ -300,6 +300,31 @@ def test_exit_codes_3_and_2(
     assert len(published(spec_of(numbers))) == 1000
 
 
+@pytest.mark.parametrize("shell", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)"])
+def test_who_is_told_to_end_does_so_also_in_the_background(shell: str) -> None:
+    """A shell has those that a script starts with & ignore Ctrl-C."""
+    code = f"""
+import signal, time
+{shell}
+from flows import cli
+@cli.app.command()
+def work():
+    try:
+        print("at work", flush=True)
+        time.sleep(60)
+    finally:
+        print("stops", flush=True)
+cli.main()
+"""
+    command = [sys.executable, "-c", code, "work"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stdout.readline() == "at work\n"
+        running.terminate()
+        assert running.communicate(timeout=20)[0] == "stops\n"
+    assert running.returncode > 0
+
+
 def test_importing_the_flow_loads_nothing_heavy() -> None:
     code = (
         "import sys, flows.batch_inference, flows.cli, tasks.kinds.models\n"
