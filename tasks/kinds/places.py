@@ -142,8 +142,6 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         return False
     except InvalidSpec:
         raise
-    except ValueError as error:
-        raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error
     except Exception as error:
         way_out = "see that this user may read it"
         if not storage.is_local:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from operator import attrgetter
 from typing import IO, Any, Protocol
+from urllib.parse import urlsplit
 
 import fsspec
 
@@ -189,12 +190,14 @@ def open_storage(
     """The storage that holds `url`, and the path of `url` on it.
 
     Raises:
-        ValueError: no filesystem is known for the URL's scheme, or its package is missing.
+        ValueError: no filesystem is known for the URL's scheme, or its package is missing; or
+            the URL names no host and port that there can be.
     """
     filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
     if is_web(url):
         from tasks.protocol.web_files import WebFiles
 
+        _ = urlsplit(url).port  # raises where it is none
         return FsspecStorage(WebFiles(**filesystem.storage_options)), path
     return FsspecStorage(filesystem), path.rstrip("/")
 

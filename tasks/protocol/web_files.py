@@ -18,7 +18,6 @@ class WebFiles(HTTPFileSystem):
 
         Raises:
             FileNotFoundError: the server has none.
-            ValueError: it is no URL.
             ConnectionError: the server does not answer, or does not say.
         """
         try:
@@ -27,8 +26,6 @@ class WebFiles(HTTPFileSystem):
             cause = error.__cause__
             if getattr(cause, "status", None) in GONE:
                 raise
-            if isinstance(cause, ValueError):
-                raise cause from None
             raise ConnectionError(f"{type(cause).__name__}: {cause}") from cause
         return info
 
@@ -42,11 +39,3 @@ class WebFiles(HTTPFileSystem):
         """The file itself."""
         found = {path: await self._info(path)}
         return found if detail else [*found]
-
-    async def _exists(self, path: str, **kwargs: Any) -> bool:
-        """Whether the server has the file."""
-        try:
-            await self._info(path)
-        except FileNotFoundError:
-            return False
-        return True

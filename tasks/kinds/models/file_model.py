@@ -84,15 +84,13 @@ class FileModel(Model):
         """The model's files by their names in its folder; of a single file, its name.
 
         Raises:
-            InvalidSpec: no filesystem is known for the path, or it is no URL.
+            InvalidSpec: no filesystem is known for the path.
             Unreachable: the storage does not answer.
         """
         storage, path = self.opened()
         try:
             whole = storage.stat(path)
             stats = [whole] if whole else storage.list(path)
-        except ValueError as error:
-            raise InvalidSpec.at("model.path", self.path, f"cannot be opened: {error}") from error
         except OSError as error:
             problem = f"model.path: {self.path!r} cannot be reached: {error}; see the credentials"
             raise Unreachable(f"{problem} in the environment, and the network") from error
