@@ -20,7 +20,6 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
-from tasks.ray_job.spare_memory import giving_back
 from tasks.ray_job.stage_adapter import Pace, StageAdapter
 from tasks.spec import BatchInferenceSpec
 
@@ -74,7 +73,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     # A class of the user's may hold what it likes, and say how garbage is collected.
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
-        predict = giving_back(joined(spec, spec.model.predictor(placement)))
+        predict = traced(job, joined(spec, spec.model.predictor(placement)))
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
         pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
@@ -82,7 +81,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
         pace = Pace.fixed(spec.batch_size or rows)
     else:
         pace = Pace(rows, least=rows, grow_below_seconds=QUICK_SECONDS)
-    return StageAdapter("infer", (traced(job, predict),), pace, rows is None, limit, runtimes)
+    return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

@@ -1,5 +1,9 @@
 """Matrix products by oneDNN: the same numbers, from the same weights, where it is faster."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,17 @@ from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
 
 ROWS = rows_of("text", texts(9))
+FORTY_SHAPES_AND_THE_FIRST = """
+import torch
+from tasks.kinds.models.hf import onednn
+from tasks.kinds.models.model import Placement
+
+onednn.faster_here = lambda cpu_info: True
+model = torch.nn.Sequential(torch.nn.Linear(8, 8))
+onednn.multiply_faster(model, Placement())
+for rows in (*range(1, 41), 40, 1):
+    model(torch.ones(rows, 8))
+"""
 
 
 @pytest.fixture
@@ -85,3 +100,15 @@ def test_only_where_it_is_faster(faster: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not onednn.faster_here(faster.with_name("none"))
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     assert not onednn.faster_here(faster)
+
+
+@pytest.mark.usefixtures("faster")
+@pytest.mark.parametrize(("set_by_user", "kept"), [({}, "miss"), ({onednn.KEPT: "1024"}, "hit")])
+def test_few_products_are_kept(set_by_user: dict[str, str], kept: str) -> None:
+    """OneDNN looks at the setting once a process, and says what it makes and what it has."""
+    others = {name: value for name, value in os.environ.items() if name != onednn.KEPT}
+    environment = others | {"ONEDNN_VERBOSE": "profile_create"} | set_by_user
+    command = [sys.executable, "-c", FORTY_SHAPES_AND_THE_FIRST]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = re.findall("create:cache_(hit|miss)", done.stdout)
+    assert found == ["miss"] * 40 + ["hit", kept]

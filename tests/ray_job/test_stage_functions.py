@@ -11,7 +11,6 @@ from PIL import Image
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
 from tasks.protocol.batch import RowBatch
-from tasks.ray_job import stage_functions
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.job import Job
 from tasks.ray_job.reading import read_share
@@ -121,9 +120,3 @@ def test_what_your_own_class_gets_after_a_quick_call(
     assert stage.pace.rows == rows
     stage.pace.follow(seconds=0.05)
     assert stage.pace.rows == rows, "that was no quick call"
-
-
-def test_the_model_gives_memory_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_functions, "giving_back", lambda predict: memoryview)
-    job = job_of(tmp_path, {"kind": "python", "class": "predictors:Shapes"}, None)
-    assert infer_stage(job, "cpu", 1).functions == (memoryview,)
