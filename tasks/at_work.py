@@ -5,8 +5,8 @@ import logging
 from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
 from tasks.prepared import first_job_of
-from tasks.ray_job.job import Job, load_job, output_of
-from tasks.run import attempts_in
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import Job, output_of, stored_job
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -15,14 +15,20 @@ logger = logging.getLogger(__name__)
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
     """Jobs of a spec's output that have left no result, alive or not; of cut runs both."""
     storage, output = output_of(spec)
-    jobs = []
-    for path in [stat.path for stat in storage.list(output.runs)]:
-        if path.endswith("/job.json"):
-            jobs.append(load_job(storage.read(path)))
-        elif path.endswith("/prepared.json"):
-            elsewhere, run = first_job_of(spec, storage.read(path))
-            jobs += [load_job(elsewhere.read(file)) for file in attempts_in(elsewhere, run)]
-    return [job for job in jobs if job.storage.stat(job.result) is None]
+    paths = [stat.path for stat in storage.list(output.runs)]
+    jobs = without_result(storage, paths)
+    for pointer in [path for path in paths if path.endswith("/prepared.json")]:
+        elsewhere, run = first_job_of(spec, storage.read(pointer))
+        jobs += without_result(elsewhere, [each.path for each in elsewhere.list(f"{run.path}/attempts")])
+    return jobs
+
+
+def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
+    """Jobs of a listing beside whose files no result lies; what has ended is not read."""
+    ended = {path.removesuffix("/result.json") for path in paths if path.endswith("/result.json")}
+    folders = [path.removesuffix("/job.json") for path in paths if path.endswith("/job.json")]
+    found = (stored_job(storage, f"{each}/job.json") for each in folders if each not in ended)
+    return [job for job in found if job]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:

@@ -14,7 +14,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import Job, load_job
+from tasks.ray_job.job import Job, stored_job
 
 
 def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
@@ -41,7 +41,7 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
     hold(planned.storage, planned.run)
     cluster = cluster_of(planned.spec.cluster)
     jobs = attempts_of(planned)
-    job = load_job(planned.storage.read(jobs[-1])) if jobs else None
+    job = stored_job(planned.storage, jobs[-1]) if jobs else None
     if job is None or is_over(planned, job):
         job = new_job(planned, gap, len(jobs) + 1)
     elif job.plan != planned.plan.digest:

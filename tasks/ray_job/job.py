@@ -1,6 +1,7 @@
 """What a job is told: one JSON file in the attempt's folder."""
 
 import json
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,6 +11,8 @@ from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.counts import STAGES
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
 
 STORAGE_OPTIONS = "BATCH_INFERENCE_STORAGE_OPTIONS"
 """Environment variable that holds the options of the output's filesystem, as JSON."""
@@ -124,6 +127,19 @@ def load_job(data: bytes) -> Job:
     spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
     stages = tuple(fields.pop("stages", STAGES))
     return Job(spec=spec, stages=stages, **fields)
+
+
+def stored_job(storage: FsspecStorage, path: str) -> Job | None:
+    """The job of a job file; None, and a warning, where this version cannot read it.
+
+    That is so after an upgrade, or back from one. No harm comes of it: nobody follows such a job
+    any more, so that it ends by itself, and what it has recorded counts, once.
+    """
+    try:
+        return load_job(storage.read(path))
+    except (TypeError, ValueError, KeyError) as error:
+        logger.warning("%s was left by another version, and is passed over: %s", path, error)
+        return None
 
 
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:

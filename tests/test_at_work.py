@@ -1,0 +1,58 @@
+"""Jobs of an output that have not ended, as its files tell."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from tasks.at_work import unfinished_jobs
+from tasks.plan import make_plan
+from tasks.ray_job.job import Job
+from tasks.run import left_to_do, new_job, next_attempt
+from tests.reporting import classify_spec, make_inputs
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """The first of a run that has just begun."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    return next_attempt(planned, left_to_do(planned, tried=False)).job
+
+
+def file_of(job: Job) -> Path:
+    return Path(f"{job.folder}/job.json")
+
+
+def as_another_version_has_it(job: Job, **fields: object) -> None:
+    """Fields of the job file, or of the spec in it, that this version does not know."""
+    file = file_of(job)
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def test_what_has_ended_is_not_read(job: Job) -> None:
+    assert [each.id for each in unfinished_jobs(job.spec)] == [job.id]
+    Path(job.result).write_text("{}")
+    file_of(job).write_text("no JSON")
+    assert unfinished_jobs(job.spec) == []
+
+
+@pytest.mark.parametrize("fields", [{"of_tomorrow": 1}, {"spec": {"of_tomorrow": 1}}])
+def test_another_versions_job_is_passed_over(
+    job: Job, fields: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    as_another_version_has_it(job, **fields)
+    with caplog.at_level(logging.WARNING):
+        assert [each.id for each in unfinished_jobs(job.spec)] == [second.id]
+    (warning,) = caplog.messages
+    assert str(file_of(job)) in warning
+    assert "of_tomorrow" in warning
+
+
+def test_another_versions_job_is_followed_by_a_new_one(job: Job) -> None:
+    as_another_version_has_it(job, of_tomorrow=1)
+    planned = make_plan(job.spec)
+    assert next_attempt(planned, left_to_do(planned, tried=True)).job.attempt == job.attempt + 1
