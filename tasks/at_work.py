@@ -19,7 +19,8 @@ def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
     jobs = without_result(storage, paths)
     for pointer in [path for path in paths if path.endswith("/prepared.json")]:
         elsewhere, run = first_job_of(spec, storage.read(pointer))
-        jobs += without_result(elsewhere, [each.path for each in elsewhere.list(f"{run.path}/attempts")])
+        attempts = elsewhere.list(f"{run.path}/attempts")
+        jobs += without_result(elsewhere, [each.path for each in attempts])
     return jobs
 
 
