@@ -1,4 +1,4 @@
-"""Matrix products by oneDNN: the same numbers, from the same weights, where it is faster."""
+"""oneDNN: few primitives kept; matrix products, the same from the same weights, where faster."""
 
 import os
 import re
@@ -15,26 +15,32 @@ from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
 
 ROWS = rows_of("text", texts(9))
-FORTY_SHAPES_AND_THE_FIRST = """
+LENGTHS_AND_THE_FIRST_AGAIN = """
 import torch
-from tasks.kinds.models.hf import onednn
+from types import SimpleNamespace
+from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Placement
 
-onednn.faster_here = lambda cpu_info: True
-model = torch.nn.Sequential(torch.nn.Linear(8, 8))
-onednn.multiply_faster(model, Placement())
-for rows in (*range(1, 41), 40, 1):
-    model(torch.ones(rows, 8))
+TextInputs(SimpleNamespace(pad_token_id=0, eos_token_id=0, padding_side="right"), Placement())
+for length in (*range(1, 41), 40, 1):
+    torch.nn.functional.gelu(torch.ones(8, length, 64))
 """
 
 
 @pytest.fixture
-def faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Any machine is one on which oneDNN is the faster; what it says of its processor."""
+def brought_along() -> None:
+    """Go on where torch has oneDNN."""
     import torch
 
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch has no oneDNN")
+
+
+@pytest.fixture
+def faster(brought_along: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Any machine is one on which oneDNN is the faster; what it says of its processor."""
+    import torch
+
     (tmp_path / "cpuinfo").write_text("vendor_id\t: AuthenticAMD\n")
     monkeypatch.setattr(onednn, "CPU_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
@@ -102,13 +108,13 @@ def test_only_where_it_is_faster(faster: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not onednn.faster_here(faster)
 
 
-@pytest.mark.usefixtures("faster")
-@pytest.mark.parametrize(("set_by_user", "kept"), [({}, "miss"), ({onednn.KEPT: "1024"}, "hit")])
-def test_few_products_are_kept(set_by_user: dict[str, str], kept: str) -> None:
+@pytest.mark.usefixtures("brought_along")
+@pytest.mark.parametrize(("by_user", "kept"), [({}, "miss"), ({onednn.CAPACITY: "1024"}, "hit")])
+def test_few_primitives_are_kept_for_texts(by_user: dict[str, str], kept: str) -> None:
     """OneDNN looks at the setting once a process, and says what it makes and what it has."""
-    others = {name: value for name, value in os.environ.items() if name != onednn.KEPT}
-    environment = others | {"ONEDNN_VERBOSE": "profile_create"} | set_by_user
-    command = [sys.executable, "-c", FORTY_SHAPES_AND_THE_FIRST]
+    others = {name: value for name, value in os.environ.items() if name != onednn.CAPACITY}
+    environment = others | {"ONEDNN_VERBOSE": "profile_create"} | by_user
+    command = [sys.executable, "-c", LENGTHS_AND_THE_FIRST_AGAIN]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = re.findall("create:cache_(hit|miss)", done.stdout)
     assert found == ["miss"] * 40 + ["hit", kept]

@@ -1,9 +1,9 @@
-"""Matrix products by oneDNN, where the library that torch takes for them holds back.
+"""oneDNN, which torch brings along: what it keeps, and when it multiplies matrices.
 
 torch multiplies float32 matrices with MKL, which leaves AVX-512 unused on processors that are not
-Intel's: there oneDNN, which torch brings along, is 1.1 to 2.2 times as fast. It works on the
-weights as they are, so that replicas go on sharing the pages of one file; what it makes differs by
-rounding alone, as it does between batches of different sizes.
+Intel's: there oneDNN is 1.1 to 2.2 times as fast. It works on the weights as they are, so that
+replicas go on sharing the pages of one file; what it makes differs by rounding alone, as it does
+between batches of different sizes.
 """
 
 import os
@@ -15,18 +15,25 @@ from typing import Any
 from tasks.kinds.models.model import Placement
 
 CPU_INFO = Path("/proc/cpuinfo")
-KEPT = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
-"""How many products oneDNN keeps made; it looks when it first makes one."""
-ENOUGH_KEPT = "32"
-"""More than the layers of a model differ in; of 1,024, which oneDNN takes by itself, each that a
-batch of another shape adds splits the heap, until large tensors fit nowhere: embedding texts held
-1.1 GiB after eight batches and went on, with 32 it holds 0.7, and is 3 % quicker."""
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+"""How many primitives oneDNN keeps, each for one shape; it looks when it first makes one."""
+ENOUGH = "32"
+"""More than the layers of a model differ in."""
+
+
+def keep_few_primitives() -> None:
+    """Have oneDNN keep fewer primitives than its 1,024, for a model whose inputs differ in shape.
+
+    Each lies somewhere in the heap and splits it, until large tensors fit nowhere: a process that
+    embedded texts held 1.1 GiB after eight batches and went on; with 32 it holds 0.7, and is no
+    slower for making one again. What the user has set stays.
+    """
+    os.environ.setdefault(CAPACITY, ENOUGH)
 
 
 def multiply_faster(model: Any, placement: Placement) -> None:
     """Have oneDNN do a model's matrix products, where that is faster."""
     if placement.device == "cpu" and faster_here(CPU_INFO):
-        os.environ.setdefault(KEPT, ENOUGH_KEPT)
         for module in model.modules():
             forward = product_of(module)
             if forward is not None:

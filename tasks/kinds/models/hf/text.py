@@ -12,6 +12,7 @@ from tasks.kinds.column_types import is_text
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.onednn import keep_few_primitives
 from tasks.kinds.models.hf.options import (
     GENERATION,
     NEW_TOKENS,
@@ -140,6 +141,8 @@ class TextInputs:
         """Tokens that each text is padded to at least."""
         self.placement, self.device = placement, placement.device
         on_cpu = placement.device == "cpu"
+        if on_cpu:
+            keep_few_primitives()
         self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
         self.enough = ENOUGH_TOKENS_ON_CPU if on_cpu else self.tokens
 
