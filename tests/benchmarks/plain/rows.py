@@ -9,7 +9,8 @@ def map_rows(given: Arguments, model: Any, knob: str) -> None:
     """Read, predict, write.
 
     Args:
-        given: the script's arguments; its knobs hold pool, batch_size, threads and `knob`.
+        given: the script's arguments; its knobs hold blocks (0: as Ray cuts them), pool,
+            batch_size, threads and `knob`.
         model: a class over Arrow batches; takes weights, the value of `knob`, threads, clocks.
         knob: how the model cuts its batches.
     """
@@ -18,7 +19,7 @@ def map_rows(given: Arguments, model: Any, knob: str) -> None:
     knobs = given.knobs
     ray.init(include_dashboard=False, logging_level="ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
-    rows = ray.data.read_parquet(str(given.inputs))
+    rows = ray.data.read_parquet(str(given.inputs), override_num_blocks=knobs["blocks"] or None)
     predicted = rows.map_batches(
         model,
         compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),

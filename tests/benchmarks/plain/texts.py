@@ -10,7 +10,8 @@ from tests.benchmarks.workloads.texts import KEY, LONGEST
 
 GRID = {
     "batch_size": [512, 2_048],
-    "tokens": [1_024, 2_048, 8_192],
+    "tokens": [1_024, 2_048],
+    "blocks": [0, 8],
     "pool": [1, 2],
     "threads": [1, 2],
 }
@@ -58,4 +59,5 @@ class Embedder:
 
 
 if __name__ == "__main__":
-    map_rows(arguments(batch_size=2_048, tokens=2_048, pool=2, threads=1), Embedder, "tokens")
+    knobs = {"batch_size": 2_048, "tokens": 2_048, "blocks": 0, "pool": 2, "threads": 1}
+    map_rows(arguments(**knobs), Embedder, "tokens")
