@@ -18,7 +18,10 @@ def map_rows(given: Arguments, model: Any, knob: str) -> None:
 
     knobs = given.knobs
     ray.init(include_dashboard=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    # Of few blocks the first actor to be there takes all, and the second is let go.
+    context.wait_for_min_actors_s = 60
     rows = ray.data.read_parquet(str(given.inputs), override_num_blocks=knobs["blocks"] or None)
     predicted = rows.map_batches(
         model,
