@@ -132,13 +132,13 @@ def load_job(data: bytes) -> Job:
 def stored_job(storage: FsspecStorage, path: str) -> Job | None:
     """The job of a job file; None, and a warning, where this version cannot read it.
 
-    That is so after an upgrade, or back from one. No harm comes of it: nobody follows such a job
-    any more, so that it ends by itself, and what it has recorded counts, once.
+    That is so after an upgrade, or back from one. A job that nobody follows any more ends by
+    itself, and what it has recorded counts, once.
     """
     try:
         return load_job(storage.read(path))
     except (TypeError, ValueError, KeyError) as error:
-        logger.warning("%s was left by another version, and is passed over: %s", path, error)
+        logger.warning("%s is another version's; its job is passed over: %s", path, error)
         return None
 
 
