@@ -11,7 +11,7 @@ from tests.benchmarks.workloads.generation import KEY, MODEL
 GRID = {
     "batch_size": [256, 1_024],
     "prompts": [32, 64, 128],
-    "blocks": [0, 8],
+    "block_a_batch": [0, 1],
     "pool": [1, 2],
     "threads": [1, 2],
 }
@@ -59,5 +59,5 @@ class Writer:
 
 
 if __name__ == "__main__":
-    knobs = {"batch_size": 1_024, "prompts": 64, "blocks": 0, "pool": 2, "threads": 1}
+    knobs = {"batch_size": 1_024, "prompts": 64, "block_a_batch": 1, "pool": 2, "threads": 1}
     map_rows(arguments(**knobs), Writer, "prompts")

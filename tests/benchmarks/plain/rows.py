@@ -9,8 +9,8 @@ def map_rows(given: Arguments, model: Any, knob: str) -> None:
     """Read, predict, write.
 
     Args:
-        given: the script's arguments; its knobs hold blocks (0: as Ray cuts them), pool,
-            batch_size, threads and `knob`.
+        given: the script's arguments; its knobs hold pool, batch_size, threads, `knob`, and
+            whether each batch is a block.
         model: a class over Arrow batches; takes weights, the value of `knob`, threads, clocks.
         knob: how the model cuts its batches.
     """
@@ -22,7 +22,10 @@ def map_rows(given: Arguments, model: Any, knob: str) -> None:
     context.enable_progress_bars = False
     # Of few blocks the first actor to be there takes all, and the second is let go.
     context.wait_for_min_actors_s = 60
-    rows = ray.data.read_parquet(str(given.inputs), override_num_blocks=knobs["blocks"] or None)
+    rows = ray.data.read_parquet(str(given.inputs))
+    if knobs["block_a_batch"]:
+        # Ray makes one of all that is small, however many it is asked for: work for one actor.
+        rows = rows.repartition(target_num_rows_per_block=knobs["batch_size"])
     predicted = rows.map_batches(
         model,
         compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),

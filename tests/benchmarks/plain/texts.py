@@ -11,7 +11,7 @@ from tests.benchmarks.workloads.texts import KEY, LONGEST
 GRID = {
     "batch_size": [512, 2_048],
     "tokens": [1_024, 2_048],
-    "blocks": [0, 8],
+    "block_a_batch": [0, 1],
     "pool": [1, 2],
     "threads": [1, 2],
 }
@@ -59,5 +59,5 @@ class Embedder:
 
 
 if __name__ == "__main__":
-    knobs = {"batch_size": 2_048, "tokens": 2_048, "blocks": 0, "pool": 2, "threads": 1}
+    knobs = {"batch_size": 2_048, "tokens": 2_048, "block_a_batch": 1, "pool": 2, "threads": 1}
     map_rows(arguments(**knobs), Embedder, "tokens")
