@@ -137,7 +137,7 @@ def stored_job(storage: FsspecStorage, path: str) -> Job | None:
     """
     try:
         return load_job(storage.read(path))
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError) as error:
         logger.warning("%s is another version's; its job is passed over: %s", path, error)
         return None
 
