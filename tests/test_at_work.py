@@ -31,11 +31,13 @@ def as_another_version_has_it(job: Job, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
-def test_what_has_ended_is_not_read(job: Job) -> None:
+def test_what_has_ended_is_not_read(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     assert [each.id for each in unfinished_jobs(job.spec)] == [job.id]
     Path(job.result).write_text("{}")
+    assert unfinished_jobs(job.spec) == []
     file_of(job).write_text("no JSON")
     assert unfinished_jobs(job.spec) == []
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize("fields", [{"of_tomorrow": 1}, {"spec": {"of_tomorrow": 1}}])
