@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,21 @@ from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 
 console = Console(stderr=True)
+
+
+@contextmanager
+def at_terminal() -> Iterator[None]:
+    """A flow that somebody sees at work, and may end with Ctrl-C."""
+    from flows.own_server import start_own_server
+    from flows.terminal import live_progress
+
+    start_own_server()
+    try:
+        with live_progress(console):
+            yield
+    except KeyboardInterrupt:
+        console.print("stopped; the next run goes on from what is recorded")
+        raise
 
 
 def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
@@ -43,10 +60,9 @@ def call_redrive(
 ) -> None:
     """Run what was set aside again, and print the report."""
     from flows.redrive import redrive
-    from flows.terminal import live_progress
 
     spec = load_spec(spec_file, overrides)
-    with live_progress(console):
+    with at_terminal():
         report = redrive(spec, restart, time_meant(scheduled_time))
     if report["published"]:
         print_report(console, report, skipped="changed or gone since")
@@ -68,10 +84,9 @@ def call_preview(
     """Run a preview and print what it found."""
     from flows.preview import preview
     from flows.printing import print_preview
-    from flows.terminal import live_progress
 
     spec = load_spec(spec_file, overrides)
-    with live_progress(console):
+    with at_terminal():
         found = preview(spec, rows, time_meant(scheduled_time), on_cluster)
     print_preview(console, found)
     if as_json:
@@ -104,9 +119,11 @@ def call_search(
     read_query(spec, query, options["query_as"])
     published_vectors(spec, options["column"])
 
+    from flows.own_server import start_own_server
     from flows.printing import print_matches
     from flows.search import search
 
+    start_own_server()
     found = search(spec, query, **options)
     print_matches(console, found)
     if as_json:
@@ -124,10 +141,9 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     with driver_in_waiting(spec):
         with quick_imports():
             from flows.batch_inference import batch_inference
-            from flows.terminal import live_progress
 
         begun = time.monotonic()
-        with live_progress(console):
+        with at_terminal():
             report: dict[str, Any] = batch_inference(spec, **options)
     seconds = report["seconds"]
     seconds["prefect"] = round(max(0.0, time.monotonic() - begun - seconds["total"]), 3)
@@ -151,14 +167,13 @@ def call_backfill(
         options: the flow's other parameters.
     """
     from flows.backfill import backfill
-    from flows.terminal import live_progress
 
     start, end = (
         parse_time(field, text) if text else None
         for field, text in zip(("--from", "--to"), between, strict=True)
     )
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
-    with live_progress(console):
+    with at_terminal():
         report = backfill(spec, start, end, every, **options)
     print_periods(console, report)
     if as_json:

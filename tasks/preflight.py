@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tasks.clusters.choose import api_of, joined, max_gpus_of
+from tasks.clusters.choose import api_of, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
+from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
@@ -83,7 +84,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
             GPUs than its jobs may hold; this process or machine lacks what is asked for.
         Unreachable: it does not answer, or does not let us in.
     """
-    cluster = joined(spec.cluster)
+    cluster = reached(spec.cluster)
     if isinstance(cluster, InlineCluster | LocalCluster):
         refuse_lacking(spec)
     if isinstance(cluster, LocalCluster) and cluster.address is None:

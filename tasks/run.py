@@ -5,7 +5,8 @@ import uuid
 import pyarrow as pa
 
 from tasks.attempt import FOLLOWED, Attempt
-from tasks.clusters.choose import cluster_of, joined, max_gpus_of, resources_on
+from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
+from tasks.clusters.own_ray import joined
 from tasks.lease import hold
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun

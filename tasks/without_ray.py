@@ -2,7 +2,7 @@
 
 import json
 
-from tasks.clusters.choose import joined
+from tasks.clusters.own_ray import joined
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores

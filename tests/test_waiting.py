@@ -1,8 +1,9 @@
-"""A driver that starts its Ray while the run is planned."""
+"""A driver that starts its Ray, or joins one, while the run is planned."""
 
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from tasks.ray_job import connection
 from tasks.ray_job.job import STORAGE_OPTIONS, Job
 from tasks.ray_job.waiting import WAIT
 from tasks.run import left_to_do, new_job
+from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
 
@@ -39,7 +41,18 @@ def job_of(folder: Path, **changes: Any) -> Job:
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server", "short_ray_folder")
 def test_the_driver_that_waits_runs_the_job(numbers: Path) -> None:
-    spec = spec_of(numbers, cluster=OWN)
+    check_that_it_runs_the_job(spec_of(numbers, cluster=OWN))
+
+
+@pytest.mark.ray
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_it_joins_a_ray_that_runs(numbers: Path, ray_address: str) -> None:
+    cluster = {"kind": "local", "address": ray_address}
+    check_that_it_runs_the_job(spec_of(numbers, cluster=cluster))
+
+
+def check_that_it_runs_the_job(spec: BatchInferenceSpec) -> None:
     with driver_in_waiting(spec):
         (waiting,) = WAITING
         batch_inference(spec)
@@ -63,6 +76,17 @@ def test_nothing_is_left_of_a_driver_that_no_job_came_for(numbers: Path) -> None
     _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
     assert not alive
     assert not waiting.log.exists()
+
+
+@pytest.mark.ray
+def test_a_driver_that_no_job_came_for_takes_leave_of_a_ray_that_others_use(
+    numbers: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.clusters.waiting.LEAVE_SECONDS", PATIENCE)
+    cluster = {"kind": "local", "address": ray_address}
+    with driver_in_waiting(spec_of(numbers, cluster=cluster)):
+        (waiting,) = WAITING
+    assert waiting.process.returncode == 0
 
 
 def test_a_driver_ends_with_the_process_that_it_waits_for(numbers: Path, tmp_path: Path) -> None:
@@ -115,14 +139,27 @@ def test_the_command_has_a_driver_wait_while_the_flow_runs(
 
 
 @pytest.mark.parametrize("reason", ["inline", "an address", "RAY_ADDRESS"])
-def test_none_waits_where_the_job_needs_no_ray_of_its_own(
+def test_none_waits_where_there_is_no_ray(
     reason: str, numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = {"kind": "local", "address": "127.0.0.1:6379"}
+    """The run says what is wrong with an address at which nobody listens."""
+    address = {"kind": "local", "address": "127.0.0.1:9"}
     clusters = {"inline": {"kind": "inline"}, "an address": address}
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379" if reason == "RAY_ADDRESS" else "")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9" if reason == "RAY_ADDRESS" else "")
     with driver_in_waiting(spec_of(numbers, cluster=clusters.get(reason, OWN))):
         assert not WAITING
+
+
+def test_the_ray_that_is_named_is_joined(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.clusters.waiting.LEAVE_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", lambda: address)
+        with driver_in_waiting(spec_of(numbers, cluster=OWN)):
+            (waiting,) = WAITING
+    assert waiting.surroundings["ray"]["address"] == address
+    path = waiting.surroundings["ray"]["runtime_env"]["env_vars"]["PYTHONPATH"]
+    assert path == driver_environment(spec_of(numbers))["PYTHONPATH"]
 
 
 def test_a_driver_is_told_its_job_and_no_secret_stays_with_it(

@@ -103,5 +103,5 @@ def test_a_ray_that_runs_already_need_not_be_started(
     monkeypatch.setattr("tasks.plan.check_spec", lambda spec: {"model": "", "code": ""})
     planned = make_plan(spec_of(numbers(tmp_path, 100), cluster=LOCAL, resources=NO_GPU))
     assert advice_without_ray(planned)
-    monkeypatch.setattr("tasks.clusters.choose.ray_at_hand", lambda: "127.0.0.1:6379")
+    monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", lambda: "127.0.0.1:6379")
     assert advice_without_ray(planned) is None

@@ -4,7 +4,6 @@ from tasks.clusters.inline import Inline
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import has_gpus, load_manifest
 from tasks.clusters.local import Local
-from tasks.clusters.own_ray import ray_at_hand
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.clusters.running import Cluster
@@ -57,17 +56,6 @@ def resources_on(spec: BatchInferenceSpec) -> Resources:
     if resources.num_gpus != "auto" or not isinstance(cluster, KubeRayCluster):
         return resources
     return resources.model_copy(update={"num_gpus": float(has_gpus(load_manifest(cluster)))})
-
-
-def joined(cluster: AnyCluster) -> AnyCluster:
-    """The cluster a job goes to: `local` takes the Ray that RAY_ADDRESS names on this machine.
-
-    Raises:
-        InvalidSpec: that Ray cannot be joined.
-    """
-    if not isinstance(cluster, LocalCluster) or cluster.address is not None:
-        return cluster
-    return cluster.model_copy(update={"address": ray_at_hand()})
 
 
 def max_gpus_of(cluster: AnyCluster) -> float | None:

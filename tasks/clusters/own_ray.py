@@ -1,7 +1,7 @@
-"""The Ray that RAY_ADDRESS names, where it is this user's and runs on this machine.
+"""The Ray that a local job joins: by its address, or the one that RAY_ADDRESS names.
 
 Ray's own search would join whatever was last started here, by whomever; only what somebody has
-named is joined.
+named is joined, and of what the variable names only this user's on this machine.
 """
 
 import os
@@ -12,9 +12,53 @@ from pathlib import Path
 
 import psutil
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.clusters import AnyCluster, LocalCluster
 
 VARIABLE = "RAY_ADDRESS"
+ANSWER_SECONDS = 5.0
+
+
+def joined(cluster: AnyCluster) -> AnyCluster:
+    """The cluster a job goes to: `local` takes the Ray that RAY_ADDRESS names on this machine.
+
+    Raises:
+        InvalidSpec: that Ray cannot be joined.
+    """
+    if not isinstance(cluster, LocalCluster) or cluster.address is not None:
+        return cluster
+    return cluster.model_copy(update={"address": ray_at_hand()})
+
+
+def reached(cluster: AnyCluster) -> AnyCluster:
+    """The cluster a job goes to; where that is a Ray at an address, it answers.
+
+    Raises:
+        InvalidSpec: that Ray cannot be joined.
+        Unreachable: nobody listens there.
+    """
+    cluster = joined(cluster)
+    if isinstance(cluster, LocalCluster) and cluster.address is not None:
+        check_answers(cluster.address)
+    return cluster
+
+
+def check_answers(address: str) -> None:
+    """See that somebody listens at an address; Ray itself would try for ten minutes and more.
+
+    Raises:
+        Unreachable: nobody does.
+    """
+    found = re.fullmatch(r"(?:ray://)?\[?([^\[\]]+)\]?:(\d+)", address)
+    if not found:  # a word of Ray's own, such as `auto`
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), ANSWER_SECONDS).close()
+    except OSError as error:
+        raise Unreachable(
+            f"cluster.address: {address!r} does not answer ({error}): start Ray there, as in `ray "
+            f"start --head --port={found[2]}`, or correct the address"
+        ) from error
 
 
 def ray_at_hand() -> str | None:

@@ -1,4 +1,7 @@
-"""A driver that starts its Ray while a run is planned: both take seconds, of a core each."""
+"""A driver that starts its Ray, or joins one, while a run is planned.
+
+Both take seconds, of a core each.
+"""
 
 import json
 import os
@@ -12,10 +15,11 @@ from typing import IO, Any
 import psutil
 
 from tasks.clusters.driver import driver_environment, kill, launch, own_folder
-from tasks.clusters.own_ray import VARIABLE
+from tasks.clusters.own_ray import reached
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.connection import connection
 from tasks.ray_job.job import Job
-from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.waiting import WAIT
 from tasks.spec import BatchInferenceSpec
 
@@ -49,16 +53,20 @@ class WaitingDriver:
 
 WAITING: list[WaitingDriver] = []
 """Of this process, one at most."""
+LEAVE_SECONDS = 3.0
+"""For a driver to take leave of a Ray that others use."""
 
 
 @contextmanager
 def driver_in_waiting(spec: BatchInferenceSpec) -> Iterator[None]:
-    """Have a driver wait for the job of a run, where that is to start a Ray of its own.
+    """Have a driver wait for the job of a run, where one on this machine is to run it.
 
     It is ended where no job has come, and ends by itself with the process that started it.
     """
-    if is_own_machine(spec) and not os.environ.get(VARIABLE):
-        WAITING.append(begin(spec))
+    if isinstance(spec.cluster, LocalCluster):
+        with suppress(InvalidSpec, Unreachable):  # the run will say so
+            cluster = reached(spec.cluster)
+            WAITING.append(begin(spec.model_copy(update={"cluster": cluster})))
     try:
         yield
     finally:
@@ -77,9 +85,9 @@ def begin(spec: BatchInferenceSpec) -> WaitingDriver:
 
 
 def surroundings_of(spec: BatchInferenceSpec) -> dict[str, Any]:
-    """What a driver must know before it starts Ray, whose workers inherit it."""
+    """What a driver must know before it has Ray, whose workers inherit it."""
     return {
-        "ray": connection(spec),
+        "ray": connection(spec, driver_environment(spec)),
         "working_dir": spec.environment.working_dir,
         "env_vars": spec.environment.env_vars,
     }
@@ -107,8 +115,11 @@ def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
 
 def dismiss(driver: WaitingDriver) -> None:
     """End a driver that is not needed, and what it has started."""
+    driver.leave()
+    if driver.surroundings["ray"]["address"] != "local":  # Ray would list it as one that failed
+        with suppress(subprocess.TimeoutExpired):
+            driver.process.wait(LEAVE_SECONDS)
     with suppress(psutil.NoSuchProcess):
         kill(psutil.Process(driver.process.pid))
     driver.process.wait()
-    driver.leave()
     driver.log.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ Knows no Ray Data, whose import takes as long as a worker's start: the two are t
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ def connected(job: Job) -> Iterator[None]:
     import ray
 
     if not ray.is_initialized():  # a driver that has waited for its job has started it
-        connect(connection(job.spec))
+        connect(connection(job.spec, os.environ))
     try:
         verb = "started" if is_own_machine(job.spec) else "joined"
         print(f"{verb} Ray at {ray.get_runtime_context().gcs_address}", flush=True)
@@ -37,8 +37,13 @@ def connect(options: dict[str, Any]) -> None:
     ray.init(log_to_driver=True, logging_level="WARNING", **options)
 
 
-def connection(spec: BatchInferenceSpec) -> dict[str, Any]:
-    """Which Ray to use, as arguments of `ray.init`."""
+def connection(spec: BatchInferenceSpec, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Which Ray to use, as arguments of `ray.init`.
+
+    Args:
+        spec: asks.
+        environment: the driver's.
+    """
     match spec.cluster:
         case LocalCluster(address=None, object_store_gb=size):
             # Without an address Ray would join whatever was last started on this machine.
@@ -47,7 +52,7 @@ def connection(spec: BatchInferenceSpec) -> dict[str, Any]:
             return {**options, "object_store_memory": int(size * GIB)} if size else options
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.
-            path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+            path = {name: environment[name] for name in ("PYTHONPATH",) if name in environment}
             env_vars = {**path, **spec.environment.env_vars}
             return {"address": address, "runtime_env": {"env_vars": env_vars}}
     return {"address": "auto"}  # submitted: Ray has set up environment and address

@@ -139,10 +139,23 @@ def crowding(
     spec: BatchInferenceSpec, nodes: list[Node], whose: str, stages: tuple[str, ...]
 ) -> str | None:
     """What stages ask for that cannot run side by side, and what there is; None where they can."""
-    wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
-    if "infer" not in stages or wanted <= there + 1e-6:
+    if "infer" not in stages or fit_side_by_side(spec, nodes, stages):
         return None
-    return f"at once {counted(wanted, 'CPU core')} must be free, and {whose} has {there:g}"
+    wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
+    split = ", in nodes that cannot hold them" if wanted <= there + 1e-6 else ""
+    return f"at once {counted(wanted, 'CPU core')} must be free, and {whose} has {there:g}{split}"
+
+
+def fit_side_by_side(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> bool:
+    """Whether nodes can hold all replicas and, one of them, the largest worker beside."""
+    infer, beside = requests_of(spec)[0], cores_beside(spec, stages)
+    room = sum(infer.fit_on(node) for node in nodes)
+    for node in nodes:
+        left = {**node, "CPU": node.get("CPU", 0.0) - beside}
+        has_room = whole(left["CPU"]) >= 0
+        if has_room and room - infer.fit_on(node) + infer.fit_on(left) >= infer.workers:
+            return True
+    return False
 
 
 def cores_side_by_side(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> float:

@@ -1,4 +1,4 @@
-"""A driver that starts Ray before there is a job for it."""
+"""A driver that starts Ray, or joins one, before there is a job for it."""
 
 import json
 import os
@@ -9,10 +9,10 @@ WAIT = "--wait"
 
 
 def await_job(lines: TextIO) -> list[str] | None:
-    """Start Ray, and wait for a job; None where nobody has one any more.
+    """Start or join Ray, and wait for a job; None where nobody has one any more.
 
     Args:
-        lines: a first one with what Ray is to be started with, a second one with the job.
+        lines: a first one with which Ray it is to be, a second one with the job.
 
     Returns:
         The driver's arguments.

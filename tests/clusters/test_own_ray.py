@@ -1,17 +1,22 @@
 """Which Ray on this machine a local job joins: only one of ours that somebody has named."""
 
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tasks.clusters import own_ray
-from tasks.clusters.choose import joined
-from tasks.clusters.own_ray import own_installation, ray_at_hand
-from tasks.errors import InvalidSpec
+from tasks.clusters.own_ray import joined, own_installation, ray_at_hand, reached
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import InlineCluster, LocalCluster
+from tasks.preflight import check_cluster
+from tests.flows.conftest import spec_of
 
 HERE = "127.0.0.1:6399"
 
@@ -75,3 +80,38 @@ def test_a_strangers_ray_is_refused(
 
 def test_nobody_listens_on_port_one() -> None:
     assert own_ray.raylet_of("1") is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_an_address_is_that_of_somebody_who_listens(host: str) -> None:
+    if host == "[::1]" and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this machine has no IPv6")
+    with listening("::1" if host == "[::1]" else "127.0.0.1") as port:
+        there = LocalCluster(address=f"{host}:{port}")
+        assert reached(there) == there
+    with pytest.raises(Unreachable, match=rf"cluster.address: .*:{port}.*ray start --head"):
+        reached(there)
+
+
+@pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:66000"])
+def test_what_can_be_no_address_is_refused(address: str) -> None:
+    with pytest.raises(Unreachable, match="correct the address"):
+        reached(LocalCluster(address=address))
+
+
+def test_an_address_at_which_nobody_listens_is_found_before_anything_starts(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, cluster={"kind": "local", "address": "127.0.0.1:9"})
+    with pytest.raises(Unreachable, match=r"cluster\.address: '127\.0\.0\.1:9' does not answer"):
+        check_cluster(spec)
+
+
+def test_words_of_rays_own_are_left_to_ray() -> None:
+    assert reached(LocalCluster(address="auto")) == LocalCluster(address="auto")
+
+
+@contextmanager
+def listening(host: str) -> Iterator[int]:
+    """Somebody who listens, and says no word."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as server:
+        yield int(server.getsockname()[1])

@@ -282,8 +282,8 @@ def test_on_one_core_stages_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tasks.ray_job.own_machine.cores", lambda: 1)
     wide = spec(stages={"preprocess": {"num_cpus": 1, "max_workers": 2}})
-    assert connection(wide)["num_cpus"] == 2
-    assert connection(spec())["num_cpus"] == 2
+    assert connection(wide, {})["num_cpus"] == 2
+    assert connection(spec(), {})["num_cpus"] == 2
 
 
 @pytest.mark.ray

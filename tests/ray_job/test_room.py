@@ -111,6 +111,7 @@ def test_tenths_of_a_core_add_up() -> None:
 CROWDED: dict[str, tuple[dict[str, Any], list[Node], float]] = {
     "one core": ({}, [{"CPU": 1.0}], 1.5),
     "as many replicas as cores": ({"min_replicas": 16}, CLUSTER, 16.5),
+    "cores in parts": ({"min_replicas": 2, "num_cpus": 1.75}, [{"CPU": 2.0}, {"CPU": 2.0}], 4),
 }
 
 
@@ -124,6 +125,16 @@ def test_replicas_that_leave_no_core_to_others_are_refused(
         refuse_crowded(spec, nodes, "the cluster")
     refuse_crowded(spec, [*nodes, {"CPU": 0.5}], "the cluster")
     refuse_crowded(spec, nodes, "the cluster", ("read", "preprocess"))  # no replica is there
+
+
+def test_cores_are_no_use_in_parts() -> None:
+    nodes = [{"CPU": 2.0}, {"CPU": 2.0}]
+    with pytest.raises(InvalidSpec, match="the cluster has 4, in nodes that cannot hold them: "):
+        refuse_crowded(spec_of(min_replicas=2, num_cpus=1.75), nodes, "the cluster")
+    refuse_crowded(spec_of(min_replicas=2, num_cpus=1.5), nodes, "the cluster")
+    with pytest.raises(InvalidSpec, match="the cluster has 4, in nodes that cannot hold them: "):
+        refuse_crowded(spec_of({"read": {"num_cpus": 3}}), nodes, "the cluster")
+    refuse_crowded(spec_of(min_replicas=2, num_gpus=1), [GPU_NODE], "the cluster")
 
 
 def test_only_stages_with_something_to_do_take_cores() -> None:
