@@ -1,11 +1,12 @@
 """The texts and the model of the shipped deployment."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flows.demo_texts import DemoTexts, load_topics, prepare_texts
+from flows.demo_texts import DemoTexts, load_topics, prepare_texts, trained_tokenizer
 from tests.kinds.tiny_models import predicted, rows_of
 
 
@@ -28,6 +29,12 @@ def test_a_topic_is_found_again_by_its_other_half(texts: DemoTexts) -> None:
     nearest = (one @ other.T).argmax(1)
     found = float((nearest == np.arange(len(long))).mean())
     assert found > 0.6
+
+
+def test_the_same_texts_give_the_same_words(texts: DemoTexts) -> None:
+    lines = [line for paragraphs in load_topics().values() for line in paragraphs]
+    again = json.loads(trained_tokenizer(lines).to_str())
+    assert again["model"] == json.loads((texts.model / "tokenizer.json").read_text())["model"]
 
 
 def embedded(model: Path, lines: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
