@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.storage import open_storage
+from tasks.ray_job.ending import end_with_children
 from tasks.ray_job.job import STORAGE_OPTIONS, Job, load_job
 from tasks.ray_job.line import Line
 from tasks.ray_job.result import explain
@@ -70,5 +71,14 @@ def leave(job: Job, result: dict[str, Any]) -> None:
     job.storage.write(job.result, json.dumps(body).encode())
 
 
+def call(arguments: list[str]) -> int:
+    """`main`, for a process that ends with it: also where it is told to end, an exit code."""
+    try:
+        return main(arguments)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_with_children(call(sys.argv[1:]))

@@ -17,7 +17,7 @@ from tasks.spec import BatchInferenceSpec
 
 @contextmanager
 def connected(job: Job) -> Iterator[None]:
-    """Ray, started here or joined; left at the end."""
+    """Ray, started here or joined; one that was joined is left at the end."""
     import ray
 
     if not ray.is_initialized():  # a driver that has waited for its job has started it
@@ -27,7 +27,8 @@ def connected(job: Job) -> Iterator[None]:
         print(f"{verb} Ray at {ray.get_runtime_context().gcs_address}", flush=True)
         yield
     finally:
-        ray.shutdown()
+        if not is_own_machine(job.spec):
+            ray.shutdown()  # one of its own ends with the driver
 
 
 def connect(options: dict[str, Any]) -> None:

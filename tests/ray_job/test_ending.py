@@ -1,0 +1,65 @@
+"""A driver's end: at once, and nothing of what it has started is left."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks.clusters.local import Local
+from tests.flows.conftest import numbers as numbers  # a fixture
+from tests.test_waiting import PATIENCE, job_of
+
+HEAD = "import atexit, subprocess, sys; from tasks.ray_job.ending import end_with_children;"
+LAST_WORD = "atexit.register(print, 'Python ended');"
+CHILD = "subprocess.Popen(['sh', '-c', 'sleep 60 & wait']);"
+
+
+def ended(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", HEAD + LAST_WORD + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_process_without_children_ends_as_any_other() -> None:
+    done = ended("end_with_children(3)")
+    assert (done.returncode, done.stdout) == (3, "Python ended\n")
+
+
+def test_what_it_has_started_ends_with_it() -> None:
+    """The pipe would stay open as long as one of them lives."""
+    begun = time.monotonic()
+    done = ended(CHILD + "print('last word'); end_with_children(3)")
+    assert time.monotonic() - begun < 30
+    assert (done.returncode, done.stdout) == (3, "last word\n")
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("short_ray_folder")
+@pytest.mark.parametrize("fault", [None, "it is told to end"])
+def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | None) -> None:
+    job = job_of(numbers)
+    job.save()
+    running, until = Local().start(job), time.monotonic() + PATIENCE
+    pid = running.holder.pid
+    if fault:
+        while not (tree := psutil.Process(pid).children(recursive=True)):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        psutil.Process(pid).terminate()
+    while running.is_alive():
+        assert time.monotonic() < until
+        tree = [each for each in psutil.process_iter() if session_of(each) == pid] or tree
+        time.sleep(0.02)
+    assert Path(job.result).exists()
+    _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
+    assert not alive
+
+
+def session_of(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except ProcessLookupError:
+        return None
