@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.model import DType
+from tasks.protocol.storage import as_folder
 
 Auto = Literal["auto"]
 
@@ -124,8 +125,8 @@ class PreprocessOptions(StageOptions):
 
     @field_validator("path")
     @classmethod
-    def _no_trailing_slash(cls, path: str | None) -> str | None:
-        return path and (path.rstrip("/") or path)
+    def _as_folder(cls, path: str | None) -> str | None:
+        return path and as_folder(path)
 
 
 class WriteOptions(StageOptions):

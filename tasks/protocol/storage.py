@@ -207,6 +207,19 @@ def is_web(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
+def as_folder(url: str) -> str:
+    """A folder that files are to be put into, without the slash at its end.
+
+    Raises:
+        ValueError: nothing can be put there.
+    """
+    if is_web(url):
+        raise ValueError(
+            "a web server takes no files: name a folder on a disk or in an object store"
+        )
+    return url.rstrip("/") or url
+
+
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
     """The options as fsspec's filesystems take them: s3fs reads `endpoint_url` as is."""
     storage_options = deepcopy(storage_options)  # botocore writes into its own

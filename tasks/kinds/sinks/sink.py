@@ -14,7 +14,7 @@ from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
-from tasks.protocol.storage import is_web
+from tasks.protocol.storage import as_folder
 from tasks.protocol.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -111,12 +111,8 @@ class Sink(Kind):
 
     @field_validator("path")
     @classmethod
-    def _no_trailing_slash(cls, path: str) -> str:
-        if is_web(path):
-            raise ValueError(
-                "a web server takes no files: name a folder on a disk or in an object store"
-            )
-        return check_placeholders(path.rstrip("/") or path)
+    def _as_folder(cls, path: str) -> str:
+        return check_placeholders(as_folder(path))
 
     def encode(self, rows: pa.Table) -> bytes:
         """Rows as a file's content."""

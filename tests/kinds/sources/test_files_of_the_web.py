@@ -19,6 +19,7 @@ from tasks.plan import make_plan
 from tasks.protocol.infos import stat_of
 from tasks.protocol.storage import open_storage
 from tasks.publish import publish_planned
+from tasks.resources import PreprocessOptions
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 from tests.reporting import run_attempt
@@ -114,6 +115,8 @@ def test_what_is_no_url_is_a_wrong_spec() -> None:
 def test_a_web_server_takes_no_files() -> None:
     with pytest.raises(ValueError, match="a web server takes no files: name a folder"):
         ParquetSink(path="https://host/out")
+    with pytest.raises(ValueError, match="a web server takes no files: name a folder"):
+        PreprocessOptions(path="https://host/kept")
 
 
 @pytest.mark.parametrize("url", ["", "/", "/in/", "/in/*.parquet", "/in/[ab].parquet?x=y"])
