@@ -32,9 +32,20 @@ def at_terminal() -> Iterator[None]:
     try:
         with live_progress(console):
             yield
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not is_stopped(error):
+            raise
         console.print("stopped; the next run goes on from what is recorded")
-        raise
+        raise KeyboardInterrupt from None
+
+
+def is_stopped(error: BaseException | None) -> bool:
+    """Whether somebody has stopped the run, and Prefect perhaps failed to tell its server."""
+    from prefect.exceptions import TerminationSignal
+
+    while error is not None and not isinstance(error, (KeyboardInterrupt, TerminationSignal)):
+        error = error.__context__
+    return error is not None
 
 
 def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:

@@ -11,7 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_SERVER_EPHEMERAL_ENABLED,
+    temporary_settings,
+)
 
+from flows import own_server
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
@@ -23,21 +31,47 @@ END_SECONDS = 60.0
 
 
 @pytest.mark.prefect
-def test_ctrl_c_at_a_terminal_ends_a_run_and_then_its_server(numbers: Path) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_what_tells_all_processes_of_a_run_to_end_ends_it(
+    numbers: Path, told: signal.Signals
+) -> None:
+    """Ctrl-C at a terminal, to which the server is deaf; `timeout` and systemd, which it hears."""
     with at_a_terminal(numbers) as run:
         folder = numbers.parent / "out.state"
         await_that(lambda: any(folder.rglob("progress.json")), "no job has begun")
         (server,) = (
             each for each in psutil.Process(run.pid).children() if "uvicorn" in each.cmdline()
         )
-        os.killpg(run.pid, signal.SIGINT)
+        os.killpg(run.pid, told)
         ended = await_that(lambda: run.poll() is not None, "the run does not end")
         assert run.stderr
         said = run.stderr.read()
     assert ended < END_SECONDS
     assert run.returncode == INTERRUPTED
-    assert said.endswith("stopped; the next run goes on from what is recorded\n"), said
+    assert "stopped; the next run goes on from what is recorded\n" in said
+    assert "Traceback" not in said
     assert not server.is_running()
+
+
+def test_nobody_waits_for_a_server_that_has_ended() -> None:
+    ended = subprocess.Popen(["true"])
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 5}):
+        own_server.give_up_after(ended.wait)
+        assert PREFECT_CLIENT_MAX_RETRIES.value() == 0
+    assert ended.returncode == 0
+
+
+@pytest.mark.parametrize("named", ["", "http://127.0.0.1:4200/api"])
+def test_only_a_server_that_somebody_watches_hears_heartbeats(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[bool]()
+    monkeypatch.setattr(own_server, "start_deaf", lambda: started.append(True))
+    every = {PREFECT_API_URL: named or None, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}
+    with temporary_settings({**every, PREFECT_SERVER_EPHEMERAL_ENABLED: True}):
+        own_server.start_own_server()
+        assert started == ([] if named else [True])
+        assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == (30 if named else None)
 
 
 @contextmanager
