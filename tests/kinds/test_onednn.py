@@ -10,18 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.kinds.models.hf import onednn
+from tasks.kinds.models import onednn
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import predicted, rows_of, save_bert, save_gpt2, texts
 
 ROWS = rows_of("text", texts(9))
-LENGTHS_AND_THE_FIRST_AGAIN = """
-import torch
+TEXTS = """
 from types import SimpleNamespace
 from tasks.kinds.models.hf.text import TextInputs
-from tasks.kinds.models.model import Placement
 
 TextInputs(SimpleNamespace(pad_token_id=0, eos_token_id=0, padding_side="right"), Placement())
+"""
+IMAGES = """
+from tasks.kinds.models.vision.detection import Choice, detect_with
+
+choice = Choice.by([], None, None)
+detect_with(lambda rows: (), torch.nn.Identity(), lambda model: model, choice, Placement())
+"""
+"""Of detectors: of other models all images have one size."""
+HEAD = "import torch; from tasks.kinds.models.model import Placement"
+LENGTHS_AND_THE_FIRST_AGAIN = """
 for length in (*range(1, 41), 40, 1):
     torch.nn.functional.gelu(torch.ones(8, length, 64))
 """
@@ -109,12 +117,15 @@ def test_only_where_it_is_faster(faster: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("brought_along")
+@pytest.mark.parametrize("inputs", [TEXTS, IMAGES])
 @pytest.mark.parametrize(("by_user", "kept"), [({}, "miss"), ({onednn.CAPACITY: "1024"}, "hit")])
-def test_few_primitives_are_kept_for_texts(by_user: dict[str, str], kept: str) -> None:
+def test_few_primitives_are_kept_where_inputs_differ_in_shape(
+    inputs: str, by_user: dict[str, str], kept: str
+) -> None:
     """OneDNN looks at the setting once a process, and says what it makes and what it has."""
     others = {name: value for name, value in os.environ.items() if name != onednn.CAPACITY}
     environment = others | {"ONEDNN_VERBOSE": "profile_create"} | by_user
-    command = [sys.executable, "-c", LENGTHS_AND_THE_FIRST_AGAIN]
+    command = [sys.executable, "-c", HEAD + inputs + LENGTHS_AND_THE_FIRST_AGAIN]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = re.findall("create:cache_(hit|miss)", done.stdout)
     assert found == ["miss"] * 40 + ["hit", kept]

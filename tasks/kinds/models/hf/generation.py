@@ -11,11 +11,11 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.languages import language_token
-from tasks.kinds.models.hf.onednn import multiply_faster
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
 from tasks.kinds.models.hf.sampling import draws
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_threads import torch_threads
 from tasks.protocol.batch import ROW
 

@@ -10,12 +10,12 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
-from tasks.kinds.models.hf.onednn import multiply_faster
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_batches import side_by_side

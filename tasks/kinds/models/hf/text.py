@@ -12,7 +12,6 @@ from tasks.kinds.column_types import is_text
 from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.onednn import keep_few_primitives
 from tasks.kinds.models.hf.options import (
     GENERATION,
     NEW_TOKENS,
@@ -22,6 +21,7 @@ from tasks.kinds.models.hf.options import (
 )
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.onednn import keep_few_primitives
 
 TOKENS = "__input_ids"
 TYPES = "__token_type_ids"

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tasks.kinds.models.arrays import Columns, Index, with_columns
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.onednn import keep_few_primitives
 from tasks.kinds.models.torch_batches import Call, CallOf, side_by_side
 
 THRESHOLD = 0.5
@@ -86,6 +87,8 @@ def detect_with(
         call = call_of(model)
         return lambda arguments: [choice.of(found) for found in call(arguments)]
 
+    if placement.device == "cpu":
+        keep_few_primitives()
     run = side_by_side(model, chosen_by, placement)
 
     def predict(rows: pa.Table) -> pa.Table:
