@@ -19,7 +19,7 @@ from tests.benchmarks.contenders import (
     install_daft,
     workload_named,
 )
-from tests.benchmarks.prepared_ahead import seconds_ahead
+from tests.benchmarks.fairness import read_through, seconds_ahead
 from tests.benchmarks.process_tree import run
 from tests.benchmarks.ratios import NEAR, PAIRS_FOR_INTERVAL, Ratio
 from tests.benchmarks.workloads.workload import Size, Target
@@ -177,6 +177,7 @@ def one_round(
     runs, outputs = {}, {}
     for each in contenders:
         job = Job(module, inputs, weights, place / each.name)
+        read_through(inputs)
         runs[each.name] = one_run(each, job, environment)
         print(f"{workload} {size} {seed} {each.name}: {runs[each.name]}", flush=True)
         outputs[each.name] = pq.read_table(job.output).sort_by(module.KEY)

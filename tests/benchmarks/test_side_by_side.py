@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from tasks.kinds.models.model import Placement
+from tasks.protocol.records import Record
 from tasks.spec_file import parse_spec
 from tests.benchmarks import process_tree, side_by_side
 from tests.benchmarks.clock import read_clocks
 from tests.benchmarks.contenders import Contender, Job, contender, workload_named
+from tests.benchmarks.fairness import ahead
 from tests.benchmarks.floor.tabular import predict_files
 from tests.benchmarks.ratios import Ratio
 from tests.benchmarks.script import Arguments
@@ -131,6 +133,21 @@ def test_the_floor_says_what_our_model_says(tmp_path: Path) -> None:
     tabular.compare(made, theirs)
     with pytest.raises(AssertionError):
         tabular.compare(made, theirs.take([*range(1, 500), 0]))
+
+
+@pytest.mark.parametrize(
+    ("spans", "seconds"),
+    [
+        ([((10.0, 12.0), {"preprocess": 3.0}), ((12.0, 14.0), {"preprocess": 3.0})], 3.0),
+        ([((10.0, 12.0), {"preprocess": 1.0}), ((10.5, 12.0), {"preprocess": 3.0})], 2.5),
+        ([((10.0, 12.0), {}), (None, {"preprocess": 99.0})], 0.0),
+    ],
+)
+def test_our_clock_runs_from_the_first_row_that_is_prepared(
+    spans: Sequence[tuple[tuple[float, float] | None, dict[str, float]]], seconds: float
+) -> None:
+    records = [Record("a", "b", "c", seconds=spent, inferred_at=at) for at, spent in spans]
+    assert ahead(records) == seconds
 
 
 def test_cpu_of_children_counts_once(tmp_path: Path) -> None:
