@@ -29,6 +29,15 @@ def end_with_children(code: int) -> NoReturn:
             each.kill()
     if not children:
         sys.exit(code)
+    remove_spilled()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Ray, which asks for its processes when Python ends, is not to be heard
+
+
+def remove_spilled() -> None:
+    """Remove what Ray has put on the disk for want of memory, as it would if it ended itself."""
+    worker = sys.modules.get("ray._private.worker")
+    node = getattr(worker, "_global_node", None)
+    if node is not None:
+        node.destroy_external_storage()

@@ -17,6 +17,20 @@ HEAD = "import atexit, subprocess, sys; from tasks.ray_job.ending import end_wit
 LAST_WORD = "atexit.register(print, 'Python ended');"
 CHILD = "subprocess.Popen(['sh', '-c', 'sleep 60 & wait']);"
 
+SPILL = """
+import time
+from pathlib import Path
+import numpy as np, ray
+
+given = ray.init("local", include_dashboard=False, object_store_memory=80 << 20, num_cpus=1)
+held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(4)]
+session = Path(given.address_info["session_dir"])
+while not (spilled := [each for each in session.glob("ray_spilled*/*") if each.is_file()]):
+    time.sleep(0.1)
+print(spilled[0].parent)
+end_with_children(0)
+"""
+
 
 def ended(code: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", HEAD + LAST_WORD + code]
@@ -34,6 +48,16 @@ def test_what_it_has_started_ends_with_it() -> None:
     done = ended(CHILD + "print('last word'); end_with_children(3)")
     assert time.monotonic() - begun < 30
     assert (done.returncode, done.stdout) == (3, "last word\n")
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("short_ray_folder")
+def test_nothing_is_left_of_what_ray_has_put_on_the_disk() -> None:
+    done = ended(SPILL)
+    assert done.returncode == 0, done.stderr
+    folder, *_ = done.stdout.split()
+    assert Path(folder).parent.is_dir()
+    assert not Path(folder).exists()
 
 
 @pytest.mark.ray
