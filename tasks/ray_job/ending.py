@@ -1,6 +1,7 @@
 """How a driver's process ends: at once, with all that it has started."""
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import NoReturn
@@ -18,6 +19,8 @@ def end_with_children(code: int) -> NoReturn:
     Args:
         code: the process's exit code.
     """
+    # Whoever has seen the result asks it to end, which Ray would have raise an exception in here.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     children = set[psutil.Process]()
     while others := {*psutil.Process().children(recursive=True)} - children:
         children |= others

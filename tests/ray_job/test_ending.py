@@ -14,9 +14,15 @@ from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.test_waiting import PATIENCE, job_of
 
 HEAD = "import atexit, subprocess, sys; from tasks.ray_job.ending import end_with_children;"
-LAST_WORD = "atexit.register(print, 'Python ended');"
+LAST_WORD = "atexit.register(print, 'Python ended');\n"
 CHILD = "subprocess.Popen(['sh', '-c', 'sleep 60 & wait']);"
 
+TOLD_MEANWHILE = """
+import os, psutil, signal
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+psutil.Process.kill = lambda each: (signal.raise_signal(signal.SIGTERM), os.kill(each.pid, 9))
+"""
+"""Ray has such a handler."""
 SPILL = """
 import time
 from pathlib import Path
@@ -34,7 +40,7 @@ end_with_children(0)
 
 def ended(code: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", HEAD + LAST_WORD + code]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_a_process_without_children_ends_as_any_other() -> None:
@@ -42,10 +48,11 @@ def test_a_process_without_children_ends_as_any_other() -> None:
     assert (done.returncode, done.stdout) == (3, "Python ended\n")
 
 
-def test_what_it_has_started_ends_with_it() -> None:
+@pytest.mark.parametrize("meanwhile", ["", TOLD_MEANWHILE])
+def test_what_it_has_started_ends_with_it(meanwhile: str) -> None:
     """The pipe would stay open as long as one of them lives."""
     begun = time.monotonic()
-    done = ended(CHILD + "print('last word'); end_with_children(3)")
+    done = ended(meanwhile + CHILD + "print('last word'); end_with_children(3)")
     assert time.monotonic() - begun < 30
     assert (done.returncode, done.stdout) == (3, "last word\n")
 
