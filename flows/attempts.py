@@ -13,7 +13,7 @@ from tasks.clusters.choose import release
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
 from tasks.lease import hold
-from tasks.patience import Deadline, backoff_seconds
+from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.plan import PlannedRun, make_plan
 from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
@@ -57,7 +57,7 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     prepared = 0
     if planned.is_cut and left_to_do(planned, tried=False):
         planned, prepared = prepare_rows(planned, deadline)
-    planned, tried = run_job(planned, deadline)
+    planned, tried = run_until_covered(planned, deadline)
     return planned, prepared + tried
 
 
@@ -73,7 +73,7 @@ def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
-            last, tried = run_job(first, deadline)
+            last, tried = run_until_covered(first, deadline)
         finally:
             end_cluster(first)
         assert isinstance(last, Preparation)
@@ -83,23 +83,26 @@ def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     return planned, tried
 
 
-def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
-    """Attempt after attempt of one job; returns and raises as `run_attempts`."""
+def run_until_covered(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
+    """Attempt after attempt, each a job of its own, until all is recorded.
+
+    Returns and raises as `run_attempts`.
+    """
     tried = 0
-    while gap := left_to_do(planned, tried=tried > 0):
+    while gap := gap_left(planned, deadline, tried):
         if tried == planned.spec.retries.max_attempts:
             raise rows_missing(planned, gap, tried)
         tried += 1
         try:
-            attempt = next_attempt(planned, gap)
-            attempt.tell = get_run_logger().info
+            with storage_of_output():
+                attempt = next_attempt(planned, gap, get_run_logger().info)
             run_stages(attempt, deadline)
         except ErrorBudgetExceeded as error:
             raise with_rows(planned, error) from error
         except BatchInferenceError as error:
             if not error.can_retry:
                 raise
-            if tried >= planned.spec.retries.max_attempts:
+            if tried == planned.spec.retries.max_attempts:
                 error.attempts = tried
                 raise
             get_run_logger().warning("attempt %s failed, another follows: %s", tried, error)
@@ -107,6 +110,20 @@ def run_job(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
             if isinstance(error, InputChanged):
                 planned = planned_anew(planned)
     return planned, tried
+
+
+def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
+    """What the next attempt has to do.
+
+    Raises:
+        Unreachable: the output's storage has not answered for too long.
+    """
+
+    def look() -> Gap:
+        with storage_of_output():
+            return left_to_do(planned, tried=tried > 0)
+
+    return until_reachable(look, deadline.within(planned.spec.timeouts.unreachable_seconds))
 
 
 def rows_missing(planned: PlannedRun, gap: Gap, tried: int) -> RowsMissing:

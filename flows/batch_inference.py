@@ -13,7 +13,8 @@ from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.cancellation import stop_its_jobs
 from tasks.lineage import publish_run
 from tasks.patience import Deadline
-from tasks.report import RunReport, report_run
+from tasks.report import report_run
+from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
@@ -53,7 +54,8 @@ def batch_inference(
         The run report as JSON.
 
     Raises:
-        BatchInferenceError: nothing was published; the class says whether running again helps.
+        BatchInferenceError: the class says whether running again helps. Of what it would have
+            published nothing is, or the next run finishes that.
     """
     given = RunOptions(
         restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time

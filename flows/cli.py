@@ -120,7 +120,7 @@ def backfill(
 
 @app.command()
 def check(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
-    """Find what is wrong with a spec, and say what a run would do; start nothing."""
+    """Find what is wrong with a spec, and say what a run would do; publish nothing."""
     from flows.plain_calls import check_spec_file
 
     check_spec_file(spec_file, set_, scheduled_time)
@@ -232,6 +232,8 @@ def main() -> None:
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_FLOW_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_TASK_RUNS_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    # As workers: else a server's automation would take a run that is well for one that is gone.
+    os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     signal.signal(signal.SIGTERM, end_as_on_ctrl_c)
     try:
         app()

@@ -29,11 +29,11 @@ def print_report(
         return
     accuracy, speed = report["accuracy"], report["rows_per_second"]
     for name, value in {
-        "rows read": f"{rows['read']:,}",
-        "written": f"{rows['written']:,}",
+        "rows read": rows_told(rows, "read"),
+        "written": rows_told(rows, "written"),
         **superseded_line(rows),
-        "set aside": f"{rows['rejected']:,}",
-        "filtered": f"{rows['filtered']:,}",
+        "set aside": rows_told(rows, "rejected"),
+        "filtered": rows_told(rows, "filtered"),
         "skipped": f"{counted(report['inputs_skipped'], 'input')}, {skipped}",
         "seconds": seconds_told(report["seconds"]),
         "rows/s": "-" if speed is None else f"{speed:,.0f}",
@@ -51,6 +51,11 @@ def print_report(
     }.items():
         # A path that is cut or broken cannot be followed.
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def rows_told(rows: dict[str, int], outcome: str) -> str:
+    """How many rows had an outcome, where the storage could still say so."""
+    return f"{rows[outcome]:,}" if outcome in rows else "-"
 
 
 def seconds_told(seconds: dict[str, float | None]) -> str:

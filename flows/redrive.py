@@ -30,7 +30,8 @@ def redrive(
         The run report as JSON: rows read, written, and still rejected.
 
     Raises:
-        BatchInferenceError: nothing was changed; the class says whether running again helps.
+        BatchInferenceError: the class says whether running again helps. Nothing is changed, or
+            the next run finishes it.
     """
     # That rows stay where they are is no reason to leave the others there too.
     spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})

@@ -1,7 +1,12 @@
 """What Prefect shows of a run; the keys follow from the spec's name, so that runs line up."""
 
+import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
 
 NOT_IN_KEYS = re.compile(r"[^a-z0-9]+")
 MARKDOWN = re.compile(r"([\\\[\]<>*_`])")
@@ -33,6 +38,21 @@ def show_link(key: str, url: str, words: str, description: str = "") -> None:
     from prefect.artifacts import create_link_artifact
 
     create_link_artifact(url, MARKDOWN.sub(r"\\\1", words), key=key, description=description)
+
+
+@contextmanager
+def not_vital(what: str) -> Iterator[None]:
+    """For what only shows a run: where the server does not take it, the log says so.
+
+    The job goes on meanwhile, whatever becomes of a picture of it.
+
+    Args:
+        what: is shown.
+    """
+    try:
+        yield
+    except Exception as error:
+        logger.warning("%s cannot be shown in Prefect: %r", what, error)
 
 
 def in_prefect() -> bool:

@@ -4,6 +4,7 @@ import logging
 
 from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
+from tasks.errors import BatchInferenceError
 from tasks.prepared import first_job_of
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, output_of, stored_job
@@ -35,32 +36,49 @@ def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     """Jobs at work on a spec's output, whoever started them.
 
-    Raises:
-        Unreachable: their cluster does not answer.
+    One whose cluster does not answer, or is no more, is passed over with a warning.
     """
-    found = [(job, cluster_of(job.spec.cluster).attach(job)) for job in unfinished_jobs(spec)]
-    return [(job, running) for job, running in found if running]
+    found = []
+    for job in unfinished_jobs(spec):
+        try:
+            if running := cluster_of(job.spec.cluster).attach(job):
+                found.append((job, running))
+        except BatchInferenceError as error:
+            logger.warning("whether job %s runs cannot be told: %s", job.id, error)
+    return found
 
 
 def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
     """Stop the jobs at work on a spec's output; what they recorded stays good.
 
-    One whose cluster is still being made is stopped before it starts.
+    One whose cluster is still being made is stopped before it starts. One whose cluster does not
+    answer, or is no more, keeps none of the others.
 
     Returns:
         Those that ran.
 
     Raises:
-        Unreachable: their cluster does not answer.
+        BatchInferenceError: what the first one that could not be stopped raised, after the others.
     """
-    stopped = []
+    stopped, errors = [], []
     for job in unfinished_jobs(spec):
-        # Whoever follows it must not take it for lost, and start another.
-        job.storage.write(job.stopped, b"")
-        running = cluster_of(job.spec.cluster).attach(job)
-        if running:
-            running.stop()
-            stopped.append(job)
-        if problem := release(job.spec.cluster, job.run_id):
-            logger.warning(problem)
+        try:
+            if stop_job(job):
+                stopped.append(job)
+        except BatchInferenceError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return stopped
+
+
+def stop_job(job: Job) -> bool:
+    """Stop one job; whether it ran."""
+    # Whoever follows it must not take it for lost, and start another.
+    job.storage.write(job.stopped_file, b"")
+    running = cluster_of(job.spec.cluster).attach(job)
+    if running:
+        running.stop()
+    if problem := release(job.spec.cluster, job.run_id):
+        logger.warning(problem)
+    return running is not None

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
-from tasks.patience import Deadline, Stall, until_reachable
+from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import PIP_SECONDS, Job
 
@@ -66,8 +66,8 @@ class Attempt:
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()
-        self.last, self.looked, self.left_mark = Look(), 0.0, 0.0
-        self.begun = self.heard = self.answered = time.monotonic()
+        self.last, self.looked_at, self.marked_at = Look(), 0.0, 0.0
+        self.begun = self.heard_at = self.answered_at = time.monotonic()
 
     @property
     def poll_seconds(self) -> float:
@@ -81,7 +81,7 @@ class Attempt:
             try:
                 if self.running is None:
                     # That somebody stopped it once is over: it is wanted again.
-                    self.job.storage.delete(self.job.stopped)
+                    self.job.storage.delete(self.job.stopped_file)
                     self.running = until_reachable(
                         self.attach_or_start, self.unreachable_seconds, self.stopped.wait
                     )
@@ -89,7 +89,7 @@ class Attempt:
                         self.running.stop()
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
                     self.begun = time.monotonic()
-                    self.heard = self.answered = self.stall.since = self.begun
+                    self.heard_at = self.answered_at = self.stall.since = self.begun
             except BaseException:
                 self.stopped.set()
                 raise
@@ -139,36 +139,37 @@ class Attempt:
             Unreachable: the output's storage has not answered for too long.
         """
         with self.looking:
-            if self.running and time.monotonic() - self.looked >= self.poll_seconds:
+            if self.running and time.monotonic() - self.looked_at >= self.poll_seconds:
                 self.last = self.look_now(self.running)
-                self.looked = time.monotonic()
+                self.looked_at = time.monotonic()
             return self.last
 
     def look_now(self, running: RunningJob) -> Look:
         """Ask, and leave a sign that somebody follows."""
-        self.leave_mark()
+        self.leave_mark(running)
         self.log.forward(running, self.tell)
         try:
-            look = self.read()
-            if look.result is None and self.is_lost(running, look):
-                time.sleep(POLL_SECONDS[-1])
+            with storage_of_output():
                 look = self.read()
-                if look.result is None:
-                    look = Look(look.progress, lost(self.job, running))
-            if look.result is not None:
-                self.log.forward(running, self.tell, now=True)
-        except OSError as error:
-            if time.monotonic() - self.answered > self.unreachable_seconds:
-                problem = "the storage does not answer, or its credentials have expired"
-                raise Unreachable(f"sink.path: {problem}: {error}") from error
+                if look.result is None and self.is_lost(running, look):
+                    time.sleep(POLL_SECONDS[-1])
+                    look = self.read()
+                    if look.result is None:
+                        look = Look(look.progress, lost(self.job, running))
+                if look.result is not None:
+                    self.log.forward(running, self.tell, now=True)
+                    look = Look(look.progress, as_stopped(self.job, look.result))
+        except Unreachable:
+            if time.monotonic() - self.answered_at > self.unreachable_seconds:
+                raise
             return self.last
-        self.answered = time.monotonic()
+        self.answered_at = time.monotonic()
         return look
 
     def read(self) -> Look:
         """What lies in the attempt's folder; the result first, since progress may be later."""
-        result = read_json(self.job, self.job.result)
-        return Look(read_json(self.job, self.job.progress), result)
+        result = read_json(self.job, self.job.result_file)
+        return Look(read_json(self.job, self.job.progress_file), result)
 
     def is_lost(self, running: RunningJob, look: Look) -> bool:
         """Whether the job is gone without a result.
@@ -177,18 +178,23 @@ class Attempt:
         """
         alive = running.is_alive()
         if alive or look.progress != self.last.progress:
-            self.heard = time.monotonic()
-        return alive is False or time.monotonic() - self.heard > SILENT_SECONDS
+            self.heard_at = time.monotonic()
+        return alive is False or time.monotonic() - self.heard_at > SILENT_SECONDS
 
-    def leave_mark(self) -> None:
-        """Say that somebody follows: a job that nobody follows stops itself."""
+    def leave_mark(self, running: RunningJob) -> None:
+        """Say that somebody follows: a job that nobody follows stops itself.
+
+        Whoever has stopped it on another machine could only say so: here it is ended.
+        """
         every = min(FOLLOWED_EVERY_SECONDS, self.job.spec.timeouts.orphan_seconds / 4)
-        if time.monotonic() - self.left_mark < every:
+        if time.monotonic() - self.marked_at < every:
             return
-        self.left_mark = time.monotonic()
+        self.marked_at = time.monotonic()
         renew(self.cluster, self.job.run_id)
         try:
-            self.job.storage.write(self.job.followed, json.dumps({"at": time.time()}).encode())
+            self.job.storage.write(self.job.followed_file, json.dumps({"at": time.time()}).encode())
+            if self.job.storage.stat(self.job.stopped_file):
+                running.stop()
         except OSError:
             return  # the next look finds out whether the storage answers
 
@@ -210,11 +216,16 @@ def read_json(job: Job, path: str) -> dict[str, Any] | None:
 
 def lost(job: Job, running: RunningJob) -> dict[str, Any]:
     """The result of a job that left none."""
-    if job.storage.stat(job.stopped):
-        message = "somebody stopped the job; run again to go on where it stopped"
-        return {"state": "failed", "error": {"class": "RunStopped", "message": message}}
     message = f"attempt {job.attempt} is gone and left no result; see {running.where}"
     last = running.log().strip().splitlines()[-LAST_WORDS:]
     said = "".join(f"\n  {line[:300]}" for line in last)
     message += f". Its last words:{said}" if said else ""
     return {"state": "failed", "error": {"class": "JobLost", "message": message}}
+
+
+def as_stopped(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """How a job ended; that of one which somebody stopped is no error of its own, to be retried."""
+    if result["error"] is None or job.storage.stat(job.stopped_file) is None:
+        return result
+    message = "somebody stopped the job; run again to go on where it stopped"
+    return {"state": "failed", "error": {"class": "RunStopped", "message": message}}

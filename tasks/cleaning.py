@@ -9,7 +9,7 @@ from tasks.lease import holder_of
 from tasks.plan import ledger_of
 from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import TEMPORARY
+from tasks.protocol.storage import is_half_written
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
@@ -30,7 +30,7 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
 
 def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Orphan]:
     """What is left of a run, by whether it is published, can be resumed, or was given up."""
-    if run.run_id in {entry["run_id"] for entry in folders.seen.entries.values()}:
+    if run.run_id in folders.published_runs:
         return folders.unpublished(run)
     if holder_of(folders.storage, run):
         return iter(())
@@ -45,7 +45,7 @@ def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Or
 def previews(folders: Folders) -> Iterator[Orphan]:
     """What previews that were killed have left; others remove all of it themselves."""
     for path, lying in folders.old(f"{folders.output.state}/previews").items():
-        if TEMPORARY not in path:
+        if not is_half_written(path):
             yield folders.orphan(path, lying, "left over by a preview")
 
 

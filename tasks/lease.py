@@ -29,9 +29,18 @@ class Holder:
         """A process on this machine."""
         return cls(socket.gethostname(), pid, psutil.Process(pid).create_time(), time.time())
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is one of this machine."""
+        return self.host == socket.gethostname()
+
+    def is_this_process(self) -> bool:
+        """Whether it is who asks; in containers many processes have the same pid."""
+        return self.is_here and self.pid == os.getpid()
+
     def is_alive(self) -> bool:
         """Whether it still runs; for another machine, whether it spoke lately."""
-        if self.host != socket.gethostname():
+        if not self.is_here:
             return time.time() - self.at < SILENT_SECONDS
         try:
             process = psutil.Process(self.pid)
@@ -69,6 +78,6 @@ def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
     ]
     for path in (run.lease, *drivers):
         holder = load_holder(storage, path)
-        if holder and holder.is_alive() and holder.pid != os.getpid():
+        if holder and holder.is_alive() and not holder.is_this_process():
             return holder
     return None

@@ -1,5 +1,6 @@
 """Tries an output's storage before rows are made that could not be published there."""
 
+import re
 import uuid
 from contextlib import suppress
 
@@ -7,6 +8,7 @@ from tasks.errors import InvalidSpec, Unreachable
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage
 
+OUR_PART = re.compile(r"/part-\d{5,}-\d{5,}\.[^/]+$")
 BOTH_WIN = (
     "lies on a store where two commits from one version both win, so that two runs could "
     "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
@@ -38,6 +40,27 @@ def try_output(storage: FsspecStorage, output: OutputFolder) -> None:
         raise Unreachable(f"sink.path: {output.path!r} {problem}: {error}") from error
     finally:
         delete_if_there(storage, probe)
+
+
+def refuse_unknown(storage: FsspecStorage, output: OutputFolder) -> None:
+    """Refuse an output that has rows of ours and no ledger that knows of them.
+
+    The first run would put its files over some of them and leave others beside its own.
+
+    Raises:
+        InvalidSpec: names the first one.
+    """
+    if output.table is not None:
+        return  # no name comes twice there, and the table says which files are its own
+    known = next((s.path for s in storage.list(output.path) if OUR_PART.search(s.path)), None)
+    if known is not None:
+        raise InvalidSpec.at(
+            "sink.path",
+            output.path,
+            f"has {known}, which is published by no run that {output.state} knows of: the state "
+            "was removed, or lies beside another name of this folder, such as a link's; use that "
+            "name, put the state back, or name another folder",
+        )
 
 
 def delete_if_there(storage: FsspecStorage, path: str) -> None:

@@ -2,7 +2,8 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -49,6 +50,22 @@ def until_reachable(
             (pause or time.sleep)(min(left, backoff_seconds(tried)))
 
 
+@contextmanager
+def storage_of_output() -> Iterator[None]:
+    """A block that uses the output's storage.
+
+    Raises:
+        Unreachable: the storage failed; what is not there stays a FileNotFoundError.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        problem = "the storage does not answer, or its credentials have expired"
+        raise Unreachable(f"sink.path: {problem}: {error}") from error
+
+
 @dataclass(frozen=True)
 class Deadline:
     """When a run has to be done."""
@@ -66,6 +83,11 @@ class Deadline:
         if self.run_seconds is None:
             return None
         return max(0.0, self.started + self.run_seconds - time.monotonic())
+
+    def within(self, seconds: float) -> float:
+        """So many seconds, or what is left of the run's where that is less."""
+        left = self.seconds_left()
+        return seconds if left is None else min(seconds, left)
 
     def missed(self) -> RunTimedOut:
         """What to raise when it has passed."""

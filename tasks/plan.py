@@ -6,7 +6,7 @@ from functools import cached_property
 from tasks.call import Call
 from tasks.counted import counted
 from tasks.kinds.models import Model
-from tasks.output_trial import try_output
+from tasks.output_trial import refuse_unknown, try_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -159,8 +159,10 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
     """
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
-    if seen.version == 0 and try_it:
-        try_output(storage, output)
+    if seen.version == 0:
+        refuse_unknown(storage, output)
+        if try_it:
+            try_output(storage, output)
     return seen
 
 

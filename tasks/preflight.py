@@ -101,7 +101,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     ours, theirs = version("ray"), api.version()["ray_version"]
     if ours.split(".")[:2] != theirs.split(".")[:2]:
         raise InvalidSpec.at(
-            "cluster", api.address, f"runs Ray {theirs}, and this project needs {ours}"
+            "cluster", api.shown, f"runs Ray {theirs}, and this project needs {ours}"
         )
     nodes = [in_gib(node["resources_total"]) for node in api.nodes()]
     if cluster.wait_for_nodes_seconds == 0:
@@ -109,7 +109,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         refuse_crowded(spec, nodes, "the cluster")
     num_gpus = sum(node.get("GPU", 0.0) for node in nodes)
     found = (
-        f"Ray {theirs} at {api.address}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"
+        f"Ray {theirs} at {api.shown}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"
     )
     if (limit := max_gpus_of(cluster)) is not None:
         refuse_beyond(spec, limit, gpus_of_replica(spec.resources, nodes))

@@ -146,11 +146,10 @@ def shards_to_prepare(
 def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[PreparedRun]:
     """Runs that have kept rows of some shards under the same key, or are about to."""
     storage, output = output_of(spec)
-    headers = [stat.path for stat in storage.list(output.runs) if stat.path.endswith("/run.json")]
     found = []
-    for header in headers if contents else []:
-        run = RunFolder(header.rpartition("/")[0])
-        plan = load_plan(storage, run)
+    for run_id in storage.folders(output.runs) if contents else []:
+        run = output.run(run_id)
+        plan = load_plan(storage, run) if storage.stat(run.header) else None
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
             found.append(PreparedRun(run, plan, kept_in(storage, run, plan)))
     return found

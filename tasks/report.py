@@ -3,94 +3,26 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from tasks.artifacts import artifact_key, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
-from tasks.protocol.ledger import Snapshot
-from tasks.publish import count_rows
-from tasks.ray_job.batch_limits import halvings_of
-from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
-from tasks.reporting.figures import (
-    cost_of,
-    count_redone,
-    hours_held,
-    measure_seconds,
-    stage_figures,
-    written_per_second,
-)
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
 from tasks.reporting.preview_page import Preview, preview_page
-from tasks.reporting.timings import timings_of
-from tasks.reporting.verdict import Verdict, judge_run
+from tasks.reporting.run_report import RunReport, figures_of, replaced_by, without_figures
 from tasks.reporting.versions import told_version
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """The run in figures; the last line of `--json`."""
-
-    run_id: str
-    state: str
-    published: bool
-    version: int
-    output: str
-    rows: dict[str, int]
-    """By what became of them; of an upsert also those that newer ones of the run superseded."""
-    inputs_skipped: int
-    attempts: int = 0
-    """Attempts of this call; earlier calls of the same run may have made more."""
-    resumed_rows: int = 0
-    """Rows that were settled before this call."""
-    redone_rows: int = 0
-    """Rows that left the model and were not accepted: what crashes and replays have cost."""
-    seconds: dict[str, float | None] = field(default_factory=dict)
-    """Of this call: total, until the model's first row, and steady."""
-    rows_per_second: float | None = None
-    """Rows that this call has written, superseded ones too, over its steady seconds."""
-    stages: dict[str, Any] = field(default_factory=dict)
-    """By stage: rows and busy seconds of the whole run, and what its workers' time went into."""
-    bottleneck: Verdict | None = None
-    """What bounds it, by how much, and the setting to change; None where nothing ran."""
-    batch_halvings: list[dict[str, Any]] = field(default_factory=list)
-    """Each time that memory ran out: on which device, and how often batches are halved since."""
-    runtimes: list[dict[str, Any]] = field(default_factory=list)
-    """What the model's replicas calculated with: runtime, precision, difference from eager."""
-    profile: str | None = None
-    """Folder of the stages' profiles, where they were asked for."""
-    accuracy: float | None = None
-    """Where rows have `label` and `predicted_label`."""
-    held: dict[str, float] = field(default_factory=dict)
-    """Hours of CPU cores and GPUs that the whole run has held."""
-    cost: float | None = None
-    """That at the spec's prices."""
-    gates: list[dict[str, Any]] = field(default_factory=list)
-    """What each gate measured, its limit, and whether the rows passed."""
-    accepted: dict[str, Any] | None = None
-    """Which gates failed where the run was published on somebody's word: whose, and when."""
-    replaced_by: dict[str, Any] | None = None
-    """The `version` that has taken the place of this one since, complete, and its `run_id`."""
-    scheduled_time: str | None = None
-    """What the paths were filled in with, where they name a time."""
-    report: str | None = None
-    """Where the Markdown report lies."""
-    manifest: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
 
 
 def report_run(
@@ -105,7 +37,13 @@ def report_run(
         attempts: attempts that this call made.
     """
     figures = partial(figures_of, version=version, attempts=attempts)
-    evidence, report = as_it_stands(look_back(planned, started), figures)
+    try:
+        evidence, report = as_it_stands(look_back(planned, started), figures)
+    except OSError:
+        if version is None:
+            raise
+        logger.exception("run %s is published, but its figures cannot be read", planned.run.run_id)
+        return without_figures(planned, started, version, attempts)
     return report if version is None else leave_report(evidence, report)
 
 
@@ -123,58 +61,6 @@ def as_it_stands(evidence: Evidence, make: Callable[[Evidence], T]) -> tuple[Evi
             if later.ledger.version == evidence.ledger.version:
                 raise
             evidence = later
-
-
-def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunReport:
-    """What the report says before anything of it is written.
-
-    Raises:
-        FileNotFoundError: somebody has published since the evidence was looked at.
-    """
-    planned = evidence.planned
-    seconds = measure_seconds(evidence, time.time() - evidence.started)
-    timings = timings_of(evidence, seconds["steady"])
-    stages = stage_figures(evidence, timings)
-    held = hours_held(evidence)
-    halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
-    return RunReport(
-        run_id=planned.run.run_id,
-        state="done",
-        published=version is not None,
-        version=version or planned.plan.pins["ledger_version"],
-        output=planned.output.path,
-        rows=rows_of(evidence, version),
-        replaced_by=replaced_by(evidence.ledger, version),
-        inputs_skipped=planned.inputs_skipped,
-        attempts=attempts,
-        resumed_rows=evidence.resumed_rows,
-        redone_rows=count_redone(evidence, stages),
-        seconds=seconds,
-        rows_per_second=written_per_second(evidence, seconds["steady"]),
-        stages=stages,
-        bottleneck=judge_run(planned.spec, seconds, timings, memory_ran_out=bool(halvings)),
-        batch_halvings=halvings,
-        runtimes=runtimes_of(planned.storage, planned.run),
-        profile=planned.run.profile if evidence.profiles else None,
-        held=held,
-        cost=cost_of(planned.spec, held),
-        scheduled_time=planned.options.scheduled_iso,
-    )
-
-
-def rows_of(evidence: Evidence, version: int | None) -> dict[str, int]:
-    """Rows by what became of them, as the ledger has it once they are published."""
-    if version is None:
-        return count_rows(evidence.accepted)
-    rows: dict[str, int] = evidence.ledger.entries[version]["rows"]
-    return rows
-
-
-def replaced_by(seen: Snapshot, version: int | None) -> dict[str, Any] | None:
-    """The complete version that has taken the place of a published one; None where none has."""
-    if version is None or seen.base <= version:
-        return None
-    return {"version": seen.base, "run_id": seen.entries[seen.base]["run_id"]}
 
 
 def leave_report(evidence: Evidence, report: RunReport) -> RunReport:

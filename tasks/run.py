@@ -1,12 +1,14 @@
 """What is left to do, and the attempt that does it."""
 
 import uuid
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
 from tasks.clusters.own_ray import joined
+from tasks.clusters.running import Cluster
 from tasks.lease import hold
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
@@ -33,7 +35,7 @@ def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     return planned.gap(accepted, retry_rejected=True)
 
 
-def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
+def next_attempt(planned: PlannedRun, gap: Gap, tell: Callable[[str], None] = print) -> Attempt:
     """The attempt that still runs or was never started, or a new one on the gap.
 
     Raises:
@@ -41,38 +43,40 @@ def next_attempt(planned: PlannedRun, gap: Gap) -> Attempt:
     """
     hold(planned.storage, planned.run)
     cluster = cluster_of(planned.spec.cluster)
-    jobs = attempts_of(planned)
-    job = stored_job(planned.storage, jobs[-1]) if jobs else None
-    if job is None or is_over(planned, job):
-        job = new_job(planned, gap, len(jobs) + 1)
-    elif job.plan != planned.plan.digest:
-        stop_if_alive(planned, job)  # its inputs are not what they were
-        job = new_job(planned, gap, len(jobs) + 1)
-    FOLLOWED.append(Attempt(job, cluster))
-    return FOLLOWED[-1]
+    job_files = attempts_in(planned.storage, planned.run)
+    job = stored_job(planned.storage, job_files[-1]) if job_files else None
+    if job is None or not is_wanted(job, planned, cluster):
+        job = new_job(planned, gap, len(job_files) + 1)
+    attempt = Attempt(job, cluster, tell)
+    FOLLOWED.append(attempt)
+    return attempt
 
 
-def is_over(planned: PlannedRun, job: Job) -> bool:
-    """Whether a job has been started and runs no more.
+def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
+    """Whether the last attempt's job is to be followed; one that is not is not left running.
 
     One that lives for a while with its result behind it is ended: what it has to say is of the
     spec as it was. Of a cluster that does not answer nobody can say: to start another job beside
     one that may still run is what must not happen.
     """
-    cluster = cluster_of(planned.spec.cluster)
 
-    def runs_no_more() -> bool:
-        if planned.storage.stat(job.result):
-            stop_if_alive(planned, job)
+    def was_over() -> bool:
+        if planned.storage.stat(job.result_file):
+            stop_if_alive(job, cluster)
             return True
         return cluster.attach(job) is None and cluster.was_started(job)
 
-    return until_reachable(runs_no_more, planned.spec.timeouts.unreachable_seconds)
+    if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds):
+        return False
+    if job.plan != planned.plan.digest:
+        stop_if_alive(job, cluster)  # its inputs are not what they were
+        return False
+    return True
 
 
-def stop_if_alive(planned: PlannedRun, job: Job) -> None:
+def stop_if_alive(job: Job, cluster: Cluster) -> None:
     """Stop a job of which nothing more is wanted."""
-    running = cluster_of(planned.spec.cluster).attach(job)
+    running = cluster.attach(job)
     if running:
         running.stop()
 
@@ -100,7 +104,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         stages=planned.stages,
         profile=planned.options.profile,
     )
-    planned.storage.write(job.todo, parquet_bytes(todo))
+    planned.storage.write(job.todo_file, parquet_bytes(todo))
     job.save()
     return job
 
@@ -108,11 +112,6 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
 def todo_of(planned: PlannedRun, gap: Gap) -> pa.Table:
     """What a job is to read: shards of the source, or what was kept of them."""
     return todo_prepared(planned, gap) if planned.is_cut else gap.todo(planned.plan)
-
-
-def attempts_of(planned: PlannedRun) -> list[str]:
-    """Job files of the run's attempts, in order."""
-    return attempts_in(planned.storage, planned.run)
 
 
 def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:

@@ -63,7 +63,12 @@ class Cost(FormModel):
 class Retries(FormModel):
     """How often to try."""
 
-    max_attempts: int = Field(5, ge=1, description="Attempts before the run fails.")
+    max_attempts: int = Field(
+        5,
+        ge=1,
+        description="Attempts before the run fails, the first included; of a run that is cut "
+        "in two (stages.preprocess.materialize), for each of its jobs.",
+    )
 
 
 class Timeouts(FormModel):
@@ -72,7 +77,10 @@ class Timeouts(FormModel):
     no_progress_seconds: float = Field(600, gt=0, description="Without any progress.")
     run_seconds: float | None = Field(None, gt=0, description="For the whole run.")
     unreachable_seconds: float = Field(
-        600, ge=0, description="For a cluster that ran the job and does not answer any more."
+        600,
+        ge=0,
+        description="For a cluster, or the output's storage, that does not answer while the run is "
+        "under way.",
     )
     orphan_seconds: float = Field(
         1800, gt=0, description="A job that no run follows stops itself after so long."

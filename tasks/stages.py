@@ -8,7 +8,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from tasks.artifacts import artifact_key, show_link
+from tasks.artifacts import artifact_key, not_vital, show_link
 from tasks.attempt import Attempt, Look
 from tasks.counted import counted
 from tasks.patience import stuck_stage
@@ -36,7 +36,8 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     stages = attempt.job.stages
     if stage == stages[0] and running.where.startswith("http"):
         key = artifact_key(attempt.job.spec.name, "job")
-        show_link(key, running.where, "The job in Ray's dashboard")
+        with not_vital("the job's link"):
+            show_link(key, running.where, "The job in Ray's dashboard")
     artifact = StageArtifact(stage, attempt)
     while not attempt.stopped.is_set():
         look = attempt.look()
@@ -99,10 +100,11 @@ class StageArtifact:
         self.shown = time.monotonic()
         self.summary = f"waits for {look.queued_for}" if look.queued_for else summary(counts)
         percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
-        if self.id is None:
-            self.id = create_progress_artifact(percent, key=self.key, description=self.summary)
-        else:
-            update_progress_artifact(self.id, percent, description=self.summary)
+        with not_vital(f"the stage {self.stage}"):
+            if self.id is None:
+                self.id = create_progress_artifact(percent, key=self.key, description=self.summary)
+            else:
+                update_progress_artifact(self.id, percent, description=self.summary)
 
     def is_due(self) -> bool:
         """Whether the last update is old enough."""

@@ -45,17 +45,16 @@ def run_headers(
 ) -> list[dict[str, Any]]:
     """Runs that build on the output as it is and are not published."""
     headers = []
-    stats = storage.list(output.runs)
     published = {entry["run_id"] for entry in seen.entries.values()}
-    given_up = {stat.path for stat in stats if stat.path.endswith("/abandoned")}
-    for stat in stats:
-        folder, _, name = stat.path.rpartition("/")
-        if name != "run.json" or folder.rpartition("/")[2] in published:
+    # All that published runs have left, of years perhaps, is not gone through.
+    for run_id in sorted(set(storage.folders(output.runs)) - published):
+        run = output.run(run_id)
+        if storage.stat(run.header) is None:
             continue
-        header = json.loads(storage.read(stat.path))
+        header = json.loads(storage.read(run.header))
         if header["ledger_version"] == seen.version:
-            run = output.run(header["run_id"])
-            headers.append({**header, "abandoned": f"{run.path}/abandoned" in given_up})
+            given_up = storage.stat(f"{run.path}/abandoned") is not None
+            headers.append({**header, "abandoned": given_up})
     return headers
 
 

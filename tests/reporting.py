@@ -11,7 +11,8 @@ from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
 from tasks.ray_job.result import failure
-from tasks.report import RunReport, report_run
+from tasks.report import report_run
+from tasks.reporting.run_report import RunReport
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec

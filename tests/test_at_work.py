@@ -3,10 +3,13 @@
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tasks.at_work import unfinished_jobs
+from tasks import at_work
+from tasks.at_work import live_jobs, stop_jobs, unfinished_jobs
+from tasks.errors import Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
@@ -33,7 +36,7 @@ def as_another_version_has_it(job: Job, **fields: object) -> None:
 
 def test_what_has_ended_is_not_read(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     assert [each.id for each in unfinished_jobs(job.spec)] == [job.id]
-    Path(job.result).write_text("{}")
+    Path(job.result_file).write_text("{}")
     assert unfinished_jobs(job.spec) == []
     file_of(job).write_text("no JSON")
     assert unfinished_jobs(job.spec) == []
@@ -58,3 +61,27 @@ def test_another_versions_job_is_followed_by_a_new_one(job: Job) -> None:
     as_another_version_has_it(job, of_tomorrow=1)
     planned = make_plan(job.spec)
     assert next_attempt(planned, left_to_do(planned, tried=True)).job.attempt == job.attempt + 1
+
+
+def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
+    job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    stopped: list[str] = []
+
+    class Cluster:
+        """Knows the second job; the first one's is gone."""
+
+        def attach(self, asked: Job) -> SimpleNamespace:
+            if asked.id == job.id:
+                raise Unreachable("cluster.address: gone")
+            return SimpleNamespace(stop=lambda: stopped.append(asked.id))
+
+    monkeypatch.setattr(at_work, "cluster_of", lambda cluster: Cluster())
+    assert [found.id for found, _ in live_jobs(job.spec)] == [second.id]
+    assert f"whether job {job.id} runs cannot be told: cluster.address: gone" in caplog.text
+    with pytest.raises(Unreachable, match="gone"):
+        stop_jobs(job.spec)
+    assert stopped == [second.id]
+    assert Path(job.stopped_file).exists()

@@ -1,7 +1,9 @@
 """Following an attempt: signs are left in time, and silence is borne for a time."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,9 @@ from tasks import attempt
 from tasks.attempt import POLL_SECONDS, Attempt
 from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
-from tasks.errors import RunStopped, Unreachable
+from tasks.errors import RunStopped, StageFailed, Unreachable
+from tasks.protocol.storage import open_storage
+from tasks.ray_job.result import failure
 from tests.flows.conftest import spec_of
 
 
@@ -31,6 +35,9 @@ class Signs:
     def write(self, path: str, data: bytes) -> None:
         self.left.append(self.now)
 
+    def stat(self, path: str) -> None:
+        """Nobody has stopped the job."""
+
 
 @pytest.mark.parametrize(
     "orphan_seconds",
@@ -42,10 +49,11 @@ def test_signs_come_twice_as_often_as_they_are_missed(
     signs = Signs()
     monkeypatch.setattr(attempt, "time", signs)
     spec = spec_of(tmp_path, timeouts={"orphan_seconds": orphan_seconds})
-    job: Any = SimpleNamespace(spec=spec, run_id="run", followed="followed.json", storage=signs)
-    following = Attempt(job, cluster=SimpleNamespace())
+    names = {"followed_file": "followed.json", "stopped_file": "stopped"}
+    job: Any = SimpleNamespace(spec=spec, run_id="run", storage=signs, **names)
+    following, running = Attempt(job, cluster=SimpleNamespace()), SimpleNamespace()
     for _ in range(round(3 * 60 / POLL_SECONDS[-1])):
-        following.leave_mark()
+        following.leave_mark(running)
         signs.now += following.poll_seconds
     gaps = [later - sooner for sooner, later in zip(signs.left, signs.left[1:], strict=False)]
     assert max(gaps) <= orphan_seconds / 2
@@ -82,7 +90,7 @@ def follow(silent: Silent, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> At
     """An attempt that is followed over that storage; its job lives."""
     monkeypatch.setattr(attempt, "time", silent)
     spec = spec_of(tmp_path, timeouts={"unreachable_seconds": 60})
-    names = {"result": "result.json", "progress": "progress.json", "followed": "followed.json"}
+    names = {f"{name}_file": name for name in ("result", "progress", "followed", "stopped")}
     job: Any = SimpleNamespace(spec=spec, run_id="run", storage=silent, **names)
     running: Any = SimpleNamespace(is_alive=lambda: True, log=lambda: "")
     return Attempt(job, cluster=SimpleNamespace(), running=running)
@@ -114,13 +122,58 @@ def test_a_storage_that_never_answers_ends_the_following(
         following.look()
 
 
+def following_on_disk(folder: Path) -> tuple[Attempt, list[str]]:
+    """An attempt whose job lives, with its files in a folder; and what is done to the job."""
+    names = {f"{name}_file": str(folder / name) for name in ("progress", "followed", "stopped")}
+    result, storage = str(folder / "result"), open_storage(str(folder))[0]
+    job: Any = SimpleNamespace(
+        spec=spec_of(folder), run_id="run", storage=storage, result_file=result, **names
+    )
+    done: list[str] = []
+    running: Any = SimpleNamespace(
+        is_alive=lambda: True, log=lambda: "", stop=lambda: done.append("stopped")
+    )
+    return Attempt(job, cluster=SimpleNamespace(), running=running), done
+
+
+@pytest.mark.parametrize("somebody_stopped_it", [True, False])
+def test_what_a_job_raises_when_somebody_stops_it_is_not_tried_again(
+    tmp_path: Path, somebody_stopped_it: bool
+) -> None:
+    following, _ = following_on_disk(tmp_path)
+    if somebody_stopped_it:
+        Path(following.job.stopped_file).touch()
+    told = {"class": "StageFailed", "message": "the code ended its process (sys.exit(15))"}
+    Path(following.job.result_file).write_text(json.dumps({"state": "failed", "error": told}))
+    error = failure(following.look().result or {})
+    assert isinstance(error, RunStopped if somebody_stopped_it else StageFailed)
+    assert error.can_retry is not somebody_stopped_it
+
+
+def test_what_went_well_stays_so_though_somebody_stopped_it(tmp_path: Path) -> None:
+    following, _ = following_on_disk(tmp_path)
+    Path(following.job.stopped_file).touch()
+    Path(following.job.result_file).write_text(json.dumps({"state": "succeeded", "error": None}))
+    assert following.look().result == {"state": "succeeded", "error": None}
+
+
+def test_who_follows_a_job_ends_it_for_who_could_only_say_so(tmp_path: Path) -> None:
+    following, done = following_on_disk(tmp_path)
+    following.look()
+    assert done == []
+    Path(following.job.stopped_file).touch()
+    following.looked_at = following.marked_at = 0.0  # some seconds later
+    following.look()
+    assert done == ["stopped"]
+
+
 def starting(tmp_path: Any, start: Callable[[Any], Any]) -> Attempt:
     """An attempt whose job is not there yet; `start` starts it."""
     job: Any = SimpleNamespace(
         spec=spec_of(tmp_path),
         run_id="run",
         attempt=1,
-        stopped="stopped",
+        stopped_file="stopped",
         storage=SimpleNamespace(delete=lambda path: None),
     )
     cluster: Any = SimpleNamespace(attach=lambda job: None, start=start)

@@ -23,6 +23,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Entry
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import Record, StagedFile, to_json
+from tasks.protocol.storage import temporary_path
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.protocol.test_ledger_contract import entry
@@ -80,8 +81,19 @@ def test_nothing_is_there(spec: BatchInferenceSpec) -> None:
 def test_a_run_that_can_be_resumed_keeps_what_it_recorded(spec: BatchInferenceSpec) -> None:
     run = unpublished(spec, "run-a", 0)
     put(f"{run.staging}/young", is_new=True)
-    half = put(f"{run.staging}/x.parquet.tmp-12")
+    half = put(temporary_path(f"{run.staging}/x.parquet"))
     assert found(spec) == {f"{run.staging}/unnamed", half}
+
+
+def test_published_rows_are_kept_whatever_their_folder_is_called(
+    spec: BatchInferenceSpec,
+) -> None:
+    output = output_of(spec)[1]
+    name = "host=web.tmp-3/part-00001-00000.parquet"
+    staged = StagedFile("named", IdRuns(((0, 1, 1),)), 1)
+    put(f"{output.path}/{name}")
+    publish(spec, entry("k", files=(LedgerFile.staged_in(output.run("run-k"), staged, name),)))
+    assert found(spec) == set()
 
 
 def test_a_run_at_work_is_let_be(spec: BatchInferenceSpec) -> None:

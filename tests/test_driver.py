@@ -40,7 +40,7 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(subprocess, "Popen", started)
     with pytest.raises(NotStarted):
         Local().start(job)
-    for name, value in (driver_environment(job.spec) | job.environment).items():
+    for name, value in (driver_environment(job.spec) | job.driver_env).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0

@@ -53,9 +53,9 @@ class Slow:
         if self.waits_for_looks >= 0:
             said = {"state": "queued", "at": -self.waits_for_looks, "waits_for": "nodes: a GPU"}
             body = json.dumps({**said, "stages": {}}).encode()
-            self.job.storage.write(self.job.progress, body)
+            self.job.storage.write(self.job.progress_file, body)
         elif self.ends:
-            self.job.storage.write(self.job.result, b'{"state": "succeeded", "error": null}')
+            self.job.storage.write(self.job.result_file, b'{"state": "succeeded", "error": null}')
         return True
 
     def log(self) -> str:

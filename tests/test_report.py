@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
+from flows.printed_report import print_report
 from tasks.errors import StageFailed
 from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
@@ -308,3 +310,19 @@ def test_without_prices_there_is_no_cost(folder: Path) -> None:
     assert report.cost is None
     assert report.held["cpu_hours"] > 0
     assert "<td>cost</td>" not in planned.storage.read(str(report.report)).decode()
+
+
+def test_a_published_run_whose_figures_cannot_be_read_is_published(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("tasks.report.look_back", fail)
+    planned, report = run_spec(classify_spec(folder))
+    assert (report.published, report.version, report.rows) == (True, 1, {})
+    console = Console(record=True, width=200)
+    print_report(console, {**report.as_json(), "flow_run_id": "-"})
+    assert "written      -" in console.export_text()
+    with pytest.raises(ConnectionError):
+        report_run(planned, time.time())

@@ -37,6 +37,6 @@ def test_a_job_that_lives_on_with_its_result_answers_for_no_later_run(
     gap = run.left_to_do(planned, tried=False)
     first = run.next_attempt(planned, gap).job
     assert run.next_attempt(planned, gap).job.attempt == first.attempt == 1
-    planned.storage.write(first.result, b"{}")
+    planned.storage.write(first.result_file, b"{}")
     assert run.next_attempt(planned, gap).job.attempt == 2
     assert not cluster.is_there

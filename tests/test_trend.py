@@ -13,9 +13,10 @@ import pytest
 
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
-from tasks.report import RunReport, report_run
+from tasks.report import report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.past_runs import SHOWN_RUNS, Figures, PastRun, past_runs
+from tasks.reporting.run_report import RunReport
 from tasks.reporting.trend import MEASURES, REPLACED, runs_table, trend_part, trend_svg
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec

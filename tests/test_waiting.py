@@ -192,8 +192,8 @@ def test_ray_that_did_not_start_is_tried_again_by_the_job(
     monkeypatch.setattr(connection, "connect", refuse)
     job = job_of(numbers)
     job.save()
-    told = {"arguments": job.arguments, "environment": job.environment}
+    told = {"arguments": job.arguments, "environment": job.driver_env}
     monkeypatch.setattr(sys, "stdin", io.StringIO(NO_RAY + json.dumps(told) + "\n"))
     assert driver.main([WAIT]) == 1
     assert len(tried) == 2
-    assert "no ports are left" in job.storage.read(job.result).decode()
+    assert "no ports are left" in job.storage.read(job.result_file).decode()

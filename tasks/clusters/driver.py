@@ -41,11 +41,13 @@ def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[st
 
 def end(process: psutil.Process) -> None:
     """End a driver and the processes it started: first asked, then made to."""
-    tree = [*process.children(recursive=True), process]
-    process.terminate()
-    _, alive = psutil.wait_procs([process], timeout=STOP_SECONDS)
-    for each in [*alive, *tree]:
-        if each.is_running():
+    tree = [process]
+    with suppress(psutil.NoSuchProcess):  # it may end by itself at any moment, and they with it
+        tree += process.children(recursive=True)
+        process.terminate()
+    psutil.wait_procs([process], timeout=STOP_SECONDS)
+    for each in tree:
+        with suppress(psutil.NoSuchProcess):
             each.kill()
 
 

@@ -62,7 +62,7 @@ class KubeRay:
         try:
             return self.awaited(job.run_id).start(job)
         except JobLost:
-            if job.storage.stat(job.stopped):
+            if job.storage.stat(job.stopped_file):
                 raise RunStopped("somebody stopped the run before its job began") from None
             raise
 

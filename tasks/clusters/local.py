@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +32,14 @@ class LocalJob:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def stop(self) -> None:
-        """End the driver and the processes it started: first asked, then made to."""
-        if not self.holder.is_alive():
+        """End the driver and the processes it started: first asked, then made to.
+
+        One on another machine is left to whoever follows it there: here its pid is another's.
+        """
+        if not self.holder.is_here or not self.holder.is_alive():
             return
-        end(psutil.Process(self.holder.pid))
+        with suppress(psutil.NoSuchProcess):
+            end(psutil.Process(self.holder.pid))
         self.is_alive()  # collects the exit code, where the process is a child of ours
 
 
@@ -63,7 +68,7 @@ class Local:
 
 def started(job: Job, log: Path) -> subprocess.Popen[str]:
     """A driver for a job."""
-    environment = driver_environment(job.spec) | job.environment
+    environment = driver_environment(job.spec) | job.driver_env
     return launch(job.arguments, log, env=environment, stdin=subprocess.DEVNULL)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.reporting.redaction import hide_credentials
 
 SECONDS = (5.0, 60.0)
 """To connect, and between two bytes of an answer."""
@@ -28,6 +29,11 @@ class RayApi:
     """File of our own certificate, for a server that asks for one."""
     key: str | None = None
     """File of its key; None: in the certificate's."""
+
+    @property
+    def shown(self) -> str:
+        """Its address for all to read: without the password that may be in it."""
+        return str(hide_credentials(self.address))
 
     @cached_property
     def client(self) -> Any:
@@ -165,27 +171,27 @@ class RayApi:
             return ask()
         except AuthenticationError:
             raise Unreachable(
-                f"cluster.address: {self.address} does not let us in: give the token in a "
+                f"cluster.address: {self.shown} does not let us in: give the token in a "
                 "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
             ) from None
         except JSONDecodeError:
             raise Unreachable(
-                f"cluster.address: {self.address} answers what no Ray dashboard would: give the "
+                f"cluster.address: {self.shown} answers what no Ray dashboard would: give the "
                 "dashboard's own URL, and the headers that a proxy before it asks for"
             ) from None
         except (RequestException, ConnectionError) as error:
             if (distrust := certificate_problem(error)) is not None:
                 raise Unreachable(
-                    f"cluster.address: {self.address} and we do not trust each other ({distrust}): "
+                    f"cluster.address: {self.shown} and we do not trust each other ({distrust}): "
                     "give ca_file, or the client_certificate_file that it asks for, in a "
                     "RayCluster block"
                 ) from None
             raise Unreachable(
-                f"cluster.address: {self.address} does not answer ({type(error).__name__}): see "
+                f"cluster.address: {self.shown} does not answer ({type(error).__name__}): see "
                 "that the cluster runs, that its dashboard listens there, and the network between"
             ) from None
         except RuntimeError as error:
-            raise translated(self.address, str(error)) from None
+            raise translated(self.shown, str(hide_credentials(str(error)))) from None
 
 
 class NotFoundError(Exception):

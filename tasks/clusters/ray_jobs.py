@@ -53,7 +53,7 @@ class RayJob:
     @property
     def where(self) -> str:
         """The job's page in Ray's dashboard."""
-        return f"{self.api.address}/#/jobs/{self.id}"
+        return f"{self.api.shown}/#/jobs/{self.id}"
 
     def is_alive(self) -> bool | None:
         """Whether it waits or runs; None where the cluster does not answer."""
@@ -85,7 +85,7 @@ class RayJob:
     def has_result(self) -> bool:
         """Whether it has written all that it will."""
         try:
-            return self.job.storage.stat(self.job.result) is not None
+            return self.job.storage.stat(self.job.result_file) is not None
         except OSError:
             return False
 
@@ -113,7 +113,7 @@ class RayJobs:
         command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
         code = self.api.upload(str(OUR_CODE), NOT_SHIPPED)
         self.api.submit(running.id, shlex.join(command), runtime_env(job, code), self.metadata(job))
-        marker = {"submission_id": running.id, "address": self.api.address}
+        marker = {"submission_id": running.id, "address": self.api.shown}
         job.storage.write(submitted(job), json.dumps(marker).encode())
         return running
 
@@ -161,7 +161,7 @@ def runtime_env(job: Job, code: str) -> dict[str, Any]:
         **({"working_dir": str(folder)} if needs_code else {}),
         "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
         **({"pip": environment.pip} if environment.pip else {}),
-        "env_vars": {**QUIET_RAY, **environment.env_vars, **job.environment},
+        "env_vars": {**QUIET_RAY, **environment.env_vars, **job.driver_env},
         "worker_process_setup_hook": END_WITH_RAYLET,
     }
 

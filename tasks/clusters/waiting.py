@@ -108,7 +108,7 @@ def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
         dismiss(driver)
         return None
     driver.log.replace(log)
-    driver.tell({"arguments": job.arguments, "environment": job.environment})
+    driver.tell({"arguments": job.arguments, "environment": job.driver_env})
     driver.leave()
     return driver.process
 

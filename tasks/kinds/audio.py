@@ -18,6 +18,8 @@ DEFAULT_RATE = 16_000
 """What nearly all speech models are trained with."""
 ESTIMATED = ("mp3", "aac")
 """Formats that need not say how long they are; FFmpeg guesses from the size."""
+MAX_DECODED_BYTES = 2 << 30
+"""Of one sound, and of a column's where there are several: nine hours at 16 kHz."""
 MISSING_SECONDS = 0.1
 """What encoders pad and decoders skip is less."""
 UNKNOWN_LENGTH = 0x7FFF0000
@@ -40,11 +42,16 @@ def decode_audio_column(column: pa.ChunkedArray, sampling_rate: int) -> pa.Array
 
     Raises:
         ValueError: one of them cannot be decoded.
+        MemoryError: several of them are too much; fewer at a time may fit.
     """
-    sounds = [
-        None if value is None else decode_audio(value, sampling_rate)
-        for value in column.to_pylist()
-    ]
+    sounds, size = list[Samples | None](), 0
+    for value in column:
+        sound = decode_audio(value.as_py(), sampling_rate) if value.is_valid else None
+        size += 0 if sound is None else sound.nbytes
+        if sounds and size > MAX_DECODED_BYTES:
+            these = f"{len(sounds) + 1} of {len(column)} sounds"
+            raise MemoryError(f"{these} take {size:,} bytes; at most {MAX_DECODED_BYTES:,} do")
+        sounds.append(sound)
     lengths = [0 if sound is None else len(sound) for sound in sounds]
     present = [sound for sound in sounds if sound is not None]
     flat = np.concatenate(present) if present else np.empty(0, np.float32)
@@ -64,13 +71,13 @@ def decode_audio(data: bytes, sampling_rate: int) -> Samples:
         Samples, (time,) of float32 between -1 and 1; the mean of the channels.
 
     Raises:
-        ValueError: it is empty, holds no sound, or is cut off or corrupt; says which.
+        ValueError: it is empty, holds no sound, is cut off, corrupt or too long; says which.
     """
     import av
 
     with open_sound(data) as container:
         try:
-            found = list(resampled(container, sampling_rate))
+            found = list(not_too_many(resampled(container, sampling_rate), sampling_rate))
         except av.error.FFmpegError as error:
             raise ValueError(f"the sound is cut off or corrupt: {error.strerror}") from error
         samples: Samples = np.concatenate(found) if found else np.empty(0, np.float32)
@@ -130,6 +137,22 @@ def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:
             yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
     for piece in resampler.resample(None):
         yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
+
+
+def not_too_many(pieces: Iterator[Samples], sampling_rate: int) -> Iterator[Samples]:
+    """The pieces, as long as there is to be room for them all.
+
+    Raises:
+        ValueError: there is none: small files can hold days of silence.
+    """
+    size = 0
+    for piece in pieces:
+        size += piece.nbytes
+        if size > MAX_DECODED_BYTES:
+            seconds = MAX_DECODED_BYTES / piece.itemsize / sampling_rate
+            longest = f"{seconds:,.0f} s, the longest that is decoded at {sampling_rate:,} Hz"
+            raise ValueError(f"the sound is longer than {longest}: cut it into pieces first")
+        yield piece
 
 
 def promised_seconds(stream: Any) -> float | None:

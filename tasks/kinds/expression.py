@@ -3,9 +3,11 @@
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -22,6 +24,7 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+CONTRARY: dict[type[ast.cmpop], ast.cmpop] = {ast.In: ast.NotIn(), ast.NotIn: ast.In()}
 TIMES: dict[str, Callable[[str], date]] = {
     "date": date.fromisoformat,
     "timestamp": datetime.fromisoformat,
@@ -29,8 +32,29 @@ TIMES: dict[str, Callable[[str], date]] = {
 """What is written as in date('2026-01-31'); a timestamp with an offset is one in UTC."""
 
 
-def parse(text: str) -> tuple[pc.Expression, set[str]]:
+@dataclass(frozen=True)
+class Columns:
+    """What is known of a table's columns, and what is found out of a condition."""
+
+    whole: frozenset[str] = frozenset()
+    """Those of whole numbers."""
+    named: set[str] = field(default_factory=set)
+    """Those that the condition names."""
+
+    @classmethod
+    def of(cls, schema: pa.Schema | None) -> "Columns":
+        """Of a table; nothing is known of them where there is none."""
+        whole = (each.name for each in schema or () if pa.types.is_integer(each.type))
+        return cls(frozenset(whole))
+
+
+def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, set[str]]:
     """Read a condition.
+
+    Args:
+        text: as in Python.
+        schema: of the rows that it is for; without it, the condition serves to be looked at only,
+            as Arrow divides whole numbers in a way of its own.
 
     Returns:
         The expression over a table's rows, and the columns it names.
@@ -45,51 +69,76 @@ def parse(text: str) -> tuple[pc.Expression, set[str]]:
         raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
     except MemoryError as error:  # what Python's parser says of it
         raise ValueError("is nested too deeply") from error
-    names: set[str] = set()
+    columns = Columns.of(schema)
     try:
-        found = build(tree.body, names)
+        found = build(tree.body, columns)
     except (RecursionError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"cannot be computed: {error}") from error
-    if not isinstance(found, pc.Expression) or not names:
+    if not isinstance(found, pc.Expression) or not columns.named:
         raise ValueError("must name at least one column")
-    return found, names
+    return found, columns.named
 
 
-def build(node: ast.expr, names: set[str]) -> Any:
+def build(node: ast.expr, columns: Columns) -> Any:
     """One node as an expression, or as a plain value where it is a literal."""
     match node:
         case ast.Name():
-            names.add(node.id)
+            columns.named.add(node.id)
             return pc.field(node.id)
         case ast.Constant():
             return pc.scalar(node.value)
         case ast.Call(func=ast.Name(id=name)) if name in TIMES:
             return pc.scalar(time_of(node))
         case ast.BoolOp():
-            return build_bool(node, names)
+            return build_bool(node, columns)
         case ast.UnaryOp(op=ast.Not()):
-            return ~build(node.operand, names)
+            contrary = contrary_of(node.operand)
+            return build(contrary, columns) if contrary else ~build(node.operand, columns)
         case ast.UnaryOp(op=ast.USub()):
-            return pc.scalar(0) - build(node.operand, names)
+            return pc.scalar(0) - build(node.operand, columns)
         case ast.BinOp() if type(node.op) in ARITHMETIC:
-            return ARITHMETIC[type(node.op)](build(node.left, names), build(node.right, names))
+            return build_arithmetic(node, columns)
         case ast.Compare():
-            return build_comparison(node, names)
+            return build_comparison(node, columns)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed here")
 
 
-def build_bool(node: ast.BoolOp, names: set[str]) -> Any:
+def build_arithmetic(node: ast.BinOp, columns: Columns) -> Any:
+    """`+`, `-`, `*` and `/`; Arrow's own division of whole numbers leaves the fraction out."""
+    left, right = build(node.left, columns), build(node.right, columns)
+    if isinstance(node.op, ast.Div) and is_of_plain_numbers(node, columns):
+        left, right = left.cast(pa.float64()), right.cast(pa.float64())
+    return ARITHMETIC[type(node.op)](left, right)
+
+
+def is_of_plain_numbers(node: ast.expr, columns: Columns) -> bool:
+    """Whether all that a node names is columns of whole numbers, and all else in it is numbers."""
+    parts = list(ast.walk(node))
+    names = {each.id for each in parts if isinstance(each, ast.Name)}
+    values = [each.value for each in parts if isinstance(each, ast.Constant)]
+    return names <= columns.whole and all(isinstance(each, (int, float)) for each in values)
+
+
+def contrary_of(node: ast.expr) -> ast.Compare | None:
+    """Of `in` that is `not in`, so that an empty value is true of neither; None of other nodes."""
+    match node:
+        case ast.Compare(ops=[ast.In() | ast.NotIn() as op]):
+            return ast.Compare(node.left, [CONTRARY[type(op)]], node.comparators)
+    return None
+
+
+def build_bool(node: ast.BoolOp, columns: Columns) -> Any:
     """`and` and `or`."""
-    values = [build(each, names) for each in node.values]
+    values = [build(each, columns) for each in node.values]
     joined = values[0]
     for value in values[1:]:
         joined = joined & value if isinstance(node.op, ast.And) else joined | value
     return joined
 
 
-def build_comparison(node: ast.Compare, names: set[str]) -> Any:
+def build_comparison(node: ast.Compare, columns: Columns) -> Any:
     """Comparisons, also chained ones such as 0 < x < 10."""
-    left = build(node.left, names)
+    left = build(node.left, columns)
     joined: Any = None
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         if isinstance(op, (ast.Is, ast.IsNot)):
@@ -101,11 +150,13 @@ def build_comparison(node: ast.Compare, names: set[str]) -> Any:
             if not isinstance(right_node, (ast.Tuple, ast.List)) or not right_node.elts:
                 raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
             right = [literal(each) for each in right_node.elts]
-            one = left.isin(right) if isinstance(op, ast.In) else ~left.isin(right)
+            # Arrow finds an empty value in no list; `!=`, too, is not true of one.
+            found = left.isin(right)
+            one = found if isinstance(op, ast.In) else ~found & left.is_valid()
         elif is_none(right_node) or is_none(node.left):
             raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
         else:
-            right = build(right_node, names)
+            right = build(right_node, columns)
             one = COMPARISONS[type(op)](left, right)
         joined = one if joined is None else joined & one
         left = right

@@ -42,7 +42,7 @@ class Gap:
     shards: Ids
     """Positions of the shards that have something left."""
     covered: IdRanges
-    """Their ids that are settled."""
+    """Their ids that need no second look, or none for now: what is left out of the todo."""
     rows: int | None
     """Rows missing; None while a shard's length is unknown."""
 
@@ -50,14 +50,14 @@ class Gap:
         return len(self.shards) > 0
 
     def todo(self, plan: Plan) -> pa.Table:
-        """The shards to read, with what to leave out, as runs, in the column `covered`."""
+        """The shards to read, with what to leave out, as ranges, in the column `covered`."""
         starts, stops = self.covered.starts, self.covered.stops
-        runs = np.column_stack([starts, stops - starts, np.ones_like(starts)])
-        ends_of_runs = np.arange(0, runs.size + 1, 3, dtype=np.int32)
+        ranges = np.column_stack([starts, stops - starts, np.ones_like(starts)])
+        ends_of_ranges = np.arange(0, ranges.size + 1, 3, dtype=np.int32)
         first = np.searchsorted(shard_of(starts), plan.numbers[self.shards])
         ends_of_shards = np.append(first, len(starts)).astype(np.int32)
         covered = pa.ListArray.from_arrays(
-            ends_of_shards, pa.ListArray.from_arrays(ends_of_runs, runs.ravel())
+            ends_of_shards, pa.ListArray.from_arrays(ends_of_ranges, ranges.ravel())
         )
         is_left = np.zeros(len(plan.shards), dtype=bool)
         is_left[self.shards] = True
@@ -68,7 +68,7 @@ class Gap:
 def accept(records: list[Record], plan: Plan) -> Accepted:
     """Take records in order; skip whole any that overlaps one taken or leaves the plan.
 
-    Overlap counts rows published or filtered: ends may be repeated, and a later outcome replaces
+    Overlap counts rows that are ok or filtered: ends may be repeated, and a later outcome replaces
     a rejection.
     """
     mine = [record for record in records if record.plan in plan.lineage]
@@ -155,10 +155,10 @@ def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         retry_rejected: whether rows set aside so far count as left to do.
     """
     limits = rows_to_do(plan, shard_limits(plan, accepted.ends))
-    settled = accepted.settled if retry_rejected else accepted.settled | accepted.rejected
-    counts = settled.count_in(plan.numbers)
+    covered = accepted.settled if retry_rejected else accepted.settled | accepted.rejected
+    counts = covered.count_in(plan.numbers)
     # Ids are unique and below the limit (in a redrive: wanted), so a full count is exact cover.
     left = np.flatnonzero((limits == UNKNOWN) | (counts < limits))
     missing = limits[left] - counts[left]
     rows = None if (limits[left] == UNKNOWN).any() else int(missing.sum())
-    return Gap(left, settled.in_shards(plan.numbers[left]), rows)
+    return Gap(left, covered.in_shards(plan.numbers[left]), rows)

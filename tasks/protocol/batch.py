@@ -5,17 +5,22 @@ ids stay unique. It crosses process boundaries as one Arrow IPC stream.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from tasks.errors import SchemaMismatch
 from tasks.protocol.ids import IdRuns, Ids, as_ids, row_of, shard_of
 
 ROW = "__row"
 RESERVED = "__"
 METADATA_KEY = b"batch"
+
+Together: TypeAlias = Callable[[list[pa.Table]], pa.Table]
+"""Several tables as one."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,41 @@ def without(batch: RowBatch, ids: set[int]) -> RowBatch:
     )
 
 
-def merge(batches: list[RowBatch]) -> RowBatch:
-    """One batch of several; of a row that a replay handed over twice, the first is kept.
+def in_one_table(tables: list[pa.Table]) -> pa.Table:
+    """The rows of several batches; a column of whole numbers here, fractions there has fractions.
 
     Raises:
-        pyarrow.ArrowInvalid: the batches' rows have columns of different types.
+        SchemaMismatch: a column has types that do not go together; names it.
+    """
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        wrong = "; ".join(different_types(tables))
+        raise SchemaMismatch(
+            f"batches that are written together do not fit each other: {wrong}: {error}: make "
+            "every batch return the same types"
+        ) from error
+
+
+def different_types(tables: list[pa.Table]) -> list[str]:
+    """Which columns have which types, where these are more than one."""
+    types: dict[str, list[str]] = {}
+    for table in tables:
+        for column in table.schema:
+            types.setdefault(column.name, []).append(str(column.type))
+    found = {name: dict.fromkeys(of_each) for name, of_each in types.items()}
+    return [f"{name} is {' and '.join(own)}" for name, own in found.items() if len(own) > 1]
+
+
+def merge(batches: list[RowBatch], together: Together = in_one_table) -> RowBatch:
+    """One batch of several; of a row that a replay handed over twice, the first is kept.
+
+    Args:
+        batches: at least one.
+        together: makes one table of those of the batches that have rows.
+
+    Raises:
+        BatchInferenceError: the batches' rows do not go together.
     """
     if len(batches) == 1:
         return batches[0]
@@ -157,7 +192,7 @@ def merge(batches: list[RowBatch]) -> RowBatch:
     # A batch with no rows left need not know the columns of the others.
     full = [batch.rows for batch in kept if len(batch.rows)] or [kept[0].rows]
     return RowBatch(
-        rows=pa.concat_tables(full, promote_options="default"),
+        rows=together(full),
         rejected=tuple(rejection for batch in kept for rejection in batch.rejected),
         filtered=IdRuns.of(np.concatenate([batch.filtered.ids() for batch in kept])),
         ends=tuple(end for batch in kept for end in batch.ends),

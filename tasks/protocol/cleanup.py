@@ -7,13 +7,14 @@ record that names it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tasks.protocol.infos import Lying
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import load_records
-from tasks.protocol.storage import TEMPORARY, FsspecStorage
+from tasks.protocol.storage import FsspecStorage, is_half_written
 
 OLD_SECONDS = 24 * 3600.0
 
@@ -57,7 +58,7 @@ class Folders:
         """What a process was writing when it died; only local disks keep that."""
         for folder in (self.output.path, self.output.state):
             for path, lying in self.old(folder).items():
-                if TEMPORARY in path:
+                if is_half_written(path):
                     yield self.orphan(path, lying, "half written")
 
     def removed(self) -> Iterator[Orphan]:
@@ -65,7 +66,7 @@ class Folders:
 
         Not those of a table: who reads an older version of it needs them until it is vacuumed.
         """
-        live = {file.target(self.output) for file in self.published()}
+        live = {file.target(self.output) for file in self.published}
         gone = {file.target(self.output) for file in self.seen.dead_since(0)} - live
         folders = [self.output.quarantine]
         if self.output.table is None:
@@ -75,9 +76,20 @@ class Folders:
                 if path in gone:
                     yield self.orphan(path, lying, "no longer published")
 
+    @cached_property
     def published(self) -> list[LedgerFile]:
         """Files that the ledger names."""
         return [*self.seen.files.values(), *self.seen.quarantine.values()]
+
+    @cached_property
+    def staged_by_publication(self) -> set[str]:
+        """Where those files were staged, and lie until they are moved in."""
+        return {file.source(self.output) for file in self.published}
+
+    @cached_property
+    def published_runs(self) -> set[str]:
+        """Runs that the ledger names."""
+        return {entry["run_id"] for entry in self.seen.entries.values()}
 
     def unrecorded(self, run: RunFolder) -> Iterator[Orphan]:
         """Staged files of a run that can be resumed, which none of its records names."""
@@ -87,14 +99,13 @@ class Folders:
             files = (*record.files, record.quarantine) if record.quarantine else record.files
             named |= {f"{run.staging}/{file.name}" for file in files}
         for path, lying in staged.items():
-            if path not in named and TEMPORARY not in path:
+            if path not in named and not is_half_written(path):
                 yield self.orphan(path, lying, f"no record of run {run.run_id} names it")
 
     def unpublished(self, run: RunFolder) -> Iterator[Orphan]:
         """Staged files of a published run that the ledger does not name."""
-        needed = {file.source(self.output) for file in self.published()}
         for path, lying in self.old(run.staging).items():
-            if path not in needed and TEMPORARY not in path:
+            if path not in self.staged_by_publication and not is_half_written(path):
                 yield self.orphan(path, lying, f"left over by the published run {run.run_id}")
 
     def given_up(self, run: RunFolder) -> Iterator[Orphan]:
@@ -104,5 +115,5 @@ class Folders:
         """
         for folder in (run.records, run.staging):
             for path, lying in self.old(folder).items():
-                if TEMPORARY not in path:
+                if not is_half_written(path):
                     yield self.orphan(path, lying, f"run {run.run_id} was given up")

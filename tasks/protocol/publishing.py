@@ -32,13 +32,15 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     if find_gap(what.plan, what.accepted, retry_rejected=False):
         raise AssertionError("the records do not cover the plan exactly: nothing is published")
     make_entry = redrive_entry if what.plan.redrives else entry_for
-    for _ in range(COMMIT_ATTEMPTS):
+    for left in range(COMMIT_ATTEMPTS, -1, -1):
         # Each entry is applied before the next is made: else who is late with an old one would
         # move in files that a newer one has removed.
         seen = bring_up_to_date(storage, ledger, output)
         version = seen.version_of(what.run_key)
         if version is not None:
             return version
+        if not left:
+            break
         try:
             refuse_unplaced(output, seen, what)
             entry = make_entry(storage, output, seen, what)

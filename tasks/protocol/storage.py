@@ -4,7 +4,10 @@ Paths are absolute (`/data/out/part-1.parquet`, `bucket/out/part-1.parquet`). A 
 absent. Deleting or moving what is not there is not an error, so that every call may be repeated.
 """
 
+import errno
 import os
+import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +32,7 @@ from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 
 TEMPORARY = ".tmp-"
+HALF_WRITTEN = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{32}}$")
 
 
 class Storage(Protocol):
@@ -56,6 +60,16 @@ class Storage(Protocol):
         """Remove; nothing happens where it is gone."""
 
 
+def temporary_path(path: str) -> str:
+    """Where a file is written before it bears its name: in the same folder, so on the same disk."""
+    return f"{path}{TEMPORARY}{uuid.uuid4().hex}"
+
+
+def is_half_written(path: str) -> bool:
+    """Whether a path is one of those."""
+    return HALF_WRITTEN.search(path) is not None
+
+
 @contextmanager
 def as_oserror() -> Iterator[None]:
     """What a store's client raises in its own words, as the ConnectionError that it is."""
@@ -65,6 +79,36 @@ def as_oserror() -> Iterator[None]:
         raise
     except Exception as error:
         raise ConnectionError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def new_file(path: str) -> Iterator[IO[bytes]]:
+    """A file that is on the disk with all that is written to it, or not at all."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = temporary_path(path)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+
+
+def rename(source: str, target: str) -> None:
+    """Move a local file; to another disk, as to an output that is a mount, as a copy."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with open(source, "rb") as old, new_file(target) as new:
+            shutil.copyfileobj(old, new)
+        os.remove(source)
 
 
 class FsspecStorage:
@@ -83,18 +127,8 @@ class FsspecStorage:
         if not self.is_local:
             self.filesystem.pipe_file(path, data)
             return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}{TEMPORARY}{uuid.uuid4().hex}"
-        try:
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            raise
+        with new_file(path) as file:
+            file.write(data)
 
     @as_oserror()
     def read(self, path: str) -> bytes:
@@ -114,7 +148,7 @@ class FsspecStorage:
         """All objects below `folder`, by path, without half-written ones."""
         self.filesystem.invalidate_cache()
         try:
-            whole = (info for info in self.find(folder) if TEMPORARY not in info["name"])
+            whole = (info for info in self.find(folder) if not is_half_written(info["name"]))
             found = [stat for info in whole if (stat := stat_if_there(info))]
         except FileNotFoundError:
             return []
@@ -127,6 +161,17 @@ class FsspecStorage:
         if self.has_pages:
             return infos_in_pages(self.filesystem, folder)
         return used_up(self.filesystem.find(folder, detail=True))
+
+    @as_oserror()
+    def folders(self, folder: str) -> list[str]:
+        """Names of the folders in a folder, whatever is in them; none where it is not there."""
+        self.filesystem.invalidate_cache()
+        try:
+            infos = self.filesystem.ls(folder, detail=True)
+        except FileNotFoundError:
+            return []
+        paths = {info["name"].rstrip("/") for info in infos if info["type"] == "directory"}
+        return sorted(path.rpartition("/")[2] for path in paths - {folder})
 
     @as_oserror()
     def list_with_ages(self, folder: str) -> dict[str, Lying]:
@@ -158,8 +203,7 @@ class FsspecStorage:
         """Rename; on an object store a server-side copy and a delete."""
         try:
             if self.is_local:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                os.replace(source, target)
+                rename(source, target)
             else:
                 self.filesystem.cp_file(source, target)
                 self.filesystem.rm_file(source)

@@ -68,7 +68,7 @@ def run(job: Job, line: Line | None = None) -> Exception | None:
 def leave(job: Job, result: dict[str, Any]) -> None:
     """Store the result; it is the last thing a job writes."""
     body = {"attempt": job.attempt, "run_id": job.run_id, **result}
-    job.storage.write(job.result, json.dumps(body).encode())
+    job.storage.write(job.result_file, json.dumps(body).encode())
 
 
 def call(arguments: list[str]) -> int:

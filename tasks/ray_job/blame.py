@@ -11,14 +11,17 @@ from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.kinds import column_types, columns, user_rows
 from tasks.protocol.batch import ROW
+from tasks.ray_job.out_of_memory import GENERAL, is_out_of_memory
 
 Function = Callable[[pa.Table], pa.Table]
 DEVICE_ERRORS = ("AcceleratorError", "OutOfMemoryError", "CudaError")
 DEVICE_MESSAGE = re.compile(
-    r"CUDA error|CUDA out of memory|CUBLAS_|CUDNN_|cuDNN error|cuFFT error|CUSOLVER_|NCCL error"
-    r"|HIP error"
+    r"CUDA error|CUDA failure|CUDA out of memory|CUDA_ERROR_|cudaError|CUBLAS_|CUDNN_|CUDNN failure"
+    r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error"
 )
-"""What torch says in a plain RuntimeError."""
+"""What libraries say in errors of a general class."""
+RUST_PANIC = "PanicException"
+"""What pyo3 raises where Rust code gives up; no Exception, and nowhere to be imported from."""
 NETWORK_ERRORS = (
     "urllib.error.URLError",
     "http.client.HTTPException",
@@ -173,9 +176,10 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def is_of_network_or_device(error: BaseException) -> bool:
     """Whether the network, the device or the memory raised this very error."""
-    if isinstance(error, (ConnectionError, TimeoutError, MemoryError)):
+    if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
         return True
-    if isinstance(error, RuntimeError) and DEVICE_MESSAGE.search(str(error)):
+    is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
+    if is_general and DEVICE_MESSAGE.search(str(error)):
         return True
     names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
     return type(error).__name__ in DEVICE_ERRORS or any(
@@ -190,7 +194,7 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
         UserCodeBroke: it returned another number of rows without ids, or ids it was not given, or
             what is no id.
     """
-    returned = function(rows)
+    returned = called(function, rows)
     if ROW not in returned.column_names:
         if len(returned) != len(rows):
             raise UserCodeBroke(
@@ -206,6 +210,20 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     if len(unknown):
         raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
     return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))
+
+
+def called(function: Function, rows: pa.Table) -> pa.Table:
+    """Call a function, whose panics are errors as others are: a row may have led to one.
+
+    Raises:
+        RuntimeError: its Rust code panicked.
+    """
+    try:
+        return function(rows)
+    except BaseException as error:
+        if type(error).__name__ != RUST_PANIC:
+            raise
+        raise RuntimeError(f"code in Rust panicked: {error}") from error
 
 
 def grouped(rows: pa.Table) -> pa.Table:

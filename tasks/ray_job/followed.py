@@ -29,7 +29,7 @@ class Followed:
             return
         self.looked = now
         try:
-            sign = self.job.storage.read(self.job.followed)
+            sign = self.job.storage.read(self.job.followed_file)
         except OSError:
             sign = self.seen
         if sign != self.seen:

@@ -147,5 +147,5 @@ def refuse_if_stopped(job: Job) -> None:
     Raises:
         RunStopped: its mark is there.
     """
-    if job.storage.stat(job.stopped):
+    if job.storage.stat(job.stopped_file):
         raise RunStopped("somebody stopped the job; run again to go on where it stopped")

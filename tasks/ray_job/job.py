@@ -22,7 +22,7 @@ PIP_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Job:
-    """One attempt of a run; travels to every worker."""
+    """The job of one attempt of a run; travels to every worker."""
 
     spec: BatchInferenceSpec
     run_id: str
@@ -68,17 +68,17 @@ class Job:
         return self.run.attempt(self.attempt)
 
     @property
-    def todo(self) -> str:
+    def todo_file(self) -> str:
         """Shards left to read, as Parquet."""
         return f"{self.folder}/todo-{self.todo_name}.parquet"
 
     @property
-    def result(self) -> str:
+    def result_file(self) -> str:
         """How it ended; written last."""
         return f"{self.folder}/result.json"
 
     @property
-    def progress(self) -> str:
+    def progress_file(self) -> str:
         """How far it is; written every now and then."""
         return f"{self.folder}/progress.json"
 
@@ -89,12 +89,12 @@ class Job:
         return "." if remote else self.spec.environment.working_dir
 
     @property
-    def followed(self) -> str:
+    def followed_file(self) -> str:
         """Written every now and then by whoever follows the job."""
         return f"{self.folder}/followed.json"
 
     @property
-    def stopped(self) -> str:
+    def stopped_file(self) -> str:
         """Left by whoever stops the job without being the one who follows it."""
         return f"{self.folder}/stopped"
 
@@ -104,8 +104,8 @@ class Job:
         return [self.storage.filesystem.unstrip_protocol(f"{self.folder}/job.json")]
 
     @property
-    def environment(self) -> dict[str, str]:
-        """How to reach the job file; no argument, since everybody sees those of a process."""
+    def driver_env(self) -> dict[str, str]:
+        """How the driver reaches the job file; no argument, since all see those of a process."""
         return {STORAGE_OPTIONS: json.dumps(self.spec.sink.storage_options)}
 
     def save(self) -> None:

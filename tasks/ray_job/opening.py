@@ -152,9 +152,9 @@ def todo_lines(job: Job, start: int, stop: int) -> Iterator[pa.Table]:
         StageFailed: the output's storage failed.
     """
     try:
-        file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo)))
+        file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo_file)))
     except Exception as error:
-        raise stage_error(error).locate("read", job.todo) from error
+        raise stage_error(error).locate("read", job.todo_file) from error
     at = 0
     for group in range(file.num_row_groups):
         length = file.metadata.row_group(group).num_rows

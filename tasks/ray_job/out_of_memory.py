@@ -10,7 +10,10 @@ SAID = re.compile(
     re.IGNORECASE,
 )
 """What libraries say in errors of a general class."""
-GENERAL = ("RuntimeError", "RuntimeException", "Fail", "XGBoostError", "XlaRuntimeError")
+GENERAL = (
+    *("RuntimeError", "RuntimeException", "Fail"),
+    *("XGBoostError", "XlaRuntimeError", "JaxRuntimeError"),
+)
 OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError")
 
 

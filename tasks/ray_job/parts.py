@@ -18,6 +18,7 @@ from tasks.protocol.batch import RowBatch, merge
 from tasks.protocol.ids import IdRuns, Ids, as_ids
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import load_records
+from tasks.ray_job.blame import concatenated
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import cut, num_parents
 
@@ -64,7 +65,7 @@ def in_same_parts(run: Run, job: Job) -> Run:
         recorded = recorded_ids(job) if notes.rows else IdRanges.of(())
         for rows in [*notes.rows]:
             part, left = divided(left, rows)
-            yield empty(part) if is_in(part, recorded) else merge([*run(part)])
+            yield empty(part) if is_in(part, recorded) else merge([*run(part)], concatenated)
         for made in run(left):
             if missing := num_parents(left.rows) - settled_rows(made, left):
                 notes.add(num_parents(left.rows) - missing)

@@ -1,4 +1,4 @@
-"""The job: read → preprocess → infer → write, as one streaming Ray Data pipeline."""
+"""The job: its stages of read → preprocess → infer → write, as one streaming Ray Data pipeline."""
 
 import ray
 from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
@@ -25,8 +25,8 @@ def run_pipeline(
 ) -> None:
     """Run the job's stages over the attempt's shards until every batch has left its record.
 
-    Ray's own retries are bounded: without a bound a row that kills its process would do so for
-    ever.
+    Ray's own retries are bounded, those of replicas by their restarts: without a bound a row that
+    kills its process would do so for ever.
 
     Args:
         job: what to do.
@@ -45,7 +45,7 @@ def run_pipeline(
     )
     in_replicas = preprocesses_in_replicas(job.spec, num_gpus, job.stages)
     if has_preprocessing(job.spec, job.stages) and not in_replicas:
-        # The public method only adds warnings about arguments it passes on.
+        # `map_batches` only adds warnings about arguments that it passes on to this one.
         rows = rows.map_batches_internal(
             preprocess,
             fn_kwargs={"job": job, "report": report},

@@ -144,7 +144,7 @@ class Progress:
             "held": asdict(self.held),
             "occupancy": self.occupancy.as_json(counts),
         }
-        self.job.storage.write(self.job.progress, json.dumps(body).encode())
+        self.job.storage.write(self.job.progress_file, json.dumps(body).encode())
 
 
 def idle_stages(job: Job) -> set[str]:

@@ -14,6 +14,7 @@ from tasks.kinds.models.model import BatchLimit
 from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
+from tasks.python_rows import python_rows
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 from tasks.ray_job.out_of_memory import give_back_memory
 from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
@@ -236,7 +237,7 @@ def rejection(
         stage=stage,
         error_type=type(error).__name__,
         error_message=str(error)[:MESSAGE_CHARACTERS],
-        input_json=as_json(rows.slice(at, 1).to_pylist()[0]),
+        input_json=as_json(python_rows(rows.slice(at, 1))[0]),
     )
 
 

@@ -3,7 +3,7 @@
 import math
 import time
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 
@@ -74,12 +74,13 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
     """Store batches as one record.
 
     Raises:
-        SchemaMismatch: the rows do not fit the run's output schema.
+        SchemaMismatch: the rows do not fit the run's output schema, or each other.
         InvalidSpec: a gate looks at a column that the rows do not have.
         StageFailed: storage failed; names the first row of the batch.
     """
-    batch = merge(batches)
+    batch = batches[0]
     try:
+        batch = merge(in_pinned_schema(job, batches))
         return store(job.storage, job.run, job.plan, batch, partial(encode, job))
     except InvalidSpec:
         raise  # no row is to blame
@@ -88,6 +89,37 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
         raise
     except Exception as error:
         raise stage_error(error).locate("write", *first_row(batch)) from error
+
+
+def in_pinned_schema(job: Job, batches: list[RowBatch]) -> list[RowBatch]:
+    """Several batches as each would be written alone; as they are while no schema is pinned.
+
+    Raises:
+        SchemaMismatch: one does not fit; names its first row.
+    """
+    if len(batches) == 1 or "write" not in job.stages:
+        return batches
+    schema = read_pinned(job)
+    return batches if schema is None else [in_schema(each, schema) for each in batches]
+
+
+def in_schema(batch: RowBatch, schema: pa.Schema) -> RowBatch:
+    """A batch whose rows have the run's schema, beside what is ours.
+
+    Raises:
+        SchemaMismatch: they do not fit; names the first of them.
+    """
+    if not len(batch.rows):
+        return batch  # it need not know the columns
+    try:
+        rows = cast(published(batch.rows), schema)
+    except SchemaMismatch as error:
+        error.locate("write", *first_row(batch))
+        raise
+    for name in batch.rows.column_names:
+        if name.startswith(RESERVED):
+            rows = rows.append_column(name, batch.rows[name])
+    return replace(batch, rows=rows)
 
 
 def first_row(batch: RowBatch) -> tuple[str | None, int | None]:
@@ -100,12 +132,16 @@ def encode(job: Job, batch: RowBatch) -> Encoded:
     quarantine = rejected_part(job, batch) if batch.rejected else None
     if "write" not in job.stages:
         return Encoded([kept_part(batch)], quarantine, "")
-    names = [name for name in batch.rows.column_names if not name.startswith(RESERVED)]
     if not len(batch.rows):
         return Encoded([], quarantine, "")
-    rows = batch.rows.select(names)
+    rows = published(batch.rows)
     schema = pinned_schema(job, rows.schema)
     return Encoded(job.spec.sink.parts(cast(rows, schema), batch.ids), quarantine, digest(schema))
+
+
+def published(rows: pa.Table) -> pa.Table:
+    """Rows less the columns that are ours."""
+    return rows.select([name for name in rows.column_names if not name.startswith(RESERVED)])
 
 
 def kept_part(batch: RowBatch) -> Part:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.publish import count_rows, error_lines
+from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence
@@ -43,7 +44,7 @@ class Preview:
         if self.rows is None:
             return []
         names = shown_columns(self.rows.column_names)
-        rows = self.rows.slice(0, SAMPLE_ROWS).to_pylist()
+        rows = python_rows(self.rows.slice(0, SAMPLE_ROWS))
         return [{name: scrub(shorten(row[name]), self.spec) for name in names} for row in rows]
 
     @property

@@ -13,6 +13,7 @@ from tasks.kinds.sources import Source
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.publish import sample_rows
+from tasks.python_rows import python_rows
 from tasks.reporting.objects import Object, drawn, objects_of
 from tasks.reporting.redaction import cell, scrub, table
 
@@ -35,13 +36,13 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
     names = shown_columns(rows.column_names)
     lines = [
         [cell(scrub(shorten(row[name]), planned.spec)) for name in names]
-        for row in rows.to_pylist()
+        for row in python_rows(rows)
     ]
     if "path" in names and planned.spec.source.has_media:
         inputs = set(planned.plan.shards["path"].to_pylist())
         images = [
             thumbnail(planned.spec.source, row["path"], inputs, objects_of(row))
-            for row in rows.to_pylist()
+            for row in python_rows(rows)
         ]
         if any(images):
             names = ["image", *names]

@@ -174,7 +174,7 @@ def test_whoever_stops_a_run_that_is_starting_stops_it_for_good(
     job = job_of(small_spec(tmp_path, fields))
 
     def stop() -> None:
-        job.storage.write(job.stopped, b"")
+        job.storage.write(job.stopped_file, b"")
         release(job.spec.cluster, RUN)
 
     other = threading.Timer(0.5, stop)

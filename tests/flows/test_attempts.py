@@ -1,11 +1,18 @@
 """Attempt after attempt: what can be retried is, and nothing is done twice."""
 
+import itertools
+import math
 from pathlib import Path
 
 import pytest
 
+from flows import attempts
 from flows.batch_inference import batch_inference
-from tasks.errors import RunTimedOut, StageFailed
+from tasks import stages
+from tasks.errors import RunTimedOut, StageFailed, Unreachable
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Gap
+from tasks.run import left_to_do
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -30,6 +37,43 @@ def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
     report = batch_inference(spec)
     assert report["resumed_rows"] == 500
     assert len(published(spec)) == 1000
+
+
+def failing_storage(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
+    """Have the output's storage fail so many times when a run asks what is left to do."""
+    asked = itertools.count(1)
+
+    def ask(planned: PlannedRun, *, tried: bool) -> Gap:
+        if next(asked) <= times:
+            raise ConnectionError("no route")
+        return left_to_do(planned, tried=tried)
+
+    monkeypatch.setattr(attempts, "left_to_do", ask)
+
+
+def test_a_storage_that_fails_between_attempts_is_waited_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_storage(monkeypatch, 2)
+    assert batch_inference(spec_of(numbers))["published"]
+
+
+def test_a_storage_that_stays_away_is_named(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_storage(monkeypatch, math.inf)
+    spec = spec_of(numbers, timeouts={"unreachable_seconds": 1})
+    with pytest.raises(Unreachable, match=r"sink\.path: the storage does not answer.*no route"):
+        batch_inference(spec)
+
+
+def test_no_run_fails_since_prefect_cannot_show_it(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*given: object, **named: object) -> None:
+        raise ConnectionError("500 Internal Server Error")
+
+    monkeypatch.setattr(stages, "create_progress_artifact", refuse)
+    assert batch_inference(spec_of(numbers))["published"]
+    assert "the stage infer cannot be shown in Prefect: ConnectionError('500" in caplog.text
 
 
 def test_a_run_has_an_end(numbers: Path) -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_its_jobs
-from tasks.at_work import live_jobs
+from tasks.at_work import live_jobs, stop_jobs
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -59,21 +60,23 @@ def records(spec: BatchInferenceSpec) -> list[Path]:
     return list(Path(f"{spec.sink.path}.state/runs").glob("*/records/*.json"))
 
 
+def environment_of_server() -> dict[str, str]:
+    """Ours, with the test's server in it."""
+    from prefect.settings import PREFECT_API_URL
+
+    return {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+
+
 @contextmanager
 def worker(folder: Path) -> Iterator[psutil.Process]:
     """A Prefect worker on a process pool."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.settings import PREFECT_API_URL
 
     with get_client(sync_client=True) as client:
         client.create_work_pool(WorkPoolCreate(name=POOL, type="process"), overwrite=True)
     command = [str(Path(sys.executable).with_name("prefect")), "worker", "start", "--pool", POOL]
-    environment = {
-        **os.environ,
-        "PREFECT_API_URL": PREFECT_API_URL.value() or "",
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-    }
+    environment = {**environment_of_server(), "PREFECT_WORKER_QUERY_SECONDS": "1"}
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
@@ -133,6 +136,24 @@ def test_a_run_cancelled_in_prefect_stops_its_job(numbers: Path, ray_address: st
     report = batch_inference(in_large_batches_here(spec))
     assert report["resumed_rows"] > 0
     assert [row["id"] for row in published(spec)] == list(range(1000))
+
+
+def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
+    numbers: Path, ray_address: str
+) -> None:
+    raw = endless_spec(numbers, ray_address).model_dump(mode="json", by_alias=True)
+    spec = parse_spec({**raw, "retries": {"max_attempts": 3}})
+    file = numbers.parent / "spec.json"
+    file.write_text(spec.model_dump_json(by_alias=True))
+    command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
+    with subprocess.Popen(command, env=environment_of_server(), stderr=subprocess.PIPE) as run:
+        wait_for(lambda: len(records(spec)) >= 2)
+        assert [job.attempt for job in stop_jobs(spec)] == [1]
+        said = run.communicate(timeout=60)[1].decode()
+    assert run.returncode == 1
+    assert "RunStopped: somebody stopped the job; run again to go on where it stopped" in said
+    attempts = Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*")
+    assert [attempt.name for attempt in attempts] == ["1"]
 
 
 def test_the_hook_needs_nothing_but_the_flow_runs_parameters(

@@ -244,7 +244,7 @@ def test_a_first_job_that_hangs_hangs_in_a_stage_of_its_own(numbers: Path) -> No
     for stage, rows in (("read", 100), ("preprocess", 50), ("write", 50)):
         counts.add(Report(stage, rows, 0, 0, 0.1))
     Progress(job, counts.snapshot, num_reads=1).write("running", counts.snapshot())
-    assert stuck_stage(json.loads(job.storage.read(job.progress))) == "preprocess"
+    assert stuck_stage(json.loads(job.storage.read(job.progress_file))) == "preprocess"
 
 
 def test_limits_and_previews_are_one_job(numbers: Path) -> None:

@@ -19,12 +19,12 @@ def test_jobs_that_end_well_and_record_nothing(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = SimpleNamespace(tell=None)
-    monkeypatch.setattr(attempts, "next_attempt", lambda planned, gap: attempt)
+    monkeypatch.setattr(attempts, "next_attempt", lambda planned, gap, tell: attempt)
     monkeypatch.setattr(attempts, "run_stages", lambda attempt, deadline: None)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     planned = make_plan(spec_of(numbers, retries={"max_attempts": 2}))
     with pytest.raises(RowsMissing) as caught:
-        attempts.run_job(planned, Deadline(None))
+        attempts.run_until_covered(planned, Deadline(None))
     said = str(caught.value)
     assert said.startswith("after 2 attempts, the last of which ended well, there is no record")
     assert f"counts of rows in 10 shards, the first of {numbers}/0.parquet: look into" in said

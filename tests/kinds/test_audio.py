@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.kinds import audio
 from tasks.kinds.audio import audio_field, decode_audio, decode_audio_column, seconds_of
 from tasks.kinds.columns import to_numpy, to_pandas
 from tasks.kinds.media import decode_media_columns
+from tasks.kinds.models.hf.speech import samples_of
 from tests.kinds.sounds import encoded, tone
 
 RATE = 16_000
@@ -61,6 +63,19 @@ def test_a_wav_file_from_a_pipe_has_no_length() -> None:
     whole = encoded([tone(0.5, RATE)], RATE)
     piped = whole[:4] + struct.pack("<I", 0xFFFFFFFF) + whole[8:]
     assert len(decode_audio(piped, RATE)) == RATE // 2
+
+
+def test_sound_that_grows_too_long_is_not_decoded_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    second, two = (encoded([tone(length, RATE)], RATE) for length in (1, 2))
+    monkeypatch.setattr(audio, "MAX_DECODED_BYTES", 4 * RATE)
+    rows = pa.table([[second] * 3], schema=pa.schema([audio_field("audio")]))
+    assert decode_media_columns(rows.slice(0, 1)).num_rows == 1
+    with pytest.raises(MemoryError, match="2 of 3 sounds take 128,000 bytes; at most 64,000 do"):
+        decode_media_columns(rows)
+    with pytest.raises(ValueError, match=r"longer than 1 s, .* at 16,000 Hz: cut it into pieces"):
+        decode_audio(two, RATE)
+    with pytest.raises(ValueError, match="cut it into pieces"):
+        samples_of(two, RATE, "audio")
 
 
 def test_user_code_gets_samples() -> None:

@@ -178,6 +178,15 @@ def test_a_label_without_a_name_is_its_number() -> None:
     assert detection_columns([choice.of(found)])["labels"].to_pylist() == [["7", "cat"]]
 
 
+def test_classes_without_names_are_the_checkpoints_fault(tmp_path: Path) -> None:
+    save_detr(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["id2label"] = {"0": "cat", "1": "dog", "4": "owl"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InvalidSpec, match=r"model.name_or_path: .* no name for class 2: id2label"):
+        predicted(tmp_path, TASK, rows_of("image", [png(PICTURES[0])]))
+
+
 def test_a_broken_image_is_the_rows_fault(tmp_path: Path) -> None:
     save_detr(tmp_path)
     with pytest.raises(ValueError, match="not an image"):

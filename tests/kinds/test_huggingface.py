@@ -1,6 +1,8 @@
 """The Hugging Face kind gives what transformers gives, one row at a time and without our code."""
 
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,14 +237,42 @@ def test_no_rows_give_the_same_columns(
         ("vit", "image-classification", rows_of("image", pa.array([None], pa.binary()))),
         ("bert", "text-classification", rows_of("text", [None])),
         ("gpt2", "text-generation", rows_of("prompt", [""])),
+        ("gpt2", "feature-extraction", rows_of("text", ["a b", ""])),
     ],
 )
 def test_a_row_without_input_is_an_error(
     folders: dict[str, Path], name: str, task: str, rows: pa.Table
 ) -> None:
-    options = {"max_new_tokens": 4} if name == "gpt2" else {}
+    options = {"max_new_tokens": 4} if task == "text-generation" else {}
     with pytest.raises(ValueError, match=rf"{rows.column_names[1]}.*empty"):
         predicted(folders[name], task, rows, **options)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_text_padded_on_the_left_stands_where_it_does_alone(
+    folders: dict[str, Path], tmp_path: Path, pooling: str
+) -> None:
+    left = Path(shutil.copytree(folders["gpt2"], tmp_path / "left"))
+    config = json.loads((left / "tokenizer_config.json").read_text())
+    (left / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left"}))
+    assert stock(left, "AutoTokenizer").padding_side == "left"
+    rows = rows_of("text", ["c a", "a b c d e f g h", "b"])
+    options: dict[str, Any] = {"pooling": pooling, "normalize": False}
+    together = vectors(predicted(left, "feature-extraction", rows, **options))
+    alone = vectors(predicted(left, "feature-extraction", rows, batch_size=1, **options))
+    np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+    right = vectors(predicted(folders["gpt2"], "feature-extraction", rows, **options))
+    np.testing.assert_allclose(together, right, atol=TOLERANCE)
+
+
+def test_models_that_count_places_themselves_are_told_none(folders: dict[str, Path]) -> None:
+    from transformers import RobertaConfig, RobertaModel
+
+    from tasks.kinds.models.hf.positions import takes_positions
+
+    sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 4}
+    assert not takes_positions(RobertaModel(RobertaConfig(**sizes)))
+    assert takes_positions(stock(folders["gpt2"], "AutoModel"))
 
 
 def test_a_column_of_something_else_is_the_specs_fault(folders: dict[str, Path]) -> None:

@@ -115,6 +115,13 @@ def test_a_folder_that_does_not_do_is_explained(
     assert str(raised.value).startswith(f"model.name_or_path: {str(copied)!r} ")
 
 
+def test_classes_without_names_are_the_checkpoints_fault(copied: Path) -> None:
+    edit_config(id2label={"1": "cat", "2": "dog", "3": "owl"}, label2id={})(copied)
+    message = r"model.name_or_path: .* no name for class 0: id2label .* from 0 to 2"
+    with pytest.raises(InvalidSpec, match=message):
+        predicted(copied, "text-classification", rows_of("text", ["a b"]))
+
+
 def test_a_good_folder_and_a_hub_name_pass(copied: Path) -> None:
     model(copied).check()
     model("google/vit-base-patch16-224", "image-classification").check()

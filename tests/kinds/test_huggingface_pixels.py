@@ -45,3 +45,12 @@ def test_resized_bytes_lie_as_decoded_ones_do(resample: int) -> None:
     mean = std = (0.0, 0.0, 0.0)
     plain = PlainResize(20, 9, None, (20, 9), resample, True, mean, std)
     assert plain.resize(noise((30, 12))[0]).flags.c_contiguous
+
+
+@pytest.mark.parametrize("shape", [(1, 4_000, 3), (4_000, 1, 3)])
+def test_a_thin_line_is_not_resized_to_gigabytes(shape: tuple[int, int, int]) -> None:
+    mean = std = (0.0, 0.0, 0.0)
+    plain = PlainResize(224, 224, 256, (0, 0), BILINEAR, True, mean, std)
+    sizes = r"\d+ x \d+ pixels, and (1024000 x 256|256 x 1024000) once resized"
+    with pytest.raises(ValueError, match=f"{sizes}; at most .* cut it"):
+        plain.resize(np.zeros(shape, np.uint8))

@@ -106,6 +106,13 @@ def test_images_travel_as_bytes(classifier: tuple[Any, Path]) -> None:
     assert rows.schema.field(PIXELS).type == pa.list_(pa.uint8(), 3 * 224 * 224)
 
 
+def test_a_thin_line_is_not_resized_to_gigabytes(classifier: tuple[Any, Path]) -> None:
+    line = png(np.zeros((1, 4_000, 3), np.uint8))
+    preprocess = kind(classifier[1]).preprocessor()
+    with pytest.raises(ValueError, match=r"4000 x 1 pixels, and 1024000 x 256 once resized"):
+        preprocess(rows_of("image", [line]))
+
+
 def test_scores_do_not_depend_on_the_batch(classifier: tuple[Any, Path]) -> None:
     together = predicted(kind(classifier[1]), PICTURES)
     alone = predicted(kind(classifier[1]), PICTURES, batch_size=1)

@@ -128,6 +128,14 @@ def test_classes(engine: type[LLM]) -> None:
     np.testing.assert_allclose(made.rows["predicted_score"], [0.85, 0.9], rtol=1e-6)
 
 
+def test_classes_without_names_are_the_checkpoints_fault(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.kinds.vllm_stand_in.LABELS", {0: "short", 2: "long"})
+    with pytest.raises(InvalidSpec, match=r"name_or_path: 'some/model' has no name for class 1"):
+        outcome_of(["abc"], task="classify")
+
+
 def test_arguments_that_vllm_refuses_are_the_specs_fault(engine: type[LLM]) -> None:
     with pytest.raises(
         InvalidSpec, match=r"engine_kwargs: .* do not start vLLM with some/model: W"

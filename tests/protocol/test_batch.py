@@ -1,9 +1,11 @@
 """Batches on their way: there and back, and several as one."""
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.errors import SchemaMismatch
 from tasks.protocol.batch import (
     ROW,
     Rejection,
@@ -89,6 +91,22 @@ def test_merge_takes_the_columns_of_batches_with_rows() -> None:
     empty = RowBatch(pa.table({ROW: pa.array([], pa.int64())}), ends=(ShardEnd(0, 0),))
     full = RowBatch(pa.table({ROW: pa.array([1], pa.int64()), "value": ["x"]}))
     assert merge([empty, full]).rows.column_names == [ROW, "value"]
+
+
+def one_row(row: int, value: object) -> RowBatch:
+    return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), "value": [value]}))
+
+
+def test_merge_takes_whole_numbers_and_fractions() -> None:
+    """NumPy has whole numbers until one is missing."""
+    merged = merge([one_row(1, 7), one_row(2, None), one_row(3, float("nan")), one_row(4, 0.5)])
+    assert merged.rows["value"].type == pa.float64()
+    assert merged.rows["value"].to_pylist()[::3] == [7.0, 0.5]
+
+
+def test_merge_names_the_types_that_do_not_go_together() -> None:
+    with pytest.raises(SchemaMismatch, match="value is int64 and string: "):
+        merge([one_row(1, 7), one_row(2, 8), one_row(3, "seven")])
 
 
 def test_where_knows_file_and_row() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,21 @@ def test_a_ledger_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bench.ledger, "commit", refuse)
     with pytest.raises(StaleLedger, match="did not take the entry in 20 attempts"):
         put(bench, what)
+
+
+def test_an_entry_that_the_last_attempt_commits_is_applied(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what, commit, tried = bench.prepare("k", {"a": "v1"}), bench.ledger.commit, count(1)
+
+    def refuse_but_the_last(entry: Entry, seen: Snapshot) -> int:
+        if next(tried) < publishing.COMMIT_ATTEMPTS:
+            raise StaleLedger("no")
+        return commit(entry, seen)
+
+    monkeypatch.setattr(bench.ledger, "commit", refuse_but_the_last)
+    assert put(bench, what) == 1
+    assert bench.published() == bench.listed() == three("a", "v1")
 
 
 def test_a_lost_reply_is_resolved_by_looking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,13 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from tasks.protocol.infos import Stat
-from tasks.protocol.storage import TEMPORARY, FsspecStorage, open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage, temporary_path
 from tests.s3_server import S3
 
 Open = Callable[[], FsspecStorage]
@@ -106,8 +107,38 @@ def test_list_is_sorted_and_goes_deep(storage: FsspecStorage, folder: str) -> No
 
 def test_list_leaves_out_what_is_half_written(storage: FsspecStorage, folder: str) -> None:
     storage.write(f"{folder}/a", b"whole")
-    storage.write(f"{folder}/a{TEMPORARY}1", b"ha")
+    storage.write(temporary_path(f"{folder}/a"), b"ha")
     assert names(storage.list(folder), folder) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["host=web.tmp-3/a", "job.tmp-12", "a.tmp-12/b.tmp-x"])
+def test_only_the_end_of_a_name_says_half_written(
+    storage: FsspecStorage, folder: str, name: str
+) -> None:
+    storage.write(f"{folder}/{name}", b"whole")
+    assert names(storage.list(folder), folder) == [name]
+
+
+def test_folders_are_those_of_one_level(storage: FsspecStorage, folder: str) -> None:
+    assert storage.folders(folder) == []
+    for name in ("b/c/d", "a/x", "file", "b/e"):
+        storage.write(f"{folder}/{name}", b"1")
+    assert storage.folders(folder) == ["a", "b"]
+
+
+def test_a_move_to_another_disk(tmp_path: Path) -> None:
+    storage, folder = open_storage(str(tmp_path))
+    with TemporaryDirectory(dir="/dev/shm") as other:
+        if os.stat(other).st_dev == os.stat(folder).st_dev:
+            pytest.skip("/dev/shm is no disk of its own here")
+        storage.write(f"{other}/a", b"whole")
+        storage.move(f"{other}/a", f"{folder}/day=1/a")
+        assert storage.read(f"{folder}/day=1/a") == b"whole"
+        assert names(storage.list(folder), folder) == ["day=1/a"]
+        assert os.listdir(f"{folder}/day=1") == ["a"]
+        assert storage.list(other) == []
+        storage.move(f"{other}/a", f"{folder}/day=1/a")  # again, as after a crash
+        assert storage.read(f"{folder}/day=1/a") == b"whole"
 
 
 def test_identity_changes_with_content(storage: FsspecStorage, folder: str) -> None:

@@ -261,6 +261,10 @@ def data_is_blamed_for_full_memory(patch: Patch) -> None:
     data_is_blamed_for(patch, MemoryError)
 
 
+def data_is_blamed_for_what_libraries_say_of_memory(patch: Patch) -> None:
+    patch.setattr(blame, "is_out_of_memory", lambda error: isinstance(error, MemoryError))
+
+
 def data_is_blamed_for_missing_modules(patch: Patch) -> None:
     data_is_blamed_for(patch, ImportError)
 

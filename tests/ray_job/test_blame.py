@@ -143,6 +143,19 @@ NOT_THE_DATAS_FAULT: list[Exception] = [
     RuntimeError("CUDA error: an illegal memory access was encountered"),
     RuntimeError("CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
     RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+    *(
+        type(name, (base,), {})(said)
+        for name, base, said in (
+            ("Fail", Exception, "[ONNXRuntimeError] : 1 : FAIL : Failed to allocate memory"),
+            ("RuntimeException", Exception, "CUDA failure 719: unspecified launch failure"),
+            ("RuntimeException", Exception, "CUDNN failure 4: execution failed"),
+            ("XGBoostError", ValueError, "bad_malloc: out of memory"),
+            ("XGBoostError", ValueError, "for_each: cudaErrorIllegalAddress: illegal access"),
+            ("XlaRuntimeError", RuntimeError, "RESOURCE_EXHAUSTED: Out of memory"),
+            ("JaxRuntimeError", RuntimeError, "INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS"),
+        )
+    ),
 ]
 
 
@@ -221,6 +234,8 @@ def test_an_error_may_lead_to_itself() -> None:
         requests.exceptions.InvalidURL("no host"),
         requests.exceptions.JSONDecodeError("no JSON", "{", 0),
         RuntimeError("shape '[3, 2]' is invalid for input of size 5"),
+        ValueError("the text says: out of memory, CUDA failure"),
+        type("Fail", (Exception,), {})("Got invalid dimensions for input: pixels"),
         chained("try: import no_such_module\nexcept ImportError: raise ValueError('no image')"),
         chained("try: open('/no/cache')\nexcept OSError: raise ValueError('no image')"),
     ],
@@ -228,6 +243,32 @@ def test_an_error_may_lead_to_itself() -> None:
 )
 def test_these_may_be_the_datas_fault(error: Exception) -> None:
     assert is_data_error(error)
+
+
+class PanicException(BaseException):
+    """Named as what pyo3 raises where Rust code gives up."""
+
+
+def test_a_row_that_makes_rust_panic_is_set_aside() -> None:
+    def function(rows: pa.Table) -> pa.Table:
+        if 2 in rows[ROW].to_pylist():
+            raise PanicException("index out of bounds")
+        return double(rows)
+
+    outcome = call_with_blame(function, rows_of([1, 2, 3]))
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [1, 3]
+    assert {row: str(error) for row, error in outcome.failed.items()} == {
+        2: "code in Rust panicked: index out of bounds"
+    }
+
+
+def test_what_else_is_no_exception_is_raised() -> None:
+    def function(rows: pa.Table) -> pa.Table:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call_with_blame(function, rows_of([1, 2]))
 
 
 def test_fewer_rows_without_ids_are_refused() -> None:

@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | 
         assert time.monotonic() < until
         tree = [each for each in psutil.process_iter() if session_of(each) == pid] or tree
         time.sleep(0.02)
-    assert Path(job.result).exists()
+    assert Path(job.result_file).exists()
     _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
     assert not alive
 

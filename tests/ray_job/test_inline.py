@@ -17,7 +17,7 @@ from tasks.ray_job.job import Job, load_job
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
 from tasks.ray_job.writing import QUARANTINE
-from tasks.run import attempts_of
+from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.small_job import begin, whole_run
 from tests.flows.conftest import spec_of
@@ -94,7 +94,7 @@ def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(numbers: Path) -> N
 def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     _, attempt = begin(small(numbers, "Waits", resources={"max_replicas": 1, "batch_size": 1}))
     running = attempt.ensure_started()
-    attempt.job.storage.write(attempt.job.stopped, b"")
+    attempt.job.storage.write(attempt.job.stopped_file, b"")
     until = time.monotonic() + LONG
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
@@ -229,5 +229,5 @@ def test_ray_makes_the_same_rows_and_records(
     monkeypatch.setenv("RAY_ADDRESS", ray_address)
     on_ray = run_on({"kind": "local"}, spec)
     assert outcome(on_ray) == here
-    job_file = load_job(on_ray.storage.read(attempts_of(on_ray)[0]))
+    job_file = load_job(on_ray.storage.read(attempts_in(on_ray.storage, on_ray.run)[0]))
     assert job_file.spec.cluster == LocalCluster(address=ray_address)

@@ -114,6 +114,26 @@ def test_what_counts_as_out_of_memory(error: Exception, expected: bool) -> None:
     assert not isinstance(stage_error(error), InvalidSpec)
 
 
+def test_what_a_library_says_of_memory_halves_batches() -> None:
+    class Fail(Exception):
+        """Named as onnxruntime's."""
+
+    room = 3
+
+    def predict(rows: pa.Table) -> pa.Table:
+        if len(rows) > room:
+            raise Fail("Failed to allocate memory for requested buffer of size 1")
+        return rows
+
+    stage = StageAdapter("infer", (predict,), *at_a_time(16), BatchLimit())
+    outs = list(stage(rows_of(40)))
+    assert [each for out in outs for each in out.ids.tolist()] == list(range(40))
+    assert stage.limit.of(16) == 2, "what was learnt is kept"
+    room = 0
+    with pytest.raises(OutOfMemory, match=r"resources\.memory_gb"):
+        list(stage(rows_of(1)))
+
+
 def test_torch_says_so_in_a_class_of_its_own() -> None:
     import torch
 

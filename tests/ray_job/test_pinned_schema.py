@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tasks.errors import SchemaMismatch
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import load_records
 from tasks.ray_job.job import Job
-from tasks.ray_job.writing import PINNED, of_pinned_schema, write_batches
+from tasks.ray_job.writing import PINNED, of_pinned_schema, pinned, write_batches
 from tasks.spec_file import parse_spec
 
 
@@ -42,3 +43,25 @@ def test_a_record_of_a_schema_that_lost_does_not_hold_up_all_later_ones(job: Job
     assert len(records) == 4
     counted = of_pinned_schema(job.storage, job.run, records)
     assert [record.name for record in counted] == [record.name for record in mended]
+
+
+def test_batches_of_one_write_fit_the_pinned_schema_each_by_itself(job: Job) -> None:
+    write_batches(job, [batch(0, "a")])
+    # Alone each of them is made text; together they have no type.
+    record = write_batches(job, [batch(1, 2), batch(2, None), batch(3, "b")])
+    assert record.ok.ids().tolist() == [1, 2, 3]
+    assert of_pinned_schema(job.storage, job.run, [record]) == [record]
+
+
+def test_the_first_write_pins_a_type_that_takes_all_its_batches(job: Job) -> None:
+    write_batches(job, [batch(0, 1), batch(1, 0.5)])
+    assert pinned(job.storage, job.run) == pa.schema([("y", pa.float64())])
+
+
+def test_what_does_not_fit_is_said_of_the_batch_that_does_not(job: Job) -> None:
+    with pytest.raises(SchemaMismatch, match=r"stage write failed .*: y is int64 and string: "):
+        write_batches(job, [batch(0, 1), batch(1, "one")])
+    write_batches(job, [batch(0, 0.5)])
+    with pytest.raises(SchemaMismatch, match="y is string, not double: ") as caught:
+        write_batches(job, [batch(1, 1.5), batch(2, "two")])
+    assert (caught.value.stage, caught.value.row) == ("write", 2)

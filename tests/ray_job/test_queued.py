@@ -23,7 +23,7 @@ def remote_job(folder: Path) -> Job:
 
 
 def said(job: Job) -> Any:
-    return json.loads(job.storage.read(job.progress))
+    return json.loads(job.storage.read(job.progress_file))
 
 
 def test_every_wait_before_the_first_row_is_told(

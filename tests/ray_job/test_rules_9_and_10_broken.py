@@ -46,6 +46,7 @@ BROKEN: dict[str, Iterable[Callable[[Patch], None]]] = {
         broken_blame.data_is_blamed_for_what_led_to_an_error,
         broken_blame.only_the_last_error_is_asked,
         broken_blame.data_is_blamed_for_full_memory,
+        broken_blame.data_is_blamed_for_what_libraries_say_of_memory,
         broken_blame.data_is_blamed_for_missing_modules,
         broken_blame.data_is_blamed_for_broken_rules,
         broken_blame.storage_is_blamed_for_broken_images,

@@ -152,3 +152,21 @@ def test_a_test_or_a_preview_touches_no_catalog(run_spec: RunSpec, tmp_path: Pat
     assert loaded.sink.model_dump(include={"catalog", "table"}) == {"catalog": {}, "table": None}
     real = complete_spec(spec, [], Path.cwd())
     assert trial_of(real, 5, "p").sink.kind == "parquet"
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_times_that_python_does_not_know_are_published(
+    run_spec: RunSpec, kind: str, tmp_path: Path
+) -> None:
+    out, source = tmp_path / "out", tmp_path / "rows.parquet"
+    for_ever = [300_000_000_000_000_000, 0]  # in the year 11476, as a database's infinity is read
+    until = pa.array(for_ever, pa.timestamp("us", "UTC"))
+    day = pa.array([4_000_000, 0], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"id": [1, 2], "x": [1.0, 2.0], "until": until, "day": day}), source)
+    run_spec(doubling(kind, out), f"sink.path={out}", f"source.path={source}")
+    (file,) = out.rglob("part-*.parquet")
+    rows = pq.read_table(file)
+    assert rows["until"].cast(pa.int64()).to_pylist() == for_ever
+    state = TableBench(SINKS[kind](path=str(out))).table.look("")
+    assert len(state.files) == 1

@@ -43,6 +43,14 @@ def test_bounds_and_missing_values(tmp_path: Path, row_group_size: int) -> None:
     }  # fmt: skip
 
 
+def test_times_that_python_does_not_know_have_no_bounds(tmp_path: Path) -> None:
+    at = pa.array([300_000_000_000_000_000], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"at": at, "number": [1]}), tmp_path / "rows.parquet")
+    found = statistics(pq.read_metadata(tmp_path / "rows.parquet"))
+    assert found["minValues"] == found["maxValues"] == {"number": 1}
+    assert found["nullCount"] == {"at": 0, "number": 0}
+
+
 @pytest.mark.parametrize("kind", ["delta"])
 def test_delta_has_them(bench: TableBench) -> None:
     bench.run("k1", {"a": "v1"})

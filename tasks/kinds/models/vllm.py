@@ -206,4 +206,4 @@ class VllmModel(Model):
         texts = [text_of(each, self.input_column) for each in values]
         if self.task == "embed":
             return embedding_column(engine.embeddings(texts))
-        return engine.classified(texts)
+        return engine.classified(texts, self.name_or_path)

@@ -35,10 +35,16 @@ class JsonlSink(Sink):
         """Rows as lines.
 
         Raises:
-            SchemaMismatch: a column holds bytes.
+            SchemaMismatch: a column holds bytes, or a time before or after all that Python knows.
         """
-        rows = without_bytes(rows, "JSON")
-        return "".join(f"{json_text(row)}\n" for row in short_floats(rows).to_pylist()).encode()
+        rows = short_floats(without_bytes(rows, "JSON"))
+        try:
+            return "".join(f"{json_text(row)}\n" for row in rows.to_pylist()).encode()
+        except OverflowError as error:
+            raise SchemaMismatch(
+                f"a time cannot be written as JSON ({error}): leave it out with sink.keep_columns "
+                "or a step, or publish with sink.kind: parquet"
+            ) from error
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of lines; numbers and lists as they were, times as text."""

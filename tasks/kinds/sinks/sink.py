@@ -19,6 +19,10 @@ from tasks.protocol.table import Table
 
 Mask = npt.NDArray[np.bool_]
 MAX_PARTITIONS_PER_WRITE = 1_000
+MAX_NAME_BYTES = 255
+"""Of a folder's name, on the disks of Linux and macOS."""
+MAX_PATH_BYTES = 900
+"""Of S3's 1,024 for a key, which ends with the name of a file."""
 
 
 class Sink(Kind):
@@ -140,12 +144,15 @@ class Sink(Kind):
         """Rows as files to stage, one for each partition.
 
         Raises:
-            InvalidSpec: a partition column is missing, or has too many values.
+            InvalidSpec: a partition column is missing, or has too many values or too long ones.
         """
         if not self.partition_by:
             return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
         rest = rows if self.keeps_partition_columns else None
-        return partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest)
+        parts = partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest)
+        for part in parts:
+            refuse_long(self.path, part.partition)
+        return parts
 
 
 def partitioned(
@@ -188,6 +195,23 @@ def partitioned(
         )
         for values, at in groups
     ]
+
+
+def refuse_long(output: str, partition: str) -> None:
+    """Refuse folders that nothing can be moved into once the run is published.
+
+    Raises:
+        InvalidSpec: a name is longer than disks take, or a path than object stores do.
+    """
+    if "://" in output:
+        length, limit = len(f"{output}/{partition}".encode()), MAX_PATH_BYTES
+    else:
+        length, limit = max(map(len, partition.encode().split(b"/"))), MAX_NAME_BYTES
+    if length > limit:
+        problem = (
+            f"makes {length} bytes of a name that may have {limit}: name columns of short values"
+        )
+        raise InvalidSpec.at("sink.partition_by", f"{partition[:60]}...", problem)
 
 
 def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]]]:

@@ -1,5 +1,6 @@
 """Rows of a Delta table."""
 
+from dataclasses import replace
 from datetime import UTC
 from typing import Literal, Self
 
@@ -33,10 +34,10 @@ class DeltaSource(TableSource):
             raise self.gone("version", error) from error
         if self.as_of is not None:
             table.load_as_version(self.as_of.replace(tzinfo=self.as_of.tzinfo or UTC))
-        found = DeltaVersion(table, self.path.rstrip("/"), self.storage_options, self.condition)
+        found = DeltaVersion(table, self.path.rstrip("/"), self.storage_options, None)
         found.check()
         self.check_age(found)
-        return found
+        return replace(found, condition=self.condition_over(found.schema))
 
     def check_age(self, found: DeltaVersion) -> None:
         """See that the version is as old as asked for; deltalake takes the oldest that is left.

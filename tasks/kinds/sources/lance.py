@@ -1,5 +1,6 @@
 """Rows of a Lance dataset."""
 
+from dataclasses import replace
 from datetime import UTC
 from typing import Any, Literal, Self
 
@@ -48,8 +49,9 @@ class LanceSource(TableSource):
             dataset = open_lance(url, self.storage_options, self.version or self.tag)
         except LookupError as error:
             raise self.gone("version" if self.version else "tag", error) from error
-        found = LanceVersion(dataset, url, self.storage_options, self.condition)
+        found = LanceVersion(dataset, url, self.storage_options, None)
         found = found.at(self.version_then(found)) if self.as_of else found
+        found = replace(found, condition=self.condition_over(found.schema))
         if self.filter is not None:
             self.check_filter(found)
         return found
@@ -62,7 +64,7 @@ class LanceSource(TableSource):
         """
         self.check_columns(found.schema)
         try:
-            found.dataset.scanner(filter=self.condition)
+            found.dataset.scanner(filter=found.condition)
         except DATA_ERRORS as error:
             problem = f"is none that Lance reads by: {' '.join(str(error).split())}; "
             way_out = "compare columns with values of their own type, or choose rows in a step"

@@ -55,7 +55,8 @@ class SqlSource(Source):
     range_column: str | None = Field(
         default=None,
         description="Column of whole numbers or times that says which range a row is in, best one "
-        "with an index; the key where empty. Empty values are a range of their own.",
+        "with an index; the key where empty. Empty values are a range of their own, and so are "
+        "times of no day, such as infinity.",
     )
     range_size: int = Field(
         default=10_000,
@@ -182,7 +183,7 @@ class SqlSource(Source):
         return int(stat.identity.partition(":")[0])
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
-        """Yield the range's rows by key; one with a value of another type is a bad row."""
+        """Yield the range's rows by key; one with a value that does not fit is a bad row."""
         schema = schema_of(pins["schema"])
         for rows in storage.filesystem.read(shard.path, schema.names):
             yield from arrow.conformed(rows, schema)

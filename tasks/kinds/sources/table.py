@@ -116,7 +116,15 @@ class TableSource(Source):
 
     @property
     def condition(self) -> Any:
-        """The filter as Arrow takes it.
+        """The filter as it is read without a look at the table.
+
+        Raises:
+            InvalidSpec: it cannot be read.
+        """
+        return self.condition_over(None)
+
+    def condition_over(self, schema: pa.Schema | None) -> Any:
+        """The filter as Arrow takes it, over columns of these types.
 
         Raises:
             InvalidSpec: it cannot be read.
@@ -124,7 +132,7 @@ class TableSource(Source):
         if self.filter is None:
             return None
         try:
-            return expression.parse(self.filter)[0]
+            return expression.parse(self.filter, schema)[0]
         except ValueError as error:
             raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
 
@@ -156,7 +164,7 @@ class TableSource(Source):
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if self.filter is None:
             return
-        condition, names = expression.parse(self.filter)
+        condition, names = expression.parse(self.filter, schema)
         if missing := sorted(names - set(schema.names)):
             raise InvalidSpec.at(
                 "source.filter", self.filter, f"names {missing}, not among {known}"

@@ -50,7 +50,7 @@ class FilterStep(Step):
             UserCodeBroke: a column is not there, or not of a type that fits.
             pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
-        condition, names = expression.parse(self.expression)
+        condition, names = expression.parse(self.expression, rows.schema)
         have = visible(rows)
         if missing := sorted(names.difference(have)):
             raise UserCodeBroke(f"filter: {missing} are not among the columns {have}")

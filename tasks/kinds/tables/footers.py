@@ -39,7 +39,10 @@ def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
         bounds["nullCount"][column.name] = sum(each.null_count for each in own)
         some = [each for each in own if each.has_min_max]
         if some and len(some) == sum(each.num_values > 0 for each in own):
-            low, high = min(each.min for each in some), max(each.max for each in some)
+            try:
+                low, high = min(each.min for each in some), max(each.max for each in some)
+            except (OverflowError, ValueError):  # times before or after all that Python knows
+                continue
             if is_bound(low) and is_bound(high):
                 bounds["minValues"][column.name] = spelled(low)
                 bounds["maxValues"][column.name] = spelled(high)

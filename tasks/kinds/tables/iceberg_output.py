@@ -139,7 +139,6 @@ class IcebergOutput:
 
     def commit_on(self, table: Any, change: TableChange) -> None:
         """Commit to the table as it was loaded; files' statistics come from their footers."""
-        from pyiceberg.io.pyarrow import parquet_file_to_data_file
         from pyiceberg.table import TableProperties
 
         # In this process only: a retry of pyiceberg's would not look whether another publisher of
@@ -160,12 +159,33 @@ class IcebergOutput:
             with transaction.update_snapshot(snapshot_properties=about).overwrite() as files:
                 for file in change.added:
                     path = f"{self.location}/{file.path}"
-                    data = parquet_file_to_data_file(table.io, transaction.table_metadata, path)
-                    files.append_data_file(data)
+                    files.append_data_file(
+                        self.data_file(table.io, transaction.table_metadata, path)
+                    )
                 for file in change.removed:
                     if file.path in live:
                         files.delete_data_file(live[file.path])
         transaction.commit_transaction()
+
+    def data_file(self, io: Any, metadata: Any, path: str) -> Any:
+        """A file as the table lists it, with bounds of its columns where they can be told."""
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+        from pyiceberg.table import TableProperties
+        from pyiceberg.types import DateType, TimestampType, TimestamptzType
+
+        try:
+            return parquet_file_to_data_file(io, metadata, path)
+        except OverflowError:  # times before or after all that Python knows: they are only counted
+            schema, times = metadata.schema(), (DateType, TimestampType, TimestamptzType)
+            counted = {
+                f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": "counts"
+                for name in schema.column_names
+                if isinstance(schema.find_type(name), times) and name not in self.partition_by
+            }
+            properties = {**metadata.properties, **counted}
+            return parquet_file_to_data_file(
+                io, metadata.model_copy(update={"properties": properties}), path
+            )
 
 
 @contextmanager

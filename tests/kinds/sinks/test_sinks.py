@@ -109,6 +109,12 @@ def test_bytes_are_refused(sink: Sink, kind: pa.DataType) -> None:
         sink.encode(rows)
 
 
+def test_a_time_that_json_cannot_have_is_refused() -> None:
+    rows = pa.table({"until": pa.array([300_000_000_000_000_000], pa.timestamp("us"))})
+    with pytest.raises(SchemaMismatch, match=r"a time cannot be written as JSON.*parquet"):
+        JsonlSink(path="/out").encode(rows)
+
+
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
 def test_decode(sink: Sink) -> None:
     rows = pa.table({"n": [1, None, 3], "text": ["a,\n;b", "", None], "x": [0.5, 1.5, None]})
@@ -141,6 +147,28 @@ def test_partitions_hold_each_row_once_and_stay_in_the_folder(sink: Sink, tmp_pa
         seen.update(dict.fromkeys(part.ids.tolist(), name))
     expected = ["__HIVE_DEFAULT_PARTITION__" if each is None else each for each in values]
     assert [seen[row] for row in range(len(values))] == expected
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "is_fine"),
+    [
+        ("/out", "x" * 251, True),
+        ("/out", "x" * 252, False),
+        ("/out", "\u65e5" * 30, False),
+        ("s3://bucket/out", "x" * 252, True),
+        ("s3://bucket/out", "x" * 900, False),
+    ],
+)
+def test_a_folder_that_no_file_can_be_moved_into_is_refused(
+    output: str, value: str, is_fine: bool
+) -> None:
+    sink = ParquetSink(path=output, partition_by=["key"])
+    rows = pa.table({"key": ["a", value], "id": [0, 1]})
+    if is_fine:
+        assert len(sink.parts(rows, as_ids([0, 1]))) == 2
+        return
+    with pytest.raises(InvalidSpec, match=r"sink\.partition_by.* bytes of a name that may have"):
+        sink.parts(rows, as_ids([0, 1]))
 
 
 @pytest.mark.parametrize("name", ["key", "a.b", "../up", "row"])

@@ -108,6 +108,30 @@ def test_numbers_that_are_none_are_set_aside(shop: Shop) -> None:
     assert all(isinstance(each, BadRow) for each in (nan, infinite, large))
 
 
+@pytest.mark.parametrize("of", ["DATE", "TIMESTAMPTZ"])
+def test_a_time_that_python_has_none_of_costs_its_own_row(shop: Shop, of: str) -> None:
+    shop.execute(
+        f"CREATE TABLE leases (id INTEGER PRIMARY KEY, ends {of}, others {of}[])",
+        "INSERT INTO leases (id, ends) VALUES (1, '-infinity'), (3, 'infinity'), "
+        "(4, '20000-01-01'), (5, '0044-03-15 BC'), (2, '2026-01-31 12:00+00'), "
+        "(6, '9999-12-31 12:00+00'), (7, NULL)",
+        "INSERT INTO leases (id, others) VALUES (8, '{2026-01-31,infinity}'), (9, '{2026-01-31}')",
+    )
+    for asked in ({"table": "leases"}, {"table": None, "query": "TABLE leases"}):
+        found = shop.source(**asked)
+        ids = [None if isinstance(row, BadRow) else row["id"] for row in read_all(found)]
+        assert ids == [None, 2, None, None, None, 6, 7, None, 9]
+        infinite = read_all(found)[2]
+        assert "'infinity' cannot be read" in str(infinite.error)
+        days = shop.source(**asked, range_column="ends", version_column="ends")
+        storage, inputs = list_inputs(days)
+        names = [stat.path.rsplit("/", 1)[-1] for stat in inputs]
+        assert names == ["2026-01-31", "9999-12-31", "undated", "null"]
+        assert [storage.stat(each.path) for each in inputs] == list(inputs)
+        ids = [None if isinstance(row, BadRow) else row["id"] for row in read_all(days)]
+        assert ids == [2, 6, None, None, None, None, 7, None, 9]
+
+
 def test_a_table_of_another_schema_and_a_view(shop: Shop) -> None:
     shop.execute(
         'CREATE SCHEMA "Sales"',

@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_said_before_a_run(
 def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> None:
     lake = LanceLake(str(tmp_path / "numbers"))
     lake.append(1)
-    for chosen in ("id > 0.5", "vector is not None"):
+    for chosen in ("id > 0.5", "id / 2 > 1", "vector is not None"):
         with pytest.raises(InvalidSpec, match="none that Lance reads by"):
             list_inputs(lake.source(filter=chosen))
 
@@ -253,6 +253,25 @@ def test_days_and_times_are_compared(tmp_path: Path) -> None:
     assert len(list_inputs(sources[0])[1]) == 1
     with pytest.raises(InvalidSpec, match=r"source\.filter: .*date\('2026-01-31'\)"):
         DeltaSource(path="x", filter="day > date(2026)").check()
+
+
+def test_empty_values_are_out_of_no_list_and_division_is_pythons(tmp_path: Path) -> None:
+    import lance
+
+    rows = pa.table({"id": range(4), "name": ["a", "b", None, "d"]})
+    write_deltalake(str(tmp_path / "delta"), rows)
+    lance.write_dataset(rows, str(tmp_path / "lance"))
+    iceberg = IcebergLake(f"file://{tmp_path}/iceberg", str(tmp_path / "catalog.db"))
+    iceberg.table.catalog.create_table("lake.names", rows.schema).append(rows)
+    for chosen in ("name not in ('a', 'b')", "not name in ('a', 'b')"):
+        sources: list[TableSource] = [
+            DeltaSource(path=str(tmp_path / "delta"), filter=chosen),
+            LanceSource(path=str(tmp_path / "lance"), filter=chosen),
+            IcebergSource(path="lake.names", catalog=iceberg.catalog, filter=chosen),
+        ]
+        assert [ids(source) for source in sources] == [[3]] * 3
+    halves = DeltaSource(path=str(tmp_path / "delta"), filter="id / 2 == 0.5")
+    assert ids(halves) == [1]
 
 
 def test_columns_that_came_later(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +104,26 @@ def test_label_from_path_says_what_is_wrong() -> None:
         ("0 < x * 2 - 1 < 5", [11, 12]),
         ("-x < -2", [13]),
         ("name == 'zebra'", []),
+        ("name not in ('a', 'b')", [13]),
+        ("not name in ('a', 'b')", [13]),
+        ("not name not in ('a', 'b')", [10, 11]),
+        ("x / 2 == 0.5", [11]),
+        ("x / 2 > 1", [13]),
+        ("(x + 1) / 2.5 == 1.6", [13]),
+        ("3 / 2 < x < 5 / 2", [12]),
     ],
 )
 def test_filter(expression: str, kept: list[int]) -> None:
     step = FilterStep(expression=expression)
     step.check()
     assert step.build()(ROWS)[ROW].to_pylist() == kept
+
+
+def test_filter_divides_fractions_as_they_are() -> None:
+    prices = pa.array([Decimal("1.50"), Decimal("3.00"), None], pa.decimal128(10, 2))
+    rows = pa.table({ROW: [1, 2, 3], "price": prices, "ratio": [0.5, 0.75, 1.5]})
+    assert FilterStep(expression="price / 2 < 1").build()(rows)[ROW].to_pylist() == [1]
+    assert FilterStep(expression="ratio / 2 > 0.3").build()(rows)[ROW].to_pylist() == [2, 3]
 
 
 REFUSED = ["x is 5", "x in 'abc'", "x in ()", "x == None", "None < x", "x in (y,)", "(1, 2) == x"]
@@ -124,7 +139,10 @@ def test_filter_refuses(expression: str) -> None:
         FilterStep(expression=expression).check()
 
 
-@pytest.mark.parametrize("expression", ["x", "not x", "x > 'a'", "x and name", "x + 'a' == 3"])
+@pytest.mark.parametrize(
+    "expression",
+    ["x", "not x", "x > 'a'", "x and name", "x + 'a' == 3", "x / 'a' == 3"],
+)
 def test_filter_says_where_types_do_not_fit(expression: str) -> None:
     with pytest.raises(UserCodeBroke, match=r"does not fit .*x: int64"):
         FilterStep(expression=expression).build()(ROWS)

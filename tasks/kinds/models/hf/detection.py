@@ -156,7 +156,7 @@ def detector(checkpoint: Checkpoint, placement: Placement, options: HuggingFaceO
     placement = whole_numbers_of_pixels(placement)
     model = checkpoint.model("AutoModelForObjectDetection", placement)
     inputs = DetectionInputs(checkpoint, placement)
-    names = heads.class_names(model.config)
+    names = heads.class_names(model.config, checkpoint.name)
     choice = Choice.by(names, options.threshold, options.max_detections)
     finish = inputs.preparation.processor.post_process_object_detection
     call_of = partial(forward_of, finish=finish, threshold=choice.threshold)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Columns
 
 
@@ -16,9 +17,21 @@ def probabilities(logits: Any, config: Any) -> Any:
     return logits.softmax(-1)
 
 
-def class_names(config: Any) -> list[str]:
-    """What the checkpoint calls its classes."""
-    return [str(config.id2label[number]) for number in range(config.num_labels)]
+def class_names(config: Any, name: str) -> list[str]:
+    """What the checkpoint of this name calls its classes, in the order of their scores.
+
+    Raises:
+        InvalidSpec: one of them has no name, so that others may have wrong ones.
+    """
+    names = config.id2label
+    missing = [at for at in range(len(names)) if at not in names]
+    if missing:
+        problem = (
+            f"has no name for class {missing[0]}: id2label in its config.json must number the "
+            f"classes from 0 to {len(names) - 1}, in the order of the model's outputs"
+        )
+        raise InvalidSpec.at("model.name_or_path", name, problem)
+    return [str(names[at]) for at in range(len(names))]
 
 
 def embedding_column(vectors: Any, normalize: bool) -> Columns:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tasks.kinds.models.vision.pixels import batch_of_one, normalised
+from tasks.kinds.models.vision.pixels import batch_of_one, normalised, size_by_shorter_side
 
 BILINEAR, BICUBIC = 2, 3
 WORK = (
@@ -61,14 +61,16 @@ class PlainResize:
         )
 
     def resize(self, image: np.ndarray) -> np.ndarray:
-        """Bytes of height x width x 3."""
+        """Bytes of height x width x 3.
+
+        Raises:
+            ValueError: before what is over is cut off, it would be too large.
+        """
         height, width = image.shape[:2]
         if self.shortest_edge is None:
             to = self.resize_to
         else:
-            edge, short = self.shortest_edge, min(height, width)
-            longer = int(edge * max(height, width) / short)
-            to = (longer, edge) if width <= height else (edge, longer)
+            to = size_by_shorter_side(height, width, self.shortest_edge)
         resized = image if to == (height, width) else self.scaled(image, to)
         top, left = (to[0] - self.height) // 2, (to[1] - self.width) // 2
         return resized[top : top + self.height, left : left + self.width]

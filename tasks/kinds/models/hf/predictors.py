@@ -11,6 +11,7 @@ from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.positions import takes_positions
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs
@@ -33,7 +34,7 @@ def classify_images(
     model = checkpoint.model("AutoModelForImageClassification", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
     run = image_run(model, logits_of, inputs, placement, runtime)
-    return predict_with(inputs, run, labels(model, options))
+    return predict_with(inputs, run, labels(model, checkpoint, options))
 
 
 def classify_texts(
@@ -43,10 +44,11 @@ def classify_texts(
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
     multiply_faster(model, placement)
     inputs = TextInputs(checkpoint.tokenizer(), placement)
+    inputs.positions = takes_positions(model)
     # Models that read from left to right classify by the last token that is no padding.
     model.config.pad_token_id = inputs.padding
     run = side_by_side(model, logits_of, placement)
-    return predict_with(inputs, run, labels(model, options))
+    return predict_with(inputs, run, labels(model, checkpoint, options))
 
 
 def embed_images(
@@ -81,6 +83,7 @@ def embed_texts(
             return joint.features_forward(model.get_text_features, options)
 
     else:
+        inputs.positions = takes_positions(model)
         pooling, normalize = embedding.wanted(options, checkpoint)
         forward_of = partial(embedding.text_forward, pooling=pooling)
     return predict_with(inputs, side_by_side(model, forward_of, placement), vectors(normalize))
@@ -96,12 +99,15 @@ def logits_of(model: Any) -> embedding.Forward:
     return lambda arguments: model(**arguments).logits
 
 
-def labels(model: Any, options: HuggingFaceOptions) -> Callable[[Any], Columns]:
+def labels(
+    model: Any, checkpoint: Checkpoint, options: HuggingFaceOptions
+) -> Callable[[Any], Columns]:
     """What makes label columns of scores."""
+    names = heads.class_names(model.config, checkpoint.name)
 
     def columns(logits: Any) -> Columns:
         scores = heads.probabilities(logits, model.config).numpy()
-        return label_columns(scores, heads.class_names(model.config), options.top_k or 1)
+        return label_columns(scores, names, options.top_k or 1)
 
     return columns
 

@@ -137,6 +137,8 @@ class TextInputs:
         self.padding = padding_token(tokenizer)
         self.left = tokenizer.padding_side == "left"
         self.types, self.masks = types, True
+        self.positions = False
+        """Whether the model is to be told where padding on the left ends."""
         self.width = 1
         """Tokens that each text is padded to at least."""
         self.placement, self.device = placement, placement.device
@@ -147,8 +149,14 @@ class TextInputs:
         self.enough = ENOUGH_TOKENS_ON_CPU if on_cpu else self.tokens
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
-        """Rows of like length together."""
+        """Rows of like length together.
+
+        Raises:
+            ValueError: a row has nothing that the model could read; some read padding as well.
+        """
         tokens = Ragged(rows[TOKENS])
+        if len(rows) and self.width == 1 and not tokens.lengths.min():
+            raise ValueError("a text is empty: the model has nothing to read")
         types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
         size = self.placement.batch_size and self.placement.rows(self.placement.batch_size)
         tokens_each = self.placement.limit.of(self.tokens)
@@ -167,7 +175,10 @@ class TextInputs:
         if not self.masks:
             return {"input_ids": ids}
         mask = self.on_device(Ragged.like(tokens).padded(index, 0, **shape))
-        return {"input_ids": ids, "attention_mask": mask}
+        found = {"input_ids": ids, "attention_mask": mask}
+        if self.left and self.positions:
+            found["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+        return found
 
     def on_device(self, values: np.ndarray) -> Any:
         """Whole numbers as a tensor where the model is."""

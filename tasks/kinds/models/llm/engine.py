@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StageFailed
 from tasks.kinds.models.arrays import Columns, label_columns
+from tasks.kinds.models.hf.heads import class_names
 from tasks.kinds.models.hf.options import NEW_TOKENS
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
@@ -122,11 +123,14 @@ class Engine:
         """A vector for each text; errors as `pooled`."""
         return [each.embedding for each in self.pooled(self.llm.embed, texts)]
 
-    def classified(self, texts: Sequence[str]) -> Columns:
-        """The likeliest label of each text; errors as `pooled`."""
+    def classified(self, texts: Sequence[str], name: str) -> Columns:
+        """The likeliest label of each text; errors as `pooled`.
+
+        Raises:
+            InvalidSpec: the checkpoint of this name does not name each label.
+        """
+        labels = class_names(self.llm.model_config.hf_config, name)
         scores = [each.probs for each in self.pooled(self.llm.classify, texts)]
-        names = self.llm.model_config.hf_config.id2label
-        labels = [names[at] for at in range(len(names))]
         return label_columns(np.asarray(scores, np.float32), labels)
 
     def pooled(self, call: Any, texts: Sequence[str]) -> list[Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_deep, is_list
 from tasks.kinds.columns import column_to_numpy
-from tasks.kinds.images import decode_image
+from tasks.kinds.images import MAX_PIXELS, decode_image
 from tasks.kinds.models.arrays import Index, slices
 
 Image = TypeVar("Image", bytes, np.ndarray)
@@ -58,6 +58,21 @@ def present(data: Image | None, column: str) -> Image:
     if data is None:
         raise ValueError(f"column {column!r} is empty in this row; an image is wanted")
     return data
+
+
+def size_by_shorter_side(height: int, width: int, edge: int) -> tuple[int, int]:
+    """Height and width of an image whose shorter side is made so long, its proportions kept.
+
+    Raises:
+        ValueError: it would be larger than any image that is decoded, as a thin line is.
+    """
+    longer = int(edge * max(height, width) / min(height, width))
+    to = (longer, edge) if width <= height else (edge, longer)
+    if edge * longer > MAX_PIXELS:
+        given = f"the image is {width} x {height} pixels, and {to[1]} x {to[0]} once resized"
+        way_out = "cut it into pieces whose sides differ less"
+        raise ValueError(f"{given}; at most {MAX_PIXELS:,} are made: {way_out}")
+    return to
 
 
 def batch_of_one(image: np.ndarray) -> Any:

@@ -27,6 +27,7 @@ from tasks.kinds.models.vision.pixels import (
     batches_of_one_shape,
     flat_column,
     normalised,
+    size_by_shorter_side,
 )
 from tasks.kinds.models.vision.running import image_run
 from tasks.kinds.tensors import tensor_array
@@ -37,6 +38,8 @@ def crops_function(preset: Any, column: str, num_threads: int) -> Function:
     from torchvision.transforms import functional
 
     def crop(image: np.ndarray) -> np.ndarray:
+        # Refuses thin lines, which torchvision would resize whole, to gigabytes, before the crop.
+        size_by_shorter_side(image.shape[0], image.shape[1], preset.resize_size[0])
         resized = functional.resize(
             batch_of_one(image),
             preset.resize_size,

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.kinds.sources.source import BadRow, Read
+from tasks.kinds.sources.sql_reading.unreadable import Unreadable
 
 DECIMAL_DIGITS = 38
 Row = tuple[Any, ...]
@@ -27,12 +28,12 @@ def schema_of(names: Sequence[str], rows: Sequence[Row]) -> pa.Schema:
 
 
 def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
-    """The type of a column's values.
+    """The type of a column's values, as far as these can be read.
 
     Raises:
         TypeError: there is none.
     """
-    present = [plain(value) for value in values if value is not None]
+    present = [each for each in values if each is not None and not isinstance(each, Unreadable)]
     if present and all(isinstance(value, list) for value in present):
         return pa.list_(type_of(name, [each for value in present for each in value]))
     if present and all(isinstance(value, Decimal) for value in present):
@@ -40,14 +41,20 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
         scales = [-value.as_tuple().exponent for value in present if value.is_finite()]
         return pa.decimal128(DECIMAL_DIGITS, max([0, *scales]))
     try:
-        return pa.array(present).type
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        return pa.array([plain(value) for value in present]).type
+    except (ValueError, TypeError) as error:  # Arrow's own are of these
         problem = f"column {name!r} holds values of no one type ({error}): leave it out of "
         raise TypeError(problem + "source.columns, or cast it in a source.query") from error
 
 
 def plain(value: Any) -> Any:
-    """A value as Arrow takes it: UUIDs and objects as text, in arrays too."""
+    """A value as Arrow takes it: UUIDs and objects as text, in arrays too.
+
+    Raises:
+        ValueError: it could not be read.
+    """
+    if isinstance(value, Unreadable):
+        raise ValueError(f"{value!r} cannot be read: {value.error}") from value.error
     if isinstance(value, list):
         return [plain(each) for each in value]
     if isinstance(value, uuid.UUID):
@@ -71,10 +78,10 @@ def conformed(rows: Sequence[Row], schema: pa.Schema) -> Iterator[Read]:
     """Rows as a table of the pinned types; those that do not fit are halved until alone."""
     try:
         arrays = [
-            pa.array(map(plain, values), each.type)
+            pa.array([plain(value) for value in values], each.type)
             for values, each in zip(zip(*rows, strict=True), schema, strict=True)
         ]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
         if len(rows) == 1:
             yield BadRow(error, str(dict(zip(schema.names, rows[0], strict=True)))[:500])
             return

@@ -13,6 +13,7 @@ from tasks.kinds.sources.sql_reading import queries
 from tasks.kinds.sources.sql_reading.dialects import engine_options, in_utc, with_ends
 from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
 from tasks.kinds.sources.sql_reading.secrets import check_file, filled_in, without_secrets
+from tasks.kinds.sources.sql_reading.unreadable import hand_over_all, lenient_context
 
 Info = dict[str, Any]
 
@@ -46,6 +47,7 @@ class Database:
         """
         with without_secrets(self.url), self.engine.connect() as connection:
             in_utc(connection)
+            hand_over_all(connection)
             yield connection
 
     @cached_property
@@ -63,11 +65,13 @@ class Database:
         own = {"poolclass": NullPool, "hide_parameters": True}
         own |= engine_options(url.get_backend_name())
         try:
-            return create_engine(url, **own, **options)
+            engine = create_engine(url, **own, **options)
         except TypeError as error:
             reason = str(error).partition(", using")[0]
             problem = f"are none of create_engine's: {reason}"
             raise InvalidSpec.at("source.storage_options", options, problem) from error
+        engine.dialect.execution_ctx_cls = lenient_context(engine.dialect.execution_ctx_cls)
+        return engine
 
     @cached_property
     def rows(self) -> Any:
@@ -144,7 +148,7 @@ class Database:
             sorted_values = select(column).where(column.is_not(None)).order_by(column)
             lowest = connection.execute(sorted_values.limit(1)).scalar()
             try:
-                groups = grid(column, lowest, self.range_size)
+                groups = grid(column, lowest, self.range_size, self.engine.dialect.name)
             except TypeError as error:
                 problem = f"{error}, and only whole numbers and times are cut into ranges"
                 raise InvalidSpec.at(
@@ -201,10 +205,11 @@ class Database:
 
     def where(self, each: Range) -> Any:
         """The condition that a row is in a range."""
-        return each.holds(self.column("range_column", self.range_column))
+        column = self.column("range_column", self.range_column)
+        return each.holds(column, self.engine.dialect.name)
 
     def read(self, path: str, names: list[str]) -> Generator[list[tuple[Any, ...]], None, None]:
-        """A range's rows by key, some at a time.
+        """A range's rows by key, some at a time; what cannot be read is an `Unreadable` in its row.
 
         Raises:
             ConnectionError: the database does not answer.

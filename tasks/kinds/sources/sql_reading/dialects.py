@@ -3,7 +3,8 @@
 from typing import Any
 
 POSTGRES = "postgresql"
-TAKE_JSON = (POSTGRES, "sqlite", "mysql", "mariadb")
+SQLITE = "sqlite"
+TAKE_JSON = (POSTGRES, SQLITE, "mysql", "mariadb")
 """Whose JSON SQLAlchemy would make into objects."""
 
 
@@ -37,3 +38,24 @@ def with_ends(key: Any, backend: str) -> Any:
     # A query's columns are of no known type.
     types = (Uuid, NullType) if backend == POSTGRES else (Uuid,)
     return cast(key, Text) if isinstance(key.type, types) else key
+
+
+def day_parts(column: Any, backend: str) -> list[Any]:
+    """Year, month and day of a column's times; all empty where Python has no such day."""
+    from sqlalchemy import case, extract
+
+    of_days = case((is_on_a_day(column, backend), column))
+    return [extract(part, of_days) for part in ("year", "month", "day")]
+
+
+def is_on_a_day(column: Any, backend: str) -> Any:
+    """The condition that a time is on a day that Python has; infinity is on none."""
+    from sqlalchemy import and_, extract, func, literal_column
+
+    # Written out: databases take two parameters for two different things to group by.
+    if backend != SQLITE:
+        return extract("year", column).between(literal_column("1"), literal_column("9999"))
+    # It makes a day of nearly anything: of 31 February one in March, of 12:30 one in 2000.
+    written = func.substr(column, literal_column("1"), literal_column("10"))
+    meant = func.date(written, literal_column("'+0 days'"))
+    return and_(written == meant, written > literal_column("'0001'"))

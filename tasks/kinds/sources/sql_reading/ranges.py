@@ -1,9 +1,13 @@
 """Ranges of a column's values on a fixed grid: new rows never move the ranges of old ones."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, ClassVar
+
+from tasks.kinds.sources.sql_reading.dialects import day_parts
+from tasks.kinds.sources.sql_reading.unreadable import UnreadableTime
 
 NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
@@ -30,7 +34,7 @@ class Numbers:
         """As inputs are named."""
         return f"{self.first}..{self.last}"
 
-    def holds(self, column: Any) -> Any:
+    def holds(self, column: Any, backend: str) -> Any:
         """The condition that a row is in it."""
         return column.between(self.first, self.last)
 
@@ -46,17 +50,28 @@ class Day:
         """As inputs are named."""
         return self.day.isoformat()
 
-    def holds(self, column: Any) -> Any:
+    def holds(self, column: Any, backend: str) -> Any:
         """The condition that a row is in it."""
-        from sqlalchemy import Date, and_
+        from sqlalchemy import and_
 
-        # The days around it are for the index; which of their times are in it, the parts decide,
-        # as they do where rows are grouped: databases do not agree on how times compare.
-        around = [self.day - timedelta(days=1), self.day + timedelta(days=2)]
-        if not isinstance(column.type, Date):
-            around = [datetime.combine(each, datetime.min.time()) for each in around]
-        own = zip(parts(column), (self.day.year, self.day.month, self.day.day), strict=True)
-        return and_(column.between(*around), *(part == value for part, value in own))
+        own = (self.day.year, self.day.month, self.day.day)
+        parts = zip(day_parts(column, backend), own, strict=True)
+        return and_(*self.around(column), *(part == value for part, value in parts))
+
+    def around(self, column: Any) -> Iterator[Any]:
+        """Conditions for the index: that a row is of the days around it, as far as there are any.
+
+        Which of their times are in it, the parts decide, as they do where rows are grouped:
+        databases do not agree on how times compare.
+        """
+        from sqlalchemy import Date
+
+        given = date if isinstance(column.type, Date) else datetime
+        first, last = self.day.toordinal() - 1, self.day.toordinal() + 2
+        if first >= date.min.toordinal():
+            yield column >= given.fromordinal(first)
+        if last <= date.max.toordinal():
+            yield column <= given.fromordinal(last)
 
 
 @dataclass(frozen=True)
@@ -65,12 +80,25 @@ class Missing:
 
     name: ClassVar[str] = "null"
 
-    def holds(self, column: Any) -> Any:
+    def holds(self, column: Any, backend: str) -> Any:
         """The condition that a row is in it."""
         return column.is_(None)
 
 
-Range = Numbers | Day | Missing
+@dataclass(frozen=True)
+class Undated:
+    """Rows whose time is on no day that Python has: infinity, or in SQLite what is no time."""
+
+    name: ClassVar[str] = "undated"
+
+    def holds(self, column: Any, backend: str) -> Any:
+        """The condition that a row is in it."""
+        from sqlalchemy import and_
+
+        return and_(column.is_not(None), day_parts(column, backend)[0].is_(None))
+
+
+Range = Numbers | Day | Missing | Undated
 
 
 def range_of(name: str) -> Range:
@@ -81,6 +109,8 @@ def range_of(name: str) -> Range:
     """
     if name == Missing.name:
         return Missing()
+    if name == Undated.name:
+        return Undated()
     if found := NUMBERS.fullmatch(name):
         return Numbers(int(found[1]), int(found[2]))
     return Day(date.fromisoformat(name))
@@ -93,43 +123,40 @@ def order_of(each: Range) -> tuple[int, int]:
             return 0, each.first
         case Day():
             return 0, each.day.toordinal()
-    return 1, 0
+        case Undated():
+            return 1, 0
+    return 1, 1
 
 
-def grid(column: Any, lowest: object, size: int) -> list[Any]:
+def grid(column: Any, lowest: object, size: int, backend: str) -> list[Any]:
     """What rows are grouped by, so that each group is a range; empty values are one group.
 
     Args:
         column: to cut.
         lowest: its lowest value, which tells what it holds; None where all are empty.
         size: numbers in a range.
+        backend: the database's kind.
 
     Raises:
         TypeError: it holds neither whole numbers nor times.
     """
-    from sqlalchemy import literal_column
+    from sqlalchemy import case, literal_column
 
     if lowest is None:
         return [column]
     if isinstance(lowest, int):
         # Written out: databases take two parameters for two different things to group by.
         return [column - column % literal_column(str(int(size)))]
-    if isinstance(lowest, date):
-        return parts(column)
+    if isinstance(lowest, date | UnreadableTime):
+        is_there = case((column.is_not(None), literal_column("1")))
+        return [*day_parts(column, backend), is_there]
     raise TypeError(f"holds {type(lowest).__name__}")
-
-
-def parts(column: Any) -> list[Any]:
-    """Year, month and day of a column's times."""
-    from sqlalchemy import extract
-
-    return [extract(part, column) for part in ("year", "month", "day")]
 
 
 def of_group(group: tuple[Any, ...], size: int) -> Range:
     """The range that a group's values stand for."""
-    if group[0] is None:
+    if group[-1] is None:
         return Missing()
     if len(group) == 1:
         return Numbers.around(int(group[0]), size)
-    return Day(date(*map(int, group)))
+    return Undated() if group[0] is None else Day(date(*map(int, group[:-1])))

@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from tasks.kinds.expression import time_of
+from tasks.kinds.expression import contrary_of, time_of
 
 NAMES = {
     ast.Eq: "EqualTo",
@@ -36,13 +36,17 @@ def converted(node: ast.expr) -> Any:
             joined = expressions.And if isinstance(node.op, ast.And) else expressions.Or
             return joined(*parts)
         case ast.UnaryOp(op=ast.Not()):
-            return expressions.Not(converted(node.operand))
+            contrary = contrary_of(node.operand)
+            return converted(contrary) if contrary else expressions.Not(converted(node.operand))
         case ast.Compare(ops=[op], left=ast.Name(id=name), comparators=[right]):
             if isinstance(op, ast.Is):
                 return expressions.IsNull(name)
             if isinstance(op, ast.IsNot):
                 return expressions.NotNull(name)
-            return getattr(expressions, NAMES[type(op)])(name, value_of(right))
+            found = getattr(expressions, NAMES[type(op)])(name, value_of(right))
+            # pyiceberg finds an empty value in no list; `!=`, too, is not true of one.
+            is_out = isinstance(op, ast.NotIn)
+            return expressions.And(found, expressions.NotNull(name)) if is_out else found
         case ast.Compare() if len(node.ops) > 1:
             ends = [node.left, *node.comparators]
             links = [

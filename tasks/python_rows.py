@@ -1,0 +1,22 @@
+"""Rows as Python's values, for people to read."""
+
+from typing import Any
+
+import pyarrow as pa
+
+
+def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows as dicts; what Python has no value for, such as a time in the year 10000, as text."""
+    try:
+        return rows.to_pylist()
+    except (OverflowError, ValueError):
+        columns = {name: list(map(value_of, rows[name])) for name in rows.column_names}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def value_of(scalar: pa.Scalar) -> Any:
+    """One value."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return f"{getattr(scalar, 'value', 'a value')} as {scalar.type}"

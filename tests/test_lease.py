@@ -1,0 +1,42 @@
+"""Who works on a run: a process by its machine, pid and start."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tasks.clusters.local import LocalJob
+from tasks.lease import Holder, hold, holder_of, save_holder
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import open_storage
+
+
+def test_the_same_pid_on_another_machine_is_somebody_else(tmp_path: Path) -> None:
+    storage, folder = open_storage(str(tmp_path))
+    run = RunFolder(f"{folder}/runs/r")
+    hold(storage, run)
+    assert holder_of(storage, run) is None
+    other = replace(Holder.of(os.getpid()), host=f"not-{socket.gethostname()}")
+    save_holder(storage, run.lease, other)
+    assert holder_of(storage, run) == other
+    save_holder(storage, run.lease, replace(other, at=time.time() - 200))
+    assert holder_of(storage, run) is None
+
+
+def test_no_process_here_is_ended_for_a_driver_on_another_machine(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        here = Holder.of(process.pid)
+        for holder, is_ended in ((replace(here, host="elsewhere"), False), (here, True)):
+            job = LocalJob(holder, lambda: process.poll() is None, tmp_path / "log")
+            job.stop()
+            assert (process.poll() is not None) is is_ended
+
+
+def test_a_driver_that_is_gone_is_stopped_without_a_word(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        holder = Holder.of(process.pid)
+        process.wait()
+    LocalJob(holder, lambda: False, tmp_path / "log").stop()

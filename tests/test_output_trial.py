@@ -1,0 +1,38 @@
+"""An output whose rows no ledger knows: another name of it, or one whose state is gone."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.plan import make_plan
+from tests.reporting import classify_spec, make_inputs, run_spec
+
+
+@pytest.mark.parametrize("how", ["the state is gone", "by a link's name"])
+def test_rows_that_no_ledger_knows_are_refused(tmp_path: Path, how: str) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    out = Path(spec.sink.path)
+    before = sorted(file.stat().st_mtime_ns for file in out.iterdir())
+    if how == "the state is gone":
+        shutil.rmtree(f"{out}.state")
+    else:
+        link = tmp_path / "link"
+        link.symlink_to(out)
+        spec = classify_spec(tmp_path, sink={"kind": "parquet", "path": str(link)})
+    with pytest.raises(InvalidSpec, match=r"sink\.path.* has .*/part-00001-00000\.parquet, which"):
+        make_plan(spec)
+    assert sorted(file.stat().st_mtime_ns for file in out.iterdir()) == before
+
+
+def test_files_of_others_are_let_be(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    theirs = Path(spec.sink.path) / "part-00000-3f2a1b4c-0d9e-4f6a-8b7c-c000.snappy.parquet"
+    theirs.parent.mkdir()
+    theirs.touch()
+    run_spec(spec)
+    assert theirs.exists()
