@@ -98,11 +98,12 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
         raise InvalidSpec(f"--every: {error}") from error
     if not forward:
         raise InvalidSpec.at("--every", every, "must lead forward, as 1d, 6h or 30m do")
-    if end < start:
+    last = end.timestamp()  # of two times in one zone, Python compares what their clocks show
+    if last < start.timestamp():
         raise InvalidSpec.at("--to", end.isoformat(), f"is before --from {start.isoformat()}")
     times: list[datetime] = []
     # Each from the start: from one to the next, an hour that a clock skips would stay skipped.
-    while (time := shift(start, every, len(times))) <= end:
+    while (time := shift(start, every, len(times))).timestamp() <= last:
         times.append(time)
         if len(times) > MAX_PERIODS:
             problem = f"makes more than {MAX_PERIODS:,} periods of the range: take a longer step"
@@ -126,7 +127,14 @@ def portion_of(spec: BatchInferenceSpec, times: list[datetime]) -> Portion:
         raise InvalidSpec.at("source.exclude", spec.source.exclude, problem)
     filled = [at_time(spec, time) for time in times]
     paths = list(dict.fromkeys(literal(path) for each in filled for path in each.source.paths))
+    takes_one = type(spec.source).model_fields["path"].annotation is str
+    if takes_one and len(paths) > 1:
+        problem = "names another table at each time, and one output has one source: put a "
+        raise InvalidSpec.at(
+            "source.path", spec.source.path, problem + "placeholder into sink.path too"
+        )
     # A period without data is a gap, and the list of paths must not depend on who came first.
-    source = spec.source.model_copy(update={"path": paths, "on_empty": "succeed"})
+    path = paths[0] if takes_one else paths
+    source = spec.source.model_copy(update={"path": path, "on_empty": "succeed"})
     sink = spec.sink.model_copy(update={"path": literal(filled[0].sink.path)})
     return Portion(spec.model_copy(update={"source": source, "sink": sink}), tuple(times))

@@ -147,7 +147,7 @@ def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[Prep
     """Runs that have kept rows of some shards under the same key, or are about to."""
     storage, output = output_of(spec)
     found = []
-    for run_id in storage.folders(output.runs) if contents else []:
+    for run_id in sorted(storage.folders(output.runs)) if contents else []:
         run = output.run(run_id)
         plan = load_plan(storage, run) if storage.stat(run.header) else None
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):

@@ -24,7 +24,7 @@ from tasks.ray_job.writing import pinned
 COMPARED_AT_ONCE = 1 << 20
 """Published rows: for so many, the run's keys are gone through once."""
 EXAMPLES = 3
-AT = "at"
+AT, CHOSEN = "at", "chosen"
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class RowKeys:
     @cached_property
     def newest(self) -> dict[str, Mask]:
         """The same, found once."""
-        self.refuse_repeated()
         if self.newest_by is None:
+            self.refuse_repeated(np.ones(len(self.own), dtype=bool))
             return {}
         # Rows in which the column is empty are the oldest.
         order = [(str(len(self.key)), "descending")]
@@ -88,13 +88,18 @@ class RowKeys:
         first = rows.group_by(self.numbered, use_threads=False).aggregate([(AT, "first")])
         chosen = np.zeros(len(rows), dtype=bool)
         chosen[first[f"{AT}_first"].to_numpy()] = True
+        self.refuse_repeated(chosen)
         masks = zip(self.staged, split(chosen, self.staged), strict=True)
         return {file.path.rpartition("/")[2]: keep for file, keep in masks if not keep.all()}
 
-    def refuse_repeated(self) -> None:
-        """Refuse two rows of one key of which neither is newer."""
-        counts = self.own.group_by(self.own.column_names).aggregate([([], "count_all")])
-        repeated = counts.filter(pc.greater(counts["count_all"], 1))
+    def refuse_repeated(self, chosen: Mask) -> None:
+        """Refuse two rows of one key of which neither is newer; of those that are older, none."""
+        marked = self.own.append_column(CHOSEN, pa.array(chosen))
+        counts = marked.group_by(self.own.column_names).aggregate(
+            [([], "count_all"), (CHOSEN, "any")]
+        )
+        is_tie = pc.and_(pc.greater(counts["count_all"], 1), counts[f"{CHOSEN}_any"])
+        repeated = counts.filter(is_tie)
         if not len(repeated):
             return
         first = repeated.slice(0, EXAMPLES).select(self.own.column_names)

@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow.compute as pc
+
 from tasks.config import config_digests, other_config
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.new_inputs import unpublished
 from tasks.periods import Portion
 from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time
@@ -71,7 +75,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     is_outdated = other_config(seen, config_digests(spec, fingerprints, None)) is not None
     replaces = is_outdated or spec.sink.mode == "replace"
     there = {stat.path for stat in inputs}
-    dropped = sorted(set(seen.inputs["path"].to_pylist()) - there) if replaces else []
+    dropped = sorted(set(published_paths(seen)) - there) if replaces else []
     refuse_loss(portion, inputs_storage, dropped if is_outdated else [])
     is_done = (
         not is_outdated
@@ -79,6 +83,14 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         and not unpublished(spec.source, inputs_storage, inputs, seen)
     )
     return Standing(seen.version, len(inputs), is_outdated, is_done, dropped)
+
+
+def published_paths(seen: Snapshot) -> list[str]:
+    """Inputs whose rows are published, less those of which it is only known that they are gone."""
+    inputs = seen.inputs
+    there = inputs.filter(pc.not_equal(inputs["identity"], GONE))
+    paths: list[str] = there["path"].to_pylist()
+    return paths
 
 
 def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) -> None:

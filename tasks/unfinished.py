@@ -47,7 +47,7 @@ def run_headers(
     headers = []
     published = {entry["run_id"] for entry in seen.entries.values()}
     # All that published runs have left, of years perhaps, is not gone through.
-    for run_id in sorted(set(storage.folders(output.runs)) - published):
+    for run_id in sorted(storage.folders(output.runs) - published):
         run = output.run(run_id)
         if storage.stat(run.header) is None:
             continue

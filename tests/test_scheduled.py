@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from tasks.calendar import shift
 from tasks.errors import InvalidSpec
-from tasks.periods import MAX_PERIODS, label, portions
+from tasks.periods import MAX_PERIODS, label, portions, times_between
 from tasks.scheduled import at_time, in_zone, parse_time, time_of_flow_run, time_used
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
@@ -17,11 +19,15 @@ TWO = datetime(2026, 3, 5, 2, tzinfo=UTC)
 
 
 def spec(
-    path: str | list[str] = DAILY, out: str = "/out", exclude: tuple[str, ...] = (), **more: Any
+    path: str | list[str] = DAILY,
+    out: str = "/out",
+    exclude: tuple[str, ...] = (),
+    kind: str = "parquet",
+    **more: Any,
 ) -> BatchInferenceSpec:
     return parse_spec(
         {
-            "source": {"kind": "parquet", "path": path, "exclude": list(exclude)},
+            "source": {"kind": kind, "path": path, **({"exclude": [*exclude]} if exclude else {})},
             "model": {"kind": "python", "class": "a:B"},
             "sink": {"kind": "parquet", "path": out},
             **more,
@@ -120,6 +126,29 @@ def test_times_that_share_an_output_are_read_together() -> None:
     found = portions(given, datetime(2026, 1, 1, 12), datetime(2026, 1, 2, 6), "6h")
     assert [len(each.times) for each in found] == [2, 2]
     assert found[1].spec.source.path == ["/in/01-02T00/", "/in/01-02T06/"]
+
+
+BACK = datetime(2026, 10, 25, tzinfo=ZoneInfo("Europe/Berlin"))
+"""The day on which clocks go back at 3:00."""
+
+
+def test_a_range_ends_where_it_says_in_the_hour_that_comes_twice() -> None:
+    first, second = (BACK.replace(hour=2, fold=fold) for fold in (0, 1))
+    hours = [shift(BACK, "1h", each) for each in range(4)]
+    assert times_between(BACK, first, "1h") == hours[:3]
+    assert [time.fold for time in times_between(BACK, second, "1h")] == [0, 0, 0, 1]
+    (only,) = times_between(second, second, "1d")
+    assert only.isoformat() == second.isoformat()
+    assert len(times_between(first.replace(minute=30), second.replace(minute=10), "10m")) == 5
+
+
+@pytest.mark.parametrize("kind", ["delta", "lance"])
+def test_tables_of_several_times_need_an_output_each(kind: str) -> None:
+    given = spec("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", kind=kind)
+    (found,) = portions(given, datetime(2026, 1, 1), datetime(2026, 1, 3), "1d")
+    assert found.spec.source.path == "/in/2026-01"
+    with pytest.raises(InvalidSpec, match=r"source\.path: .*another table.* into sink\.path too"):
+        portions(given, datetime(2026, 1, 1), datetime(2026, 2, 3), "1d")
 
 
 def test_a_step_keeps_the_clock_through_a_change() -> None:

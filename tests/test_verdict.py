@@ -177,18 +177,26 @@ def test_gpus_starved_by_preprocessing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "setting", "gain", "said"),
+    ("device", "resources", "setting", "gain", "said"),
     [
-        (95.0, None, None, "its GPUs are busy 97 %"),
-        (65.0, "resources.num_gpus=0.5", 1.51, "only 66 %"),
+        (95.0, {}, None, None, "its GPUs are busy 97 %"),
+        (65.0, {}, "resources.num_gpus=0.5", 1.51, "only 66 %"),
+        (65.0, {"max_replicas": 1}, None, None, "only 66 %: nothing, replicas that share one"),
+        (65.0, {"num_gpus": 2}, None, None, "only 66 %: nothing, replicas that share one"),
     ],
 )
 def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
-    tmp_path: Path, device: float, setting: str | None, gain: float | None, said: str
+    tmp_path: Path,
+    device: float,
+    resources: dict[str, Any],
+    setting: str | None,
+    gain: float | None,
+    said: str,
 ) -> None:
     found = timings({"infer": 98.0})
     infer = replace(found.stages["infer"], device=device)
-    verdict = judge(tmp_path, replace(found, stages={**found.stages, "infer": infer}))
+    all_of_them = replace(found, stages={**found.stages, "infer": infer})
+    verdict = judge(tmp_path, all_of_them, resources={"num_cpus": 0.25, **resources})
     assert (verdict.setting, verdict.gain) == (setting, gain)
     assert said in verdict.reason
 
@@ -218,8 +226,13 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     assert (found.stage, found.setting) == ("start-up", "cluster.kind=inline")
     said = sentence(found.as_json())
     assert said.startswith("start-up: 9.0 s before the first row, then 2.0 s; set cluster.kind: in")
-    refused = {"environment": {"env_vars": {"A": "b"}}, "seconds": SHORT}
-    assert judge(tmp_path, timings({}), **refused).setting is None
+    for more in (
+        {"environment": {"env_vars": {"A": "b"}}},
+        {"cluster": {"kind": "ray_jobs", "address": "http://ray:8265"}},
+        {"cluster": {"kind": "local", "address": "ray:6379"}},
+        {"stages": {"preprocess": {"materialize": True}}},
+    ):
+        assert judge(tmp_path, timings({}), seconds=SHORT, **more).setting is None
     inline = {"cluster": {"kind": "inline"}, "seconds": SHORT}
     assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
 

@@ -13,6 +13,10 @@ Info = dict[str, Any]
 """What fsspec says of an object."""
 
 
+OTHER_STAMPS = ("blob_id", "xet_hash", "modificationTime")
+"""Of Hugging Face and WebHDFS; looked at last, so that what was published stays as it is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """What storage knows about an object; `identity` changes when its content does."""
@@ -58,7 +62,8 @@ def used_up(infos: dict[str, Info]) -> Iterator[Info]:
 def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
     """Infos of all files below a folder on a local disk.
 
-    fsspec leaves a nested folder out that it may not list, as if nothing lay there.
+    fsspec leaves a nested folder out that it may not list, as if nothing lay there. Whether a link
+    to a folder is one is for `filesystem` to say; fsspec's own says no.
 
     Raises:
         OSError: a folder cannot be listed.
@@ -68,11 +73,12 @@ def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
         # What is deleted meanwhile is not there; any other trouble is an error.
         with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                    continue
                 with suppress(FileNotFoundError):
-                    yield filesystem.info(entry)
+                    info = filesystem.info(entry)
+                    if info["type"] == "directory":
+                        folders.append(entry.path)
+                    else:
+                        yield info
 
 
 def stat_of(info: Info) -> Stat:
@@ -86,10 +92,10 @@ def stat_of(info: Info) -> Stat:
 
 
 def modified(info: Info) -> int | str:
-    """Modification time; in nanoseconds where the disk has them."""
+    """Modification time, in nanoseconds where the disk has them; else what names the content."""
     if "ino" in info:
         return os.stat(info["name"]).st_mtime_ns
-    names = ("mtime", "LastModified", "last_modified", "Last-Modified")
+    names = ("mtime", "LastModified", "last_modified", "Last-Modified", *OTHER_STAMPS)
     return str(next((info[name] for name in names if info.get(name)), ""))
 
 

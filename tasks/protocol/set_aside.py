@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
 from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import file_of
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, read_plan
 from tasks.protocol.storage import Storage
 
@@ -72,9 +73,9 @@ def by_shard(ids: Ids) -> list[tuple[int, Ids]]:
 
 
 def published_shards(seen: Snapshot, run_id: str) -> set[int]:
-    """Shards of a run of which some row is published."""
+    """Shards of a run of which some row is published, or was: others may have taken its place."""
     found: set[int] = set()
-    for file in seen.files.values():
+    for file in map(file_of, seen.changes.get("file", [])):
         if file.run_id == run_id:
             found.update(np.unique(shard_of(file.ids.ids())).tolist())
     return found

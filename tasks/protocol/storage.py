@@ -163,15 +163,15 @@ class FsspecStorage:
         return used_up(self.filesystem.find(folder, detail=True))
 
     @as_oserror()
-    def folders(self, folder: str) -> list[str]:
+    def folders(self, folder: str) -> set[str]:
         """Names of the folders in a folder, whatever is in them; none where it is not there."""
         self.filesystem.invalidate_cache()
         try:
             infos = self.filesystem.ls(folder, detail=True)
         except FileNotFoundError:
-            return []
+            return set()
         paths = {info["name"].rstrip("/") for info in infos if info["type"] == "directory"}
-        return sorted(path.rpartition("/")[2] for path in paths - {folder})
+        return {path.rpartition("/")[2] for path in paths - {folder}}
 
     @as_oserror()
     def list_with_ages(self, folder: str) -> dict[str, Lying]:

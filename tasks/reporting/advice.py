@@ -168,10 +168,17 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     if used >= DEVICE_IS_BUSY:
         return Advice(f"nothing: its GPUs are busy {used * 100:.0f} %, only more of them help")
     asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
+    reason = f"its GPUs are busy only {used * 100:.0f} %"
+    most_replicas = spec.resources.most_replicas()
+    if asked > 1 or most_replicas < 2 * infer.workers:
+        return Advice(f"{reason}: nothing, replicas that share one would be no more than there are")
     best = max(best_need(spec, each, timings) for each in STAGES if each != "infer")
     most = infer.need() / best if best else 2.0
-    reason = f"its GPUs are busy only {used * 100:.0f} %: let two replicas share one"
-    return Advice(reason, f"resources.num_gpus={asked / 2:g}", min(2.0, 1 / used, most))
+    return Advice(
+        f"{reason}: let two replicas share one",
+        f"resources.num_gpus={asked / 2:g}",
+        min(2.0, 1 / used, most),
+    )
 
 
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.counted import counted
-from tasks.kinds.clusters import InlineCluster
+from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
@@ -86,7 +86,9 @@ def judge_run(
 
 def of_startup(spec: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
     """A run that was mostly start-up."""
-    stays = isinstance(spec.cluster, InlineCluster) or not could_run_inline(spec)
+    # One word changes the cluster where it has no other field, and nothing is lost with it.
+    is_plain = spec.cluster == LocalCluster()
+    stays = not is_plain or spec.stages.preprocess.materialize or not could_run_inline(spec)
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
     if stays:

@@ -9,6 +9,7 @@ from threading import Event
 from time import sleep
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
@@ -258,6 +259,23 @@ def test_a_file_of_which_others_have_marked_rows_is_not_replaced(bench: TableBen
     bench.run("k2", {"b": "v1"})
     with pytest.raises(InvalidSpec, match=r"has lost 1 file of this output, .* and has others"):
         bench.run("k3", {"a": "v2"})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("how", ["deleted", "updated"])
+def test_a_fragment_of_which_others_have_changed_rows_is_not_replaced(
+    bench: TableBench, how: str
+) -> None:
+    bench.run("k1", {"a": "v1"})
+    if how == "deleted":
+        lance(bench).delete("row = 1")
+    else:
+        lance(bench).update({"identity": "'theirs'"}, where="row = 1")
+    theirs = frame_of(bench).sort("row").rows()
+    bench.run("k2", {"b": "v1"})
+    with pytest.raises(InvalidSpec, match=r"has lost 1 file of this output, .* and has others"):
+        bench.run("k3", {"a": "v2"})
+    assert frame_of(bench).filter(pl.col("path") == "a").sort("row").rows() == theirs
 
 
 @pytest.mark.parametrize("kind", ["delta"])

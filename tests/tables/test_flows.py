@@ -170,3 +170,25 @@ def test_times_that_python_does_not_know_are_published(
     assert rows["until"].cast(pa.int64()).to_pylist() == for_ever
     state = TableBench(SINKS[kind](path=str(out))).table.look("")
     assert len(state.files) == 1
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_redrive_takes_back_no_key_that_a_later_run_has_replaced(
+    run_spec: RunSpec, kind: str, tmp_path: Path
+) -> None:
+    """Of a file whose length only reading tells, of which the first row was set aside."""
+    out = tmp_path / "out"
+    spec = doubling(kind, out) | {"errors": {"max_rejected_fraction": 0.5}}
+    spec["source"] = {"kind": "csv", "path": "nowhere"}
+    spec["model"] = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [0.5]}}
+    spec["sink"] |= {"mode": "upsert", "key": ["id"]}
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("id,x\n0,0.5\n1,1.5\n2,2.5\n")
+    second.write_text("id,x\n1,10.5\n2,20.5\n")
+    place = f"sink.path={out}"
+    run_spec(spec, place, f"source.path={first}")
+    run_spec(spec, place, f"source.path={second}")
+    run_spec(spec, place, f"source.path={first}", "model.init.refuses=[]", flow=redrive)
+    found = frame_of(TableBench(SINKS[kind](path=str(out))))[["id", "doubled"]].rows()
+    assert sorted(found) == [(0, 1.0), (1, 21.0), (2, 41.0)]

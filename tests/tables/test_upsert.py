@@ -243,6 +243,19 @@ def test_the_newest_of_a_key_counts(open_bench: OpenBench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta"])
+def test_a_tie_among_older_rows_is_none(open_bench: OpenBench) -> None:
+    bench = open_bench(**BY_ID, newest_by="at")
+    times = pa.array([5, 5, 7, None, None, 1])
+    keys = pa.array([1, 1, 1, 2, 2, 2])
+    bench.run("k1", {"a": "v1", "b": "v1"}, extra={"id": keys, "at": times})
+    assert owners(bench) == {1: "a", 2: "b"}
+    assert sorted(frame_of(bench)["at"].to_list()) == [1, 7]
+    nothing = pa.array([None, None, None], pa.int64())
+    with pytest.raises(KeysRepeated, match=r"\['id', 'at'\] are the same in several rows.* 1 time"):
+        bench.run("k2", {"c": "v1"}, extra={"id": pa.array([3, 3, 4]), "at": nothing})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
 def test_what_tells_the_newest_is_of_use(open_bench: OpenBench) -> None:
     bench = open_bench(**BY_ID, newest_by="at")
     with pytest.raises(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tasks.kinds.gates.gate import Chart
-from tasks.kinds.gates.values import first_values
+from tasks.kinds.gates.values import first_values, is_number
 
 LABEL, PREDICTION = "label", "predicted_label"
 MAX_PAIRS = 100_000
@@ -49,7 +49,8 @@ class Comparison:
 
 def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pair]:
     """Labels and predictions side by side, as text: 7 is taken for "7"."""
-    both = pa.table({"label": first_values(labels), "guess": first_values(guesses)})
+    first = {"label": first_values(labels), "guess": first_values(guesses)}
+    both = pa.table(comparable(first["label"], first["guess"]), names=["label", "guess"])
     grouped = both.group_by(["label", "guess"], use_threads=False).aggregate([([], "count_all")])
     pairs: Counter[Pair] = Counter()
     for row in grouped.to_pylist():
@@ -57,6 +58,21 @@ def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pa
         if label is not None:
             pairs[label, text_of(row["guess"])] += row["count_all"]
     return pairs
+
+
+def comparable(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Two columns as they compare: whole numbers beside fractions as these, 1 as 1.0."""
+    one, other = beside(one, other), beside(other, one)
+    kinds = one.type, other.type
+    if any(map(pa.types.is_floating, kinds)) and any(map(pa.types.is_integer, kinds)):
+        return one.cast(pa.float64(), safe=False), other.cast(pa.float64(), safe=False)
+    return one, other
+
+
+def beside(one: pa.Array, other: pa.Array) -> pa.Array:
+    """Truth values as 0 and 1 where the other column has numbers."""
+    is_truth = pa.types.is_boolean(one.type) and is_number(other.type)
+    return one.cast(pa.int8()) if is_truth else one
 
 
 def text_of(value: object) -> str | None:

@@ -89,14 +89,25 @@ class IcebergOutput:
             if table is None:
                 return TableState(0, frozenset())
             applied = int(table.properties.get(APPLIED + ledger_id, 0))
-            files = frozenset(self.files(table))
+            files = self.standing(table)
             return TableState(applied, files, table.metadata_location)
 
     def files(self, table: Any, snapshot_id: int | None = None) -> dict[str, Any]:
         """The table's data files, now or of a snapshot, by their paths below the output."""
-        found = [task.file for task in table.scan(snapshot_id=snapshot_id).plan_files()]
+        return {path: task.file for path, task in self.scanned(table, snapshot_id).items()}
+
+    def standing(self, table: Any, snapshot_id: int | None = None) -> frozenset[str]:
+        """Their paths; a file of which others have deleted rows is another one by now."""
+        return frozenset(
+            f"{path} with deleted rows" if task.delete_files else path
+            for path, task in self.scanned(table, snapshot_id).items()
+        )
+
+    def scanned(self, table: Any, snapshot_id: int | None) -> dict[str, Any]:
+        """What a reader of the table opens, by its path below the output."""
+        tasks = table.scan(snapshot_id=snapshot_id).plan_files()
         folder = f"{self.location}/"
-        return {bare(each.file_path).removeprefix(folder): each for each in found}
+        return {bare(each.file.file_path).removeprefix(folder): each for each in tasks}
 
     def way_back(self, files: Set[str]) -> str | None:
         """The call that rolls back to the last snapshot with these files; None if it is expired."""
@@ -107,7 +118,7 @@ class IcebergOutput:
                 return None
             older = ancestors_of(table.current_snapshot(), table.metadata)
             for snapshot in islice(older, VERSIONS_LOOKED_BACK):
-                if files <= self.files(table, snapshot.snapshot_id).keys():
+                if files <= self.standing(table, snapshot.snapshot_id):
                     back = f"rollback_to_snapshot({snapshot.snapshot_id})"
                     return f"table.manage_snapshots().{back}.commit()"
         return None

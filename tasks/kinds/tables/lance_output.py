@@ -66,8 +66,9 @@ class LanceOutput:
         dataset = self.open()
         if dataset is None:
             return TableState(0, frozenset())
-        files = frozenset(fragments_by_file(dataset))
-        return TableState(last_applied(dataset, APPLIED + ledger_id), files, dataset.version)
+        return TableState(
+            last_applied(dataset, APPLIED + ledger_id), files_of(dataset), dataset.version
+        )
 
     def way_back(self, files: Set[str]) -> str | None:
         """The call that restores the last version with these files; None once it is cleaned up."""
@@ -78,7 +79,7 @@ class LanceOutput:
                 older = self.open(version)
             except LookupError:
                 return None
-            if older and files <= fragments_by_file(older).keys():
+            if older and files <= files_of(older):
                 return f"lance.dataset({self.place!r}, version={version}).restore()"
         return None
 
@@ -251,6 +252,19 @@ def fragments_by_file(dataset: Any) -> dict[str, Any]:
     """Fragments by their first data file's path below the output."""
     fragments = dataset.get_fragments()
     return {f"{DATA}/{each.data_files()[0].path}": each for each in fragments}
+
+
+def files_of(dataset: Any) -> frozenset[str]:
+    """Data files; one of which others have deleted rows, or put others over, is another by now."""
+    return frozenset(
+        f"{path} with deleted or changed rows" if is_amended(each.metadata) else path
+        for path, each in fragments_by_file(dataset).items()
+    )
+
+
+def is_amended(fragment: Any) -> bool:
+    """Whether what its data files hold is not what readers of the fragment see."""
+    return fragment.deletion_file is not None or bool(fragment.overlays)
 
 
 @contextmanager

@@ -58,8 +58,14 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         ([1.0, 2.0, 3.0, float("nan")], [1.0, 2.0, None, 4.0]),
         (pa.array(["a", "b", "c", None]).dictionary_encode(), ["a", "b", None, "c"]),
         ([True, False, True, None], [True, False, False, True]),
+        ([0, 1, 2, None], [0.0, 1.0, 1.0, 0.0]),
+        ([True, False, True, None], [1.0, 0.0, 0.0, 1.0]),
+        ([0, 1, 1, None], [False, True, False, None]),
     ],
-    ids=["numbers and text", "top k", "fixed top k", "NaN", "dictionary", "booleans"],
+    ids=[
+        *("numbers and text", "top k", "fixed top k", "NaN", "dictionary", "booleans"),
+        *("whole numbers and fractions", "truth and fractions", "whole numbers and truth"),
+    ],
 )
 def test_two_of_three_rows_with_a_label_are_right(labels: Any, guesses: Any) -> None:
     rows = pa.table({"label": labels, "predicted_label": guesses})

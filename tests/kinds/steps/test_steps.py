@@ -122,7 +122,7 @@ def test_filter(expression: str, kept: list[int]) -> None:
 def test_filter_divides_fractions_as_they_are() -> None:
     prices = pa.array([Decimal("1.50"), Decimal("3.00"), None], pa.decimal128(10, 2))
     rows = pa.table({ROW: [1, 2, 3], "price": prices, "ratio": [0.5, 0.75, 1.5]})
-    assert FilterStep(expression="price / 2 < 1").build()(rows)[ROW].to_pylist() == [1]
+    assert FilterStep(expression="price / 2.0 < 1").build()(rows)[ROW].to_pylist() == [1]
     assert FilterStep(expression="ratio / 2 > 0.3").build()(rows)[ROW].to_pylist() == [2, 3]
 
 
