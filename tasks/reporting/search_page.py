@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.kinds.sinks.jsonl import json_text
 from tasks.reporting.page import joined, pairs, section
-from tasks.reporting.redaction import block, cell, scrub, table
+from tasks.reporting.redaction import block, cell, hide_credentials, scrub, table
 from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail
 from tasks.searching.index import IndexedVectors, IndexState
 from tasks.searching.published import Nearest, PublishedVectors, Row
@@ -36,6 +36,16 @@ class Search:
         return [(str(n), f"{score:.4f}", row) for n, (score, row) in enumerate(pairs, 1)]
 
     @property
+    def output(self) -> str:
+        """Where was searched, as it may be shown."""
+        return str(hide_credentials(self.vectors.spec.sink.path))
+
+    @property
+    def given(self) -> str:
+        """The query as it was written, as it may be shown."""
+        return str(hide_credentials(self.query.given))
+
+    @property
     def index(self) -> IndexState | None:
         """The index that was used, if one was."""
         return self.vectors.state if isinstance(self.vectors, IndexedVectors) else None
@@ -44,10 +54,10 @@ class Search:
         """As plain values."""
         return {
             "state": "searched",
-            "output": self.vectors.spec.sink.path,
+            "output": self.output,
             "version": self.vectors.seen.version,
             "column": self.vectors.column,
-            "query": shortened(self.query.given),
+            "query": shortened(self.given),
             "query_as": self.query.media,
             "rows": {
                 "searched": self.nearest.num_searched,
@@ -79,23 +89,24 @@ def search_page(search: Search) -> str:
     left = len(nearest.rows) - SHOWN_MATCHES
     return joined(
         f"# {spec.name}: nearest {len(nearest.rows):,} of {counted(nearest.num_searched, 'row')}",
-        section("Query", query_part(search.query)),
+        section("Query", query_part(search)),
         section("Matches", matches_table(search), f"and {left:,} more" if left > 0 else ""),
         section("Searched", pairs(figures(search))),
     )
 
 
-def query_part(query: Query) -> str:
+def query_part(search: Search) -> str:
     """The query as a person knows it."""
+    query, given = search.query, search.given
     if isinstance(query, MediaQuery) and isinstance(query.content, bytes):
-        return joined(picture(query.content), block(query.given))
-    return block(shortened(query.given) if query.media == "vector" else query.given)
+        return joined(picture(query.content), block(given))
+    return block(shortened(given) if query.media == "vector" else given)
 
 
 def figures(search: Search) -> dict[str, str]:
     """Where and how long it was searched."""
     return {
-        "output": f"{search.vectors.spec.sink.path}, version {search.vectors.seen.version}",
+        "output": f"{search.output}, version {search.vectors.seen.version}",
         "rows": f"{search.nearest.num_searched:,}, {how(search.index)}",
         "without a vector": f"{search.nearest.num_without:,}",
         "seconds": ", ".join(f"{name} {each:.2f}" for name, each in search.seconds.items()),

@@ -116,6 +116,7 @@ class IndexedVectors(PublishedVectors):
                 "q": query.astype(np.float32),
                 "k": best.count + SPARE,
                 "nprobes": groups,
+                "metric": "cosine",  # by which rows are compared that are in no group
             },
         )
         if len(found) == 0:

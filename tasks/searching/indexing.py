@@ -53,7 +53,9 @@ def can_go_on(vectors: PublishedVectors, place: IndexPlace, state: IndexState) -
         return False
     kind = IndexWriter(vectors).schema.field("vector").type  # another model's may be longer
     # What a crash has left there is in no state.
-    return bool(dataset.version == state.version and dataset.schema.field("vector").type == kind)
+    as_noted = dataset.version == state.version and dataset.schema.field("vector").type == kind
+    # Without a vector there are no groups, and vectors that come later would stay without.
+    return bool(as_noted and dataset.has_index)
 
 
 def created(vectors: PublishedVectors, place: IndexPlace) -> IndexState:

@@ -165,6 +165,28 @@ def test_an_output_without_a_vector(tmp_path: Path) -> None:
     assert (found.rows, found.num_searched, found.num_without) == ([], 2, 2)
 
 
+def different_lengths() -> pa.Table:
+    """The first the nearest to [1, 0] by its direction, and the farthest by its place."""
+    vectors = [[100.0, 1.0], *([0.5, 0.1 + number / 100] for number in range(40))]
+    return pa.table({"embedding": pa.array(vectors, pa.list_(pa.float32(), 2))})
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["anew", "without groups"])
+def test_vectors_that_come_to_an_output_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    spec = spec_at(tmp_path)
+    empty = pa.table({"embedding": pa.array([None, None], pa.list_(pa.float32(), 2))})
+    bring_up_to_date(published(spec, [empty]), 1.0)
+    more = published(spec, [empty, different_lengths()])
+    if goes_on:  # as an older version did
+        monkeypatch.setattr(indexing, "can_go_on", lambda *_: True)
+    found = bring_up_to_date(more, 1.0)
+    assert found.dataset.has_index is not goes_on
+    assert found.state.recall == 1.0
+    assert found.nearest(unit([1, 0]), 3).rows == more.nearest(unit([1, 0]), 3).rows
+
+
 @pytest.mark.s3
 def test_in_an_object_store(s3: S3, tmp_path: Path) -> None:
     there = {"path": s3.url("indexed"), "storage_options": s3.storage_options}

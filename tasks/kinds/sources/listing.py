@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from fsspec.implementations.local import LocalFileSystem
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
@@ -20,6 +22,44 @@ if TYPE_CHECKING:
 GLOB = re.compile(r"[*?\[]")
 WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
 MEND = "mend the path, or set source.on_empty: succeed"
+
+
+class LinkedFiles(LocalFileSystem):
+    """fsspec's, which says of links among a folder's entries what they lead to."""
+
+    def info(self, path: Any, **kwargs: Any) -> Info:
+        """What fsspec says; a link that leads nowhere is a file, for its name to be told.
+
+        Raises:
+            FileNotFoundError: it is a link to a folder that it lies in, so no way leads further.
+        """
+        found: Info = super().info(path, **kwargs)
+        if isinstance(path, os.DirEntry) and found["islink"]:
+            if os.path.isdir(path):
+                refuse_loop(path.path)
+                found["type"] = "directory"
+            elif os.path.isfile(path) or not os.path.exists(path):
+                found["type"] = "file"
+        return found
+
+
+def refuse_loop(link: str) -> None:
+    """See that a link leads to none of the folders that lead to it.
+
+    Raises:
+        FileNotFoundError: it does.
+    """
+    real, folder = os.path.realpath(link), os.path.dirname(link)
+    while os.path.realpath(folder) != real:
+        if folder in ("", "/"):
+            return
+        folder = os.path.dirname(folder)
+    raise FileNotFoundError(link)
+
+
+def linked(storage: FsspecStorage) -> FsspecStorage:
+    """The storage; of a local one also what lies behind links."""
+    return FsspecStorage(LinkedFiles()) if storage.is_local else storage
 
 
 def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
@@ -88,6 +128,7 @@ def refuse_web_folder(url: str) -> None:
 
 def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
     """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
+    storage = linked(storage)
     storage.filesystem.invalidate_cache()
     special = glob_in(path)
     if not special or storage.filesystem.exists(path):

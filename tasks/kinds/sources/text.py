@@ -1,7 +1,9 @@
 """Rows from text files, one a line; and the streaming of lines that JSON Lines and CSV share."""
 
-from collections.abc import Callable, Iterator
-from typing import IO, Any, ClassVar, Literal
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, ClassVar, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,11 @@ from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# Not of three letters alone: a line of text may begin with BZh.
+MAGIC = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<zstd>\x28\xb5\x2f\xfd)"
+)
+BYTES_OF_MAGIC = 10
 LONGEST_LINE = 16 << 20
 BYTES_PER_BLOCK = 1 << 20
 # A read that meets the damaged part of a file loses what it has decompressed before.
@@ -60,13 +67,55 @@ def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
     Raises:
         DamagedFile: a compressed file is cut off, or is not compressed that way.
     """
-    codec = next((codec for suffix, codec in CODECS.items() if path.lower().endswith(suffix)), None)
+    stream, codec = decompressed(file, path, CODECS)
     size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
-    stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
     block = read_block(stream, size).removeprefix(BOM)
     while block:
         yield block
         block = read_block(stream, size)
+
+
+class Begun(io.RawIOBase):
+    """A file whose beginning was read, from its beginning; not all that are read can be sought."""
+
+    def __init__(self, file: IO[bytes], beginning: bytes) -> None:
+        self.file, self.beginning = file, beginning
+
+    def readable(self) -> bool:
+        """It is; Arrow asks."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As of the file."""
+        if not self.beginning:
+            return self.file.read(size)
+        cut = len(self.beginning) if size < 0 else size
+        data, self.beginning = self.beginning[:cut], self.beginning[cut:]
+        if self.beginning or len(data) == size:
+            return data
+        return data + self.file.read(size if size < 0 else size - len(data))
+
+
+def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple[Any, str | None]:
+    """A file's stream and what it is compressed with: as its ending says, else its first bytes.
+
+    A link may lead to a file of another name, and a URL go on behind the ending.
+    """
+    named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
+    codec, stream = next(named, None), cast("Any", file)
+    if codec is None:
+        beginning = beginning_of(file)
+        found, stream = MAGIC.match(beginning), Begun(file, beginning)
+        codec = found.lastgroup if found else None
+    return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
+
+
+def beginning_of(file: IO[bytes]) -> bytes:
+    """A file's first bytes, fewer only where it has no more; the web may bring them one by one."""
+    data = read_block(file, BYTES_OF_MAGIC)
+    while len(data) < BYTES_OF_MAGIC and (more := read_block(file, BYTES_OF_MAGIC - len(data))):
+        data += more
+    return data
 
 
 def read_block(stream: Any, size: int) -> bytes:

@@ -9,6 +9,8 @@ import pytest
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources import BinarySource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
+from tasks.protocol.infos import stat_of
+from tasks.protocol.storage import open_storage
 
 
 @pytest.fixture
@@ -76,6 +78,52 @@ def test_a_link_to_nowhere_is_named(folder: Path) -> None:
     assert names(folder, "", exclude=["z.*"]) == ALL
 
 
+def test_a_glob_takes_linked_files_too(folder: Path) -> None:
+    (folder / "z.parquet").symlink_to(folder / "_old/f.parquet")
+    found = ["_old/f.parquet", "a.parquet", "x[1].parquet"]
+    assert names(folder, "*.parquet") == found
+    assert names(folder, "*", BinarySource) == sorted([*found, "b.PQ", "c.txt"])
+
+
+def test_a_linked_folder_is_searched(folder: Path) -> None:
+    for name in ("one.parquet", "deep/two.parquet", "_no.parquet"):
+        (folder / "_far" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "_far" / name).write_text(name)
+    (folder / "day=3").symlink_to(folder / "_far")
+    (folder / "_hidden").symlink_to(folder / "_old")
+    found = ["_far/deep/two.parquet", "_far/one.parquet"]
+    assert names(folder, "") == [*found, *ALL]
+    assert names(folder, "", BinarySource) == sorted([*found, *ALL, "c.txt"])
+    assert names(folder, "**") == [*found, *ALL]
+    assert names(folder, "day=*/") == [*found, *ALL[2:4]]
+    assert names(folder, "day=*/*.parquet") == [found[1], *ALL[2:4]]
+    assert names(folder, "", exclude=["*/day=3/*"]) == ALL
+
+
+@pytest.mark.parametrize("path", ["", "**"])
+def test_links_that_lead_in_a_circle_end(folder: Path, path: str) -> None:
+    (folder / "day=1/up").symlink_to(folder)
+    (folder / "day=1/across").symlink_to(folder / "day=2")
+    (folder / "day=2/back").symlink_to(folder / "day=1")
+    (folder / "day=2/itself").symlink_to(".")
+    assert names(folder, path) == ALL
+    assert names(folder, path, BinarySource) == sorted([*ALL, "c.txt"])
+
+
+def test_an_outputs_links_are_not_followed(folder: Path) -> None:
+    (folder / "again").symlink_to(folder / "day=1")
+    storage, path = open_storage(str(folder / "day=2"))
+    (folder / "day=2/again").symlink_to(folder / "day=1")
+    assert [stat.path for stat in storage.list(path)] == [f"{path}/again", f"{path}/e.parquet"]
+
+
+@pytest.mark.parametrize("path", ["", "*", "z.*"])
+def test_a_broken_link_is_named_of_a_glob_too(folder: Path, path: str) -> None:
+    (folder / "z.parquet").symlink_to(folder / "gone.parquet")
+    with pytest.raises(InputNotFound, match=r"z.parquet' is a link to .*gone.parquet.*exclude"):
+        names(folder, path)
+
+
 def test_a_name_that_is_no_text_is_named(folder: Path) -> None:
     with open(os.fsencode(folder) + b"/a\xff.parquet", "wb"):
         pass
@@ -108,6 +156,14 @@ def test_an_input_has_an_identity_that_changes_with_it(folder: Path) -> None:
     storage, (after,) = list_inputs(source)
     assert before.identity != after.identity
     assert storage.stat(after.path) == after
+
+
+@pytest.mark.parametrize("stamp", ["blob_id", "xet_hash", "modificationTime"])
+def test_versions_of_one_size_are_told_apart(stamp: str) -> None:
+    before, after = (stat_of({"name": "a", "size": 3, stamp: at}).identity for at in (1, 2))
+    assert before != after
+    known = {"name": "a", "size": 3, "last_modified": "now"}
+    assert stat_of({**known, stamp: 1}) == stat_of(known)
 
 
 def test_one_filesystem_a_run(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Tables of all formats: what another library wrote, at the version that was planned."""
 
 import json
+import os
 import struct
 import uuid
 from collections.abc import Callable
@@ -221,6 +222,20 @@ def test_a_tag_of_lance(tmp_path: Path) -> None:
         ids(lake.source(tag="v2"))
 
 
+def test_of_a_restored_version_of_lance_other_rows_are_deleted(tmp_path: Path) -> None:
+    lake = LanceLake(str(tmp_path / "lake"))
+    lake.append(1, 2, 3)
+    lake.append(4)
+    lake.delete(1)
+    before = identities(lake.source())
+    lake.append(5)
+    assert before.items() <= identities(lake.source()).items()
+    lake.source(version=2).open().dataset.restore()
+    lake.delete(2)
+    assert ids(lake.source()) == [1, 3, 4]
+    assert [before[path] == now for path, now in identities(lake.source()).items()] == [False, True]
+
+
 def test_a_damaged_file_gives_bad_rows_and_no_other(tmp_path: Path) -> None:
     lake = DeltaLake(str(tmp_path / "lake"))
     lake.append(0, 2, 4)
@@ -332,6 +347,32 @@ def test_rows_that_a_vector_marks_as_deleted_are_not_read(tmp_path: Path) -> Non
     assert identities(source) != before
     storage, (stat,) = list_inputs(source)
     assert source.count_rows(storage, stat) == 4_998
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A folder by whose name a table is reached that lies elsewhere, a row marked as deleted."""
+    real, link = tmp_path / "disk 2" / "lake", tmp_path / "lake"
+    write_deltalake(real, rows_of(range(5)))
+    delete_by_vector(str(real), 2)
+    link.symlink_to(real)
+    return link
+
+
+@pytest.mark.parametrize("name", ["{0}", "file://{0}", "{0.parent}/disk 2/../lake"])
+def test_vectors_count_by_whatever_name_a_table_is_reached(linked: Path, name: str) -> None:
+    source = DeltaSource(path=name.format(linked), columns=["id"])
+    assert ids(source) == [0, 1, 3, 4]
+    storage, (stat,) = list_inputs(source)
+    assert source.count_rows(storage, stat) == 4
+
+
+def test_a_vector_of_no_file_that_is_listed_is_said(
+    linked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "realpath", str)
+    with pytest.raises(InvalidSpec, match=r"deleted in 1 file, of which it lists 0: name"):
+        ids(DeltaSource(path=str(linked)))
 
 
 def test_a_table_whose_columns_have_other_names_in_its_files_is_refused(tmp_path: Path) -> None:

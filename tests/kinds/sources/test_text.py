@@ -30,6 +30,44 @@ def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
     assert texts(tmp_path, COMPRESS[suffix](b"a\nb\n"), f"a.txt{suffix}") == ["a", "b"]
 
 
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_files_behind_links(tmp_path: Path, suffix: str) -> None:
+    blob = write(tmp_path, "blob", COMPRESS[suffix](b"a\nb\n" * 9))
+    (tmp_path / f"a.txt{suffix}").symlink_to(blob)
+    rows = read_all(TextSource(path=str(tmp_path)))
+    assert [row["text"] for row in rows] == ["a", "b"] * 9
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_files_whatever_follows_in_a_url(suffix: str) -> None:
+    class OneByOne(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(min(size or 0, 1))
+
+    file = OneByOne(COMPRESS[suffix](text.BOM + b"a\nb\n" * 9))
+    path = f"https://host/a.txt{suffix}?X-Amz-Signature=1"
+    assert b"".join(text.blocks(file, path)).removeprefix(text.BOM) == b"a\nb\n" * 9
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("other", ["", ".gz", ".bz2", ".zst"])
+def test_an_ending_keeps_its_word(tmp_path: Path, suffix: str, other: str) -> None:
+    [row] = texts(tmp_path, COMPRESS[other](b"a\n"), f"a.txt{suffix}")
+    assert (row == "a") if suffix == other else ("damaged" in str(row.error))
+
+
+def test_text_that_begins_almost_like_a_compressed_file(tmp_path: Path) -> None:
+    assert texts(tmp_path, b"BZh9 is text\n") == ["BZh9 is text"]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, 3, 4, 100])
+def test_a_file_begun_is_read_from_its_beginning(size: int) -> None:
+    file = io.BytesIO(b"abcdefgh")
+    begun = text.Begun(file, file.read(3))
+    whole = io.BytesIO(b"abcdefgh")
+    assert [begun.read(size) for _ in range(9)] == [whole.read(size) for _ in range(9)]
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

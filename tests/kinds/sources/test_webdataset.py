@@ -44,6 +44,13 @@ def test_rows_in_order(tmp_path: Path, name: str) -> None:
     assert read_all(source(tmp_path)) == expected(3_000)
 
 
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2"])
+def test_shards_behind_links(tmp_path: Path, name: str) -> None:
+    blob = save(tmp_path, name, digits(3)).rename(tmp_path / "blob")
+    (tmp_path / name).symlink_to(blob)
+    assert read_all(source(tmp_path)) == expected(3)
+
+
 def test_types_by_ending(tmp_path: Path) -> None:
     files = {
         "in/a.PNG": b"png",

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
@@ -106,12 +108,29 @@ class DeltaVersion:
 
     @cached_property
     def kept_rows(self) -> dict[str, list[bool]]:
-        """Of files with deleted rows, which rows are left."""
+        """Of files with deleted rows, which rows are left.
+
+        Raises:
+            InvalidSpec: whose rows these are cannot be told.
+        """
         if not self.has_deletions:
             return {}
         lines = pa.table(self.table.deletion_vectors()).to_pylist()
-        of = {open_storage(unquote(line["filepath"]))[1]: line for line in lines}
-        return {path: line["selection_vector"] for path, line in of.items()}
+        if not lines:
+            return {}
+        is_local = open_storage(self.url, self.storage_options)[0].is_local
+        real = os.path.realpath if is_local else str  # deltalake has followed the links
+        vectors = {
+            real(open_storage(unquote(line["filepath"]))[1]): line["selection_vector"]
+            for line in lines
+        }
+        found = {path: vectors.get(real(path)) for path in self.actions}
+        kept = {path: vector for path, vector in found.items() if vector is not None}
+        if len(kept) != len(lines):  # rows that are deleted would be read, or others left out
+            problem = f"marks rows as deleted in {counted(len(lines), 'file')}, of which it lists "
+            way_out = f"{len(kept)}: name the table's own folder, not a link to it"
+            raise InvalidSpec.at("source.path", self.url, problem + way_out)
+        return kept
 
     def read(self, path: str, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of a file."""

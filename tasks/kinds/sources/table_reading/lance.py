@@ -41,8 +41,9 @@ class LanceVersion:
         """What is known of a fragment."""
         deletions = metadata.deletion_file
         deleted = deletions.num_deleted_rows if deletions else 0
-        # Rows are only ever deleted, so that their number tells; columns come in files of theirs.
         content = [[file.path for file in metadata.files], deleted, metadata.overlays]
+        if deletions:  # a restored version may have lost as many rows, and others
+            content.append(deletions.path(metadata.id))
         return TableFile(
             path=f"{self.url}/fragment-{metadata.id}",
             identity=hashlib.sha256(repr(content).encode()).hexdigest()[:16],

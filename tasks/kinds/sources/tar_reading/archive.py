@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.source import LARGEST_FILE
-from tasks.kinds.sources.text import CODECS
+from tasks.kinds.sources.text import CODECS, DamagedFile, decompressed
 
 COMPRESSED = {**CODECS, ".tgz": "gzip"}
 BYTES_PER_BLOCK = 1 << 20
@@ -64,7 +64,7 @@ def members(
 
     Args:
         file: the archive.
-        path: whose ending says how it is compressed.
+        path: whose ending says how it is compressed; else its first bytes do.
         is_wanted: by name, whether a content is wanted; of others it is left empty.
 
     Yields:
@@ -85,8 +85,7 @@ def members(
 
 def opened(file: IO[bytes], path: str) -> tarfile.TarFile:
     """A file as an archive."""
-    codec = next((codec for end, codec in COMPRESSED.items() if path.lower().endswith(end)), None)
-    stream: Any = pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) if codec else file
+    stream, _ = decompressed(file, path, COMPRESSED)
     return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)
 
 
@@ -135,6 +134,6 @@ def data_errors() -> Iterator[None]:
     """What tarfile and Arrow raise on damaged data, as DamagedTar; storage's errors as they are."""
     try:
         yield
-    except (tarfile.TarError, pa.ArrowException, OSError) as error:
+    except (tarfile.TarError, pa.ArrowException, DamagedFile, OSError) as error:
         reason = data_error(error)
         raise DamagedTar(f"the archive is cut off or damaged: {reason}") from error
