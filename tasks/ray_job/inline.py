@@ -48,7 +48,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     job = with_all_cores(job)
     PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
-    progress = Progress(job, counts.snapshot, num_reads=1)
+    progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = True
     standing = Standing(cpus=job.spec.resources.cores)
     try:

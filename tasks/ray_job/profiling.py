@@ -62,7 +62,11 @@ class StageProfile:
             return
         if self.batches == 1 and self.left == BATCHES:
             self.profiler, self.batches = cProfile.Profile(), 0  # the first one loaded modules
-        self.profiler.enable()
+        try:
+            self.profiler.enable()
+        except ValueError:  # from Python 3.12 on there is one in a process: another thread has it
+            yield
+            return
         try:
             yield
         finally:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.counted import counted
-from tasks.errors import ErrorBudgetExceeded
+from tasks.ray_job.budget import Budget
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.occupancy import Occupancy, Snapshot
@@ -57,8 +56,11 @@ class Progress:
         snapshot: Callable[[], Snapshot],
         num_reads: int,
         likely_rows: int | None = None,
+        *,
+        counts_once: bool = False,
     ) -> None:
         self.job = job
+        self.budget = Budget(job, counts_once=counts_once)
         self.snapshot = snapshot
         self.num_reads = num_reads
         self.likely_rows = likely_rows
@@ -85,7 +87,7 @@ class Progress:
         counts, now = self.snapshot(), standing()
         self.held.add(now)
         self.write("running", counts, now)
-        check_budget(self.job, counts)
+        self.budget.check(counts)
         self.written = time.monotonic()
 
     def leave(self, standing: Standing) -> None:
@@ -151,24 +153,3 @@ def idle_stages(job: Job) -> set[str]:
     """Stages through which no row of the job goes."""
     idle = set() if has_preprocessing(job.spec, job.stages) else {"preprocess"}
     return idle if "infer" in job.stages else idle | {"infer"}
-
-
-def check_budget(job: Job, counts: Snapshot) -> None:
-    """Stop early when too many rows are set aside: of all, or of a minimum sample.
-
-    Raises:
-        ErrorBudgetExceeded: says how many.
-    """
-    budget = job.spec.errors
-    rejected = sum(count["rejected"] for count in counts.values())
-    seen = counts["read"]["rows"]
-    total = job.pins["known_rows"]
-    of = total if total is not None else seen
-    if total is None and seen < budget.minimum_rows:
-        return
-    if rejected > budget.max_rejected_fraction * of:
-        raise ErrorBudgetExceeded(
-            f"{rejected:,} of {counted(of, 'row')} set aside, more than "
-            f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was "
-            "published"
-        )

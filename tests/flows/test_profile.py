@@ -1,11 +1,13 @@
 """What a run tells of its speed: what the model ran on, and profiles where they are asked for."""
 
+import cProfile
 import gzip
 import json
 import pstats
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -74,3 +76,20 @@ def test_a_run_that_asks_for_no_profile_leaves_none(spec: BatchInferenceSpec) ->
     report = batch_inference(spec)
     assert report["profile"] is None
     assert not [*Path(f"{spec.sink.path}.state").glob("runs/*/profile")]
+
+
+def test_who_finds_another_profiler_at_work_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a second thread does from Python 3.12 on, where there is one in a process."""
+
+    def refuse(profiler: cProfile.Profile) -> None:
+        raise ValueError("Another profiling tool is already active")
+
+    monkeypatch.setattr("cProfile.Profile.enable", refuse, raising=False)
+    rows = [{"id": number, "x": float(number)} for number in range(4)]
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / "a.parquet")
+    from flows.batch_inference import batch_inference
+
+    assert batch_inference(spec_of(tmp_path / "in"), profile=True)["rows"]["written"] == 4

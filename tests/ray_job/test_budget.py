@@ -1,0 +1,79 @@
+"""A job is stopped for rows that are set aside, and not for the same ones twice."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import ErrorBudgetExceeded
+from tasks.plan import make_plan
+from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.records import Record, StagedFile, to_json
+from tasks.ray_job.budget import Budget
+from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.job import Job
+from tasks.run import left_to_do, next_attempt
+from tests.reporting import classify_spec, make_inputs
+
+ALLOWED = 20
+"""Of 200 rows."""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path, errors={"max_rejected_fraction": 0.1}))
+    return next_attempt(planned, left_to_do(planned, tried=False)).job
+
+
+def counted(rejected: int) -> Counts:
+    counts = Counts()
+    counts.add(Report("read", 200, 0, 0, 1.0))
+    counts.add(Report("preprocess", 200 - rejected, rejected, 0, 1.0))
+    return counts
+
+
+def record(job: Job, name: str, first: int, rejected: int, ok: int = 0) -> None:
+    """A record of so many rows set aside, and of rows after these that are done."""
+    ids = as_ids(range(first, first + rejected + ok))
+    aside = StagedFile(f"{name}-aside", IdRuns.of(ids[:rejected]), 1) if rejected else None
+    found = Record(name, job.plan, "", quarantine=aside, ok=IdRuns.of(ids[rejected:]))
+    job.storage.write(f"{job.run.records}/{name}.json", to_json(found))
+
+
+def test_who_counts_each_row_once_stops_at_once(job: Job) -> None:
+    budget = Budget(job, counts_once=True)
+    budget.check(counted(ALLOWED).snapshot())
+    with pytest.raises(ErrorBudgetExceeded, match=r"21 of 200 rows set aside"):
+        budget.check(counted(ALLOWED + 1).snapshot())
+
+
+def test_of_what_ray_does_again_the_records_count(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.budget.LOOK_EVERY_SECONDS", 0.0)
+    budget, twice = Budget(job, counts_once=False), counted(2 * ALLOWED).snapshot()
+    budget.check(twice)
+    record(job, "00-a", 0, ALLOWED)
+    record(job, "00-b", 0, ALLOWED)  # a replay's
+    budget.check(twice)
+    record(job, "00-c", ALLOWED, 1)
+    budget.look_at = 0.0
+    with pytest.raises(ErrorBudgetExceeded, match=r"21 of 200 rows set aside"):
+        budget.check(twice)
+    record(job, "00-d", ALLOWED - 1, 0, ok=1)  # tried again, and done
+    budget.look_at = 0.0
+    budget.check(twice)
+
+
+def test_records_are_read_now_and_then(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(job, "00-a", 0, ALLOWED)
+    budget, looked = Budget(job, counts_once=False), []
+    monkeypatch.setattr(
+        "tasks.ray_job.budget.load_records", lambda *given: looked.append(given) or []
+    )
+    for _ in range(9):
+        budget.check(counted(2 * ALLOWED).snapshot())
+    assert len(looked) == 1
+    own = replace(job, pins={**job.pins, "known_rows": None})
+    Budget(own, counts_once=True).check(counted(ALLOWED).snapshot())
