@@ -122,16 +122,21 @@ class Line:
             self.changed.notify_all()
 
     def is_over(self, within_seconds: float) -> bool:
-        """Wait until all stages have ended, but not longer.
+        """Wait until all stages have ended, or are not waited for any more; but not longer.
 
         Raises:
             BaseException: what halted the line.
         """
         with self.changed:
-            self.changed.wait_for(lambda: not self.working, within_seconds)
-            if self.working == 0 and self.error:
+            self.changed.wait_for(lambda: not self.working or self.is_halted, within_seconds)
+            if self.error and (self.working == 0 or self.is_halted):
                 raise self.error
             return self.working == 0
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether all stages were told to stop: one whose call hangs would do so for ever."""
+        return self.error is not None and self.halted >= len(self.stages)
 
     def join(self, within_seconds: float) -> None:
         """Wait for the threads of a line that is over or halted; a call is not interrupted."""

@@ -1,5 +1,7 @@
 """Stages in threads: side by side, one batch ahead, stopped together."""
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -82,3 +84,23 @@ def test_a_halted_line_calls_no_function_any_more() -> None:
     assert len(called) == 1
     with pytest.raises(RunStopped, match="enough"):
         line.is_over(LONG)
+
+
+def test_a_halted_line_waits_for_no_call_that_hangs() -> None:
+    line, goes_on = Line(), threading.Event()
+
+    def hangs() -> Iterator[RowBatch]:
+        goes_on.wait(LONG)
+        yield BATCH
+
+    line.add("read", hangs())
+    assert not line.is_over(0.005)
+    line.halt(RunStopped("enough"))
+    begun = time.monotonic()
+    with pytest.raises(RunStopped, match="enough"):
+        line.is_over(LONG)
+    assert time.monotonic() - begun < LONG / 2
+    assert line.working == 1
+    goes_on.set()
+    line.join(LONG)
+    assert line.working == 0
