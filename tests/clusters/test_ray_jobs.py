@@ -1,12 +1,15 @@
 """What is known before a job is submitted to a cluster whose GPUs are shared out."""
 
+import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tasks.clusters.ray_jobs import RayJobs
-from tasks.errors import InvalidSpec
+from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_jobs import RayJob, RayJobs
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.preflight import check_cluster
 from tasks.ray_job.job import Job
 from tasks.ray_job.turn import GPUS
@@ -21,7 +24,7 @@ TOO_MANY = [({"min_replicas": 4}, 2), ({}, 0.5)]
 class Api:
     """A cluster that answers, and notes what is submitted."""
 
-    address = "http://ray:8265"
+    address = shown = "http://ray:8265"
 
     def __init__(self, *nodes: dict[str, float]) -> None:
         self.resources = nodes
@@ -103,3 +106,12 @@ def test_a_job_says_how_many_gpus_it_may_hold(
     api: Any = Api(*nodes)
     RayJobs(api).start(job_of(tmp_path, 2, resources))
     assert api.submitted == [{GPUS: claim}]
+
+
+def test_a_password_in_the_address_is_told_to_nobody() -> None:
+    api = RayApi("http://user:hunter2@127.0.0.1:1")
+    assert "http://***@127.0.0.1:1/#/jobs/" in RayJob(api, SimpleNamespace(id="j")).where  # type: ignore[arg-type]
+    with pytest.raises(Unreachable) as raised:
+        api.version()
+    assert "http://***@127.0.0.1:1 does not answer" in str(raised.value)
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))

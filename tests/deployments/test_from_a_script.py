@@ -64,7 +64,7 @@ def test_the_spec_is_one(tmp_path: Path) -> None:
 
 
 def test_the_deployment_is_one_and_reads_the_spec() -> None:
-    found = PrefectFile.model_validate(yaml.safe_load(files()["deployments/prefect.yaml"]))
+    found = PrefectFile.model_validate(yaml.safe_load(files()["deployments/dogs.yaml"]))
     (deployment,) = found.deployments
     ((step,),) = [[*each.values()] for each in deployment.build]
     assert step["file"] in files()

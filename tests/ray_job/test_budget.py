@@ -68,10 +68,13 @@ def test_of_what_ray_does_again_the_records_count(
 
 def test_records_are_read_now_and_then(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     record(job, "00-a", 0, ALLOWED)
-    budget, looked = Budget(job, counts_once=False), []
-    monkeypatch.setattr(
-        "tasks.ray_job.budget.load_records", lambda *given: looked.append(given) or []
-    )
+    budget, looked = Budget(job, counts_once=False), list[object]()
+
+    def look(*given: object) -> list[Record]:
+        looked.append(given)
+        return []
+
+    monkeypatch.setattr("tasks.ray_job.budget.load_records", look)
     for _ in range(9):
         budget.check(counted(2 * ALLOWED).snapshot())
     assert len(looked) == 1

@@ -97,11 +97,17 @@ class TableSource(Source):
         return FsspecStorage(TableFiles(self)), self.path
 
     def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
-        """Infos of all data files, whatever their names."""
-        return storage.find(path)
+        """Infos of all data files, whatever their names; none where there is no table."""
+        if is_there(storage):
+            yield from storage.find(path)
 
     def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
-        """What is not published as it is, and what is published and no longer there."""
+        """What is not published as it is, and what is published and no longer there.
+
+        Where there is no table, nothing says that its rows are to leave the output.
+        """
+        if not is_there(storage):
+            return inputs
         columns = (published[name].to_pylist() for name in ("path", "identity"))
         known: set[Content] = set(zip(*columns, strict=True))
         return Stats.of(left_to_do(inputs, known, storage.filesystem.version))
@@ -147,7 +153,9 @@ class TableSource(Source):
         )
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
-        """The version, and the names and types of its columns."""
+        """The version, and the names and types of its columns; nothing of a table that is not."""
+        if not is_there(storage):
+            return {}
         version: TableVersion = storage.filesystem.version
         names = list(dict.fromkeys(self.columns or version.schema.names))
         schema = pa.schema([(name, plain(version.schema.field(name).type)) for name in names])
@@ -211,3 +219,12 @@ class TableSource(Source):
         if shard.rows is not None and count < shard.rows:
             problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, and it has {count}"
             raise InvalidSpec.at("source.path", self.path, problem)
+
+
+def is_there(storage: FsspecStorage) -> bool:
+    """Whether there is a table; of one that is there, a file that is gone is no such thing."""
+    try:
+        _ = storage.filesystem.version
+    except FileNotFoundError:
+        return False
+    return True

@@ -177,6 +177,18 @@ def test_no_table_there(kind: type[TableSource], tmp_path: Path) -> None:
         check_source(kind(path=str(tmp_path)))
 
 
+@pytest.mark.parametrize("kind", [DeltaSource, LanceSource])
+def test_where_no_table_is_nothing_leaves_the_output(
+    kind: type[TableSource], tmp_path: Path
+) -> None:
+    source = kind(path=str(tmp_path / "later"), on_empty="succeed")
+    storage, inputs = list_inputs(source)
+    assert len(inputs) == 0
+    published = pa.table({"path": ["a"], "identity": ["v1"]})
+    assert len(source.left(storage, inputs, published)) == 0
+    assert source.pin(storage, []) == {}
+
+
 def test_no_iceberg_table_there(tmp_path: Path) -> None:
     lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
     assert not list_inputs(lake.source(on_empty="succeed"))[1]
