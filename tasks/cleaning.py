@@ -9,7 +9,7 @@ from tasks.lease import holder_of
 from tasks.plan import ledger_of
 from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import is_half_written
+from tasks.protocol.local_files import is_half_written
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 

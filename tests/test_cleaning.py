@@ -22,8 +22,8 @@ from tasks.protocol.ids import IdRuns
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Entry
 from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.local_files import temporary_path
 from tasks.protocol.records import Record, StagedFile, to_json
-from tasks.protocol.storage import temporary_path
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.protocol.test_ledger_contract import entry

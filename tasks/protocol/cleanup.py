@@ -13,8 +13,9 @@ from tasks.protocol.infos import Lying
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.local_files import is_half_written
 from tasks.protocol.records import load_records
-from tasks.protocol.storage import FsspecStorage, is_half_written
+from tasks.protocol.storage import FsspecStorage
 
 OLD_SECONDS = 24 * 3600.0
 

@@ -4,11 +4,7 @@ Paths are absolute (`/data/out/part-1.parquet`, `bucket/out/part-1.parquet`). A 
 absent. Deleting or moving what is not there is not an error, so that every call may be repeated.
 """
 
-import errno
 import os
-import re
-import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -28,11 +24,9 @@ from tasks.protocol.infos import (
     stat_local,
     used_up,
 )
+from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
-
-TEMPORARY = ".tmp-"
-HALF_WRITTEN = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{32}}$")
 
 
 class Storage(Protocol):
@@ -60,16 +54,6 @@ class Storage(Protocol):
         """Remove; nothing happens where it is gone."""
 
 
-def temporary_path(path: str) -> str:
-    """Where a file is written before it bears its name: in the same folder, so on the same disk."""
-    return f"{path}{TEMPORARY}{uuid.uuid4().hex}"
-
-
-def is_half_written(path: str) -> bool:
-    """Whether a path is one of those."""
-    return HALF_WRITTEN.search(path) is not None
-
-
 @contextmanager
 def as_oserror() -> Iterator[None]:
     """What a store's client raises in its own words, as the ConnectionError that it is."""
@@ -79,36 +63,6 @@ def as_oserror() -> Iterator[None]:
         raise
     except Exception as error:
         raise ConnectionError(f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def new_file(path: str) -> Iterator[IO[bytes]]:
-    """A file that is on the disk with all that is written to it, or not at all."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = temporary_path(path)
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
-
-
-def rename(source: str, target: str) -> None:
-    """Move a local file; to another disk, as to an output that is a mount, as a copy."""
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        os.replace(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        with open(source, "rb") as old, new_file(target) as new:
-            shutil.copyfileobj(old, new)
-        os.remove(source)
 
 
 class FsspecStorage:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tasks.protocol.infos import Stat
-from tasks.protocol.storage import FsspecStorage, open_storage, temporary_path
+from tasks.protocol.local_files import temporary_path
+from tasks.protocol.storage import FsspecStorage, open_storage
 from tests.s3_server import S3
 
 Open = Callable[[], FsspecStorage]
