@@ -2,13 +2,15 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tasks.clusters.driver import driver_environment, own_folder
+from tasks.clusters.driver import driver_environment, end, own_folder
 from tasks.clusters.local import Local
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
@@ -61,3 +63,11 @@ def test_a_folder_that_others_can_write_to_is_refused(
         folder.chmod(0o777)
     with pytest.raises(InvalidSpec, match=r"^TMPDIR: .*is not a folder of yours alone"):
         own_folder()
+
+
+def test_a_driver_that_ends_by_itself_meanwhile_is_no_error() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        found = psutil.Process(process.pid)
+        process.kill()
+        process.wait()
+    end(found)
