@@ -176,6 +176,15 @@ def test_gpus_starved_by_preprocessing(tmp_path: Path) -> None:
     assert verdict.setting == "stages.preprocess.max_workers=4"
 
 
+def test_no_gain_is_promised_of_gpus_that_nobody_has(tmp_path: Path) -> None:
+    found = timings({"preprocess": 98.0, "infer": 60.0})
+    infer = replace(found.stages["infer"], device=55.0)
+    all_of_them = replace(found, stages={**found.stages, "infer": infer})
+    verdict = judge(tmp_path, all_of_them, resources={"num_cpus": 0.25})
+    assert verdict.stage == "preprocess"
+    assert verdict.gain == pytest.approx(98 / 60, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("device", "resources", "setting", "gain", "said"),
     [

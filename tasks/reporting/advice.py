@@ -131,6 +131,8 @@ def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
         most = min(most, timing.workers + free_cores(spec, timings) / knobs.num_cpus)
     if knobs.max_workers is not None:
         most = min(most, knobs.max_workers)
+    if timing.device:  # another replica needs a GPU, and nobody tells whether one is free
+        most = timing.workers
     if stage == "read" and timings.shares is not None:
         most = min(most, timings.shares)
     return timing.need(max(timing.workers, most))
