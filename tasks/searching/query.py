@@ -12,6 +12,7 @@ from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.model import Media
 from tasks.kinds.sources.images import SUFFIXES
 from tasks.protocol.storage import open_storage
+from tasks.reporting.redaction import scrub
 from tasks.searching.scoring import Vector, unit
 from tasks.spec import BatchInferenceSpec
 
@@ -105,10 +106,12 @@ def read_file(spec: BatchInferenceSpec, path: str) -> bytes:
         storage, name = open_storage(path, same[0] if same else {})
         return storage.read(name)
     except (FileNotFoundError, IsADirectoryError, ValueError, ImportError) as error:
-        problem = f"cannot be read as a file ({error}); to search for it as a text, --as text"
-        raise InvalidSpec.at("query", path, problem) from error
+        said = scrub(str(error), spec)
+        problem = f"cannot be read as a file ({said}); to search for it as a text, --as text"
+        raise InvalidSpec.at("query", scrub(path, spec), problem) from None
     except Exception as error:
-        raise Unreachable(f"query: {path!r} cannot be reached: {error}") from error
+        said = scrub(f"{path!r} cannot be reached: {error}", spec)
+        raise Unreachable(f"query: {said}") from None
 
 
 def shortened(given: str) -> str:

@@ -1,11 +1,12 @@
 """What a query is, and where it lies."""
 
+import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.searching.query import MediaQuery, QueryForm, VectorQuery, read_query
 from tests.s3_server import S3
 from tests.searching.outputs import spec_at
@@ -87,3 +88,12 @@ def test_what_cannot_be_searched_for(
     (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:-9])
     with pytest.raises(InvalidSpec, match=problem):
         read_query(spec_at(tmp_path), given.format(folder=tmp_path), form)
+
+
+@pytest.mark.parametrize(
+    "given", ["https://user:hunter2@127.0.0.1:1/cat.jpg", "no://u:hunter2@h/c.png"]
+)
+def test_no_error_quotes_a_password(tmp_path: Path, given: str) -> None:
+    with pytest.raises((InvalidSpec, Unreachable), match=r"://\*\*\*@") as raised:
+        read_query(spec_at(tmp_path), given, "image")
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
