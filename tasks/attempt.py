@@ -193,10 +193,11 @@ class Attempt:
         renew(self.cluster, self.job.run_id)
         try:
             self.job.storage.write(self.job.followed_file, json.dumps({"at": time.time()}).encode())
-            if self.job.storage.stat(self.job.stopped_file):
-                running.stop()
+            is_stopped = self.job.storage.stat(self.job.stopped_file) is not None
         except OSError:
             return  # the next look finds out whether the storage answers
+        if is_stopped:
+            running.stop()
 
     def stop(self) -> None:
         """Stop following, and stop the job."""

@@ -278,6 +278,25 @@ def test_a_fragment_of_which_others_have_changed_rows_is_not_replaced(
     assert frame_of(bench).filter(pl.col("path") == "a").sort("row").rows() == theirs
 
 
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_a_file_of_which_others_have_deleted_by_position_is_not_replaced(
+    bench: TableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark and Trino do; pyiceberg writes no such deletes, so that the scan tells of one."""
+    from pyiceberg.table import FileScanTask
+
+    bench.run("k1", {"a": "v1"})
+    scanned = IcebergOutput.scanned
+
+    def with_deletes(*given: Any) -> dict[str, Any]:
+        found = scanned(*given)
+        return {path: FileScanTask(task.file, {task.file}) for path, task in found.items()}
+
+    monkeypatch.setattr(IcebergOutput, "scanned", with_deletes)
+    with pytest.raises(InvalidSpec, match=r"has lost 1 file of this output, .* and has others"):
+        bench.run("k2", {"a": "v2"})
+
+
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_delta_table_of_mapped_columns_is_refused(bench: TableBench) -> None:
     columns, mapping = Schema.from_arrow(ROW.schema), {"delta.columnMapping.mode": "name"}
