@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,9 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
 
+DAY_SECONDS = 24 * 3600
+DAYS_REMEMBERED = 7
+"""After which a run tries whole batches again: somebody else may have had the memory."""
 OTHER_GPU = "a GPU that is not PyTorch's"
 """Ray counts what a node is said to have; the model may use it by other means."""
 
@@ -51,15 +53,21 @@ def remembered_limit(job: Job, device: str) -> RememberedLimit:
     name = name_of(device)
     key = key_of(job.spec, fingerprint_of(job), name)
     storage, output = output_of(job.spec)
-    found = [stat.path for stat in storage.list(f"{output.batch_limits}/{key}")]
-    halvings = max((int(os.path.basename(path).split(".")[0]) for path in found), default=0)
+    since = time.time() - DAYS_REMEMBERED * DAY_SECONDS
+    notes = notes_in(storage, f"{output.batch_limits}/{key}")
+    halvings = max((note["halvings"] for note in notes if note["at"] > since), default=0)
     return RememberedLimit(halvings=halvings, job=job, device=name)
 
 
 def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> list[dict[str, Any]]:
     """What a run's replicas have told, each `device`, `halvings`, `run_id` and `at` (seconds)."""
-    notes = [json.loads(storage.read(stat.path)) for stat in storage.list(output.batch_limits)]
+    notes = notes_in(storage, output.batch_limits)
     return sorted((n for n in notes if n["run_id"] == run_id), key=lambda note: note["at"])
+
+
+def notes_in(storage: FsspecStorage, folder: str) -> list[dict[str, Any]]:
+    """What replicas have told in a folder and below."""
+    return [json.loads(storage.read(stat.path)) for stat in storage.list(folder)]
 
 
 def fingerprint_of(job: Job) -> str:
@@ -68,8 +76,10 @@ def fingerprint_of(job: Job) -> str:
 
 
 def key_of(spec: BatchInferenceSpec, fingerprint: str, device: str) -> str:
-    """What a batch's size in memory follows from: weights, precision, device, the size asked."""
-    parts = [spec.model.kind, fingerprint, device, spec.resources.dtype, spec.resources.batch_size]
+    """What a batch's room follows from: weights, precision, size asked, and who has a share."""
+    its = spec.resources
+    share = [its.num_gpus, its.memory_gb]
+    parts = [spec.model.kind, fingerprint, device, its.dtype, its.batch_size, *share]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

@@ -11,7 +11,7 @@ from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.job import Job
 from tasks.ray_job.parts import Run, in_same_parts
 from tasks.ray_job.profiling import profiled_stage
-from tasks.ray_job.replica import was_killed_for_memory
+from tasks.ray_job.replica import spare_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import raised_by
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
@@ -53,8 +53,7 @@ class Infer:
         self.threads = limit_threads(job.spec.resources.cores)
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)
-            if was_killed_for_memory():  # over a batch of unknown size
-                stage.limit.halve(tried=1)
+            spare_memory(stage.limit)
             run = profiled_stage(job, "infer", stage)
             self.stage = counted("infer", run, with_device(report, num_gpus))
         except Exception as error:

@@ -6,19 +6,30 @@ from ray._raylet import WorkerID
 from ray.core.generated import common_pb2, gcs_pb2
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 
+from tasks.kinds.models.model import BatchLimit
+
 NAMESPACE = b"batch-inference-replicas"
+MOST_HALVINGS = 6
+"""Batches of a sixty-fourth: with fewer rows a kill has other reasons."""
 
 
-def was_killed_for_memory() -> bool:
-    """Whether Ray killed this replica's former process since its node had no memory left.
+def spare_memory(limit: BatchLimit) -> None:
+    """Halve batches where Ray killed this replica's former process: its node had no memory left.
 
-    To be asked once in each process: it is then the former one.
+    Not where they have been halved since it began: several replicas may be killed for one reason.
+    Nor for ever: what few rows do not help is the model's own memory, or somebody else's. To be
+    called once in each process: the former one is then another.
     """
     context = ray.get_runtime_context()
     replica, process = context.get_actor_id().encode(), context.get_worker_id()
     former = _internal_kv_get(replica, namespace=NAMESPACE)
-    _internal_kv_put(replica, process.encode(), overwrite=True, namespace=NAMESPACE)
-    return former is not None and has_run_out_of_memory(former.decode())
+    if former is not None:
+        its_process, its_halvings = former.decode().split()
+        unchanged = limit.halvings == int(its_halvings) < MOST_HALVINGS
+        if unchanged and has_run_out_of_memory(its_process):
+            limit.halve(tried=1)  # over a batch of unknown size
+    note = f"{process} {limit.halvings}".encode()
+    _internal_kv_put(replica, note, overwrite=True, namespace=NAMESPACE)
 
 
 def has_run_out_of_memory(process: str) -> bool:

@@ -92,7 +92,7 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
     monkeypatch.setattr("tasks.ray_job.operators.in_same_parts", lambda run, job: run)  # asks Ray
     model_alone = StageAdapter("infer", (lambda rows: rows,))
     monkeypatch.setattr("tasks.ray_job.operators.infer_stage", lambda *given: model_alone)
-    monkeypatch.setattr("tasks.ray_job.operators.was_killed_for_memory", lambda: False)
+    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda limit: None)
     monkeypatch.setattr("tasks.ray_job.stage_functions.cores", lambda: 8)
     model = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(tmp_path)}
     changes = {"resources": {"num_cpus": 2}, "stages": {"preprocess": {"num_cpus": 3}}}

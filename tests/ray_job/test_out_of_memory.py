@@ -156,6 +156,29 @@ def test_a_run_goes_on_and_the_next_one_knows(run_spec: RunSpec) -> None:
     assert second.report["batch_halvings"] == []
 
 
+@pytest.mark.prefect
+@pytest.mark.parametrize(
+    ("later", "most_refused"),
+    [({"resources": {"batch_size": 64, "memory_gb": 1}}, 64), ({}, 0)],
+)
+def test_what_fits_is_tried_again_with_more_memory(
+    run_spec: RunSpec, later: dict[str, Any], most_refused: int
+) -> None:
+    run_spec({**SPEC}, rows=[{"id": each} for each in range(200)])
+    again = run_spec({**SPEC, **later}, rows=[{"id": each} for each in range(200, 300)])
+    assert {row["most_refused"] for row in again.rows if row["id"] >= 200} == {most_refused}
+
+
+@pytest.mark.prefect
+def test_what_fits_is_tried_again_after_a_week(
+    run_spec: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_spec({**SPEC}, rows=[{"id": each} for each in range(200)])
+    monkeypatch.setattr("tasks.ray_job.batch_limits.DAYS_REMEMBERED", 0)
+    again = run_spec({**SPEC}, rows=[{"id": each} for each in range(200, 300)])
+    assert {row["most_refused"] for row in again.rows if row["id"] >= 200} == {64}
+
+
 def test_a_gpu_that_pytorch_does_not_see_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert name_of("cuda") == OTHER_GPU
