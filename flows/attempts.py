@@ -12,13 +12,14 @@ from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
-from tasks.lease import hold
+from tasks.lineage import publish_run
 from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.plan import PlannedRun, make_plan
 from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
 from tasks.publish import with_rows
 from tasks.ray_job.counts import BEFORE_CUT
+from tasks.ray_job.result import failure
 from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
 from tasks.run import left_to_do, next_attempt
@@ -45,6 +46,25 @@ def end_cluster(planned: PlannedRun) -> None:
         get_run_logger().warning(problem)
 
 
+def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, int]:
+    """Run what is left to do and publish the run.
+
+    Returns:
+        The run, as `run_attempts` does, the attempts it took, and the output's version.
+
+    Raises:
+        BatchInferenceError: as `run_attempts` and `publish_run`.
+    """
+    planned, tried = run_attempts(planned, deadline)
+    try:
+        return planned, tried, publish_run(planned)
+    except RowsMissing as error:
+        # A writer that was thought dead has stored a record, which counts before later ones.
+        get_run_logger().warning("publishing failed, another attempt follows: %s", error)
+    planned, more = run_attempts(planned, deadline)
+    return planned, tried + more, publish_run(planned)
+
+
 def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
     """Attempt after attempt until the records cover the plan; of a run that is cut, of both jobs.
 
@@ -67,7 +87,7 @@ def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     Returns:
         As `run_attempts`.
     """
-    hold(planned.storage, planned.run)
+    planned.hold()
     tried = 0
     first = plan_preparation(planned)
     if first is not None:
@@ -163,5 +183,8 @@ def run_stages(attempt: Attempt, deadline: Deadline) -> None:
             raise deadline.missed()
         for future in futures:
             future.result(raise_on_failure=future.state.is_failed())
+        # A stage may be blamed whose task was done: Ray has read once more what a node has lost.
+        if attempt.last.result and (error := failure(attempt.last.result)):
+            raise error
     finally:
         attempt.stop()

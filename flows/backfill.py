@@ -7,8 +7,9 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 
-from flows.batch_inference import OURS, batch_inference
+from flows.batch_inference import OURS, batch_inference, is_first_start
 from flows.cancellation import stop_backfill_jobs
+from flows.own_folder import check_whole_paths
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import Portion, label, portions
@@ -55,6 +56,7 @@ def backfill(
     Raises:
         BatchInferenceError: says at which period it stopped; the periods before it are done.
     """
+    check_whole_paths(spec)
     runs = portions(spec, start, end, every)
     fingerprints = check_spec(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
@@ -113,7 +115,7 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     flow = batch_inference.with_options(flow_run_name=f"{backfill.spec.name} {portion.name}")
     report = flow(
         portion.written,
-        restart=backfill.restart,
+        restart=backfill.restart and is_first_start(),
         replace_output=outcome.is_outdated,
         accept=backfill.accept,
         scheduled_time=portion.scheduled_time,

@@ -9,9 +9,9 @@ from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.attempts import accounted_for, plan_run, run_attempts
+from flows.attempts import accounted_for, plan_run, run_and_publish
 from flows.cancellation import stop_its_jobs
-from tasks.lineage import publish_run
+from flows.own_folder import check_whole_paths
 from tasks.patience import Deadline
 from tasks.report import report_run
 from tasks.reporting.run_report import RunReport
@@ -66,6 +66,9 @@ def batch_inference(
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
+    check_whole_paths(spec)
+    # Started again after its worker died, it goes on with what it has begun.
+    options = replace(options, restart=options.restart and is_first_start())
     time_meant = options.scheduled_time or flow_run.scheduled_start_time
     options = replace(options, scheduled_time=time_used(spec, time_meant))
     planned = plan_run(at_time(spec, time_meant), options)
@@ -75,9 +78,13 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     if advice := advice_without_ray(planned):
         get_run_logger().info(advice)
     with accounted_for(planned, started):
-        planned, attempts = run_attempts(planned, Deadline.of(spec))
-        version = publish_run(planned)
+        planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
     return told(report_run(planned, started, version, attempts))
+
+
+def is_first_start() -> bool:
+    """Whether the flow run has not been started before."""
+    return (flow_run.run_count or 1) <= 1
 
 
 def told(report: RunReport) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks.at_work import stop_jobs
+from tasks.errors import BatchInferenceError
 from tasks.periods import portions
 from tasks.scheduled import at_time, time_of_flow_run
 from tasks.spec import BatchInferenceSpec
@@ -23,8 +24,15 @@ def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
     given = flow_run.parameters
     spec = BatchInferenceSpec.model_validate(given["spec"])
     start, end = (as_time(given.get(name)) for name in ("start", "end"))
-    for portion in portions(spec, start, end, given.get("every", "1d")):
-        stop_jobs(portion.spec)
+    errors = []
+    # The one at work is the last that was begun; trouble with another keeps it from nothing.
+    for portion in reversed(portions(spec, start, end, given.get("every", "1d"))):
+        try:
+            stop_jobs(portion.spec)
+        except BatchInferenceError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def as_time(given: Any) -> datetime | None:

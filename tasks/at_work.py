@@ -6,8 +6,7 @@ from tasks.clusters.choose import cluster_of, release
 from tasks.clusters.running import RunningJob
 from tasks.errors import BatchInferenceError
 from tasks.prepared import first_job_of
-from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import Job, output_of, stored_job
+from tasks.ray_job.job import Job, output_of, without_result
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -23,14 +22,6 @@ def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
         attempts = elsewhere.list(f"{run.path}/attempts")
         jobs += without_result(elsewhere, [each.path for each in attempts])
     return jobs
-
-
-def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
-    """Jobs of a listing beside whose files no result lies; what has ended is not read."""
-    ended = {path.removesuffix("/result.json") for path in paths if path.endswith("/result.json")}
-    folders = [path.removesuffix("/job.json") for path in paths if path.endswith("/job.json")]
-    found = (stored_job(storage, f"{each}/job.json") for each in folders if each not in ended)
-    return [job for job in found if job]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
@@ -76,9 +67,12 @@ def stop_job(job: Job) -> bool:
     """Stop one job; whether it ran."""
     # Whoever follows it must not take it for lost, and start another.
     job.storage.write(job.stopped_file, b"")
-    running = cluster_of(job.spec.cluster).attach(job)
-    if running:
-        running.stop()
-    if problem := release(job.spec.cluster, job.run_id):
-        logger.warning(problem)
+    try:
+        running = cluster_of(job.spec.cluster).attach(job)
+        if running:
+            running.stop()
+    finally:
+        # To delete what was made for it, its head, which may be out of memory, need not answer.
+        if problem := release(job.spec.cluster, job.run_id):
+            logger.warning(problem)
     return running is not None

@@ -4,9 +4,11 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tasks.clusters.choose import release
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
@@ -21,6 +23,7 @@ POLLS_PER_AGE = 25
 SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
 FOLLOWED_EVERY_SECONDS = 10.0
+HOLD_EVERY_SECONDS = 10.0
 LAST_WORDS = 5
 """Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
@@ -55,6 +58,8 @@ class Attempt:
     cluster: Cluster
     tell: Callable[[str], None] = print
     """Where the job's log goes."""
+    hold: Callable[[], None] = lambda: None
+    """Says that this process works on the run."""
     stopped: threading.Event = field(default_factory=threading.Event)
     running: RunningJob | None = None
 
@@ -66,7 +71,7 @@ class Attempt:
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()
-        self.last, self.looked_at, self.marked_at = Look(), 0.0, 0.0
+        self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
 
     @property
@@ -80,13 +85,12 @@ class Attempt:
         with self.starting:
             try:
                 if self.running is None:
-                    # That somebody stopped it once is over: it is wanted again.
-                    self.job.storage.delete(self.job.stopped_file)
                     self.running = until_reachable(
                         self.attach_or_start, self.unreachable_seconds, self.stopped.wait
                     )
                     if self.stopped.is_set():  # nobody waits for it any more
                         self.running.stop()
+                        release(self.job.spec.cluster, self.job.run_id)
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
                     self.begun = time.monotonic()
                     self.heard_at = self.answered_at = self.stall.since = self.begun
@@ -105,7 +109,11 @@ class Attempt:
         if self.stopped.is_set():
             raise RunStopped("the run was stopped before its job began")
         try:
-            return self.cluster.attach(self.job) or self.cluster.start(self.job)
+            with storage_of_output():
+                # That somebody stopped it once is over: it is wanted again.
+                self.job.storage.delete(self.job.stopped_file)
+                found = self.cluster.attach(self.job)
+            return found or self.cluster.start(self.job)
         except Unreachable as error:
             self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
             raise
@@ -117,6 +125,7 @@ class Attempt:
             RunTimedOut: the run's time is up.
         """
         while not (self.stopped.is_set() or self.has_reached(stage)):
+            self.keep_hold()  # a cluster that is made for the run may take a while
             if deadline.seconds_left() == 0:
                 raise deadline.missed()
             self.stopped.wait(self.poll_seconds)
@@ -146,6 +155,7 @@ class Attempt:
 
     def look_now(self, running: RunningJob) -> Look:
         """Ask, and leave a sign that somebody follows."""
+        self.keep_hold()
         self.leave_mark(running)
         self.log.forward(running, self.tell)
         try:
@@ -180,6 +190,14 @@ class Attempt:
         if alive or look.progress != self.last.progress:
             self.heard_at = time.monotonic()
         return alive is False or time.monotonic() - self.heard_at > SILENT_SECONDS
+
+    def keep_hold(self) -> None:
+        """Say again that this process works on the run, before others take it for gone."""
+        if time.monotonic() - self.held_at < HOLD_EVERY_SECONDS:
+            return
+        self.held_at = time.monotonic()
+        with suppress(OSError):  # a look finds out whether the storage answers
+            self.hold()
 
     def leave_mark(self, running: RunningJob) -> None:
         """Say that somebody follows: a job that nobody follows stops itself.

@@ -4,14 +4,15 @@ import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 
 import psutil
 
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import FsspecStorage
 
-SILENT_SECONDS = 120.0
+SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
 
 
@@ -78,6 +79,18 @@ def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
     ]
     for path in (run.lease, *drivers):
         holder = load_holder(storage, path)
-        if holder and holder.is_alive() and not holder.is_this_process():
+        if holder and not holder.is_this_process() and is_at_work(storage, path, holder):
             return holder
     return None
+
+
+def is_at_work(storage: FsspecStorage, path: str, holder: Holder) -> bool:
+    """Whether the holder that a file names is alive; a driver elsewhere shows it by its progress.
+
+    Here its pid means nothing.
+    """
+    if not holder.is_here and path.endswith("/driver.json"):
+        with suppress(FileNotFoundError):
+            progress = json.loads(storage.read(f"{os.path.dirname(path)}/progress.json"))
+            holder = replace(holder, at=progress["at"])
+    return holder.is_alive()

@@ -7,6 +7,7 @@ from typing import Any
 from prefect import Task, task
 from prefect.assets import Asset, AssetProperties, add_asset_metadata, materialize
 
+from tasks.patience import storage_of_output, until_reachable
 from tasks.plan import PlannedRun
 from tasks.publish import publish_planned
 from tasks.reporting.addresses import sink_page, sink_url, source_urls
@@ -38,13 +39,23 @@ def publish_run(planned: PlannedRun) -> int:
         )(publish_and_tell)
     except Exception:
         logger.exception("run %s is published without its lineage", planned.run.run_id)
-        publish = task(name="publish", persist_result=False)(publish_planned)
+        publish = task(name="publish", persist_result=False)(publish_patiently)
     return publish(planned)
+
+
+def publish_patiently(planned: PlannedRun) -> int:
+    """Publish a run, and wait for an output's storage that is away; nothing is done twice."""
+
+    def publish() -> int:
+        with storage_of_output():
+            return publish_planned(planned)
+
+    return until_reachable(publish, planned.spec.timeouts.unreachable_seconds)
 
 
 def publish_and_tell(planned: PlannedRun) -> int:
     """Publish a run, and add to the asset what it is now; return its version."""
-    version = publish_planned(planned)
+    version = publish_patiently(planned)
     try:
         key = asset_key(sink_url(planned.spec.sink))
         add_asset_metadata(key, facts_of(planned, version))

@@ -6,6 +6,7 @@ from functools import cached_property
 from tasks.call import Call
 from tasks.counted import counted
 from tasks.kinds.models import Model
+from tasks.lease import hold
 from tasks.output_trial import refuse_unknown, try_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
@@ -93,6 +94,10 @@ class PlannedRun:
         rows = f", {counted(known, 'row')}" if known is not None else ""
         why = "changed or gone since" if self.options.redrive else "published already"
         return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} {why}"
+
+    def hold(self) -> None:
+        """Say that this process works on the run; to be said again and again."""
+        hold(self.storage, self.run)
 
     def accepted(self) -> Accepted:
         """What the records cover now."""

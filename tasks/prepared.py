@@ -58,6 +58,11 @@ class Preparation(PlannedRun):
         """What its job does."""
         return BEFORE_CUT
 
+    def hold(self) -> None:
+        """Say that this process works on both."""
+        super().hold()
+        self.main.hold()
+
     def accepted(self) -> Accepted:
         """What the records cover now, and is still there."""
         return kept_in(self.storage, self.run, self.plan)

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tasks.attempt import Attempt, Look
@@ -51,7 +52,8 @@ def rehearse(planned: PlannedRun, tell: Callable[[str], None] = lambda _: None) 
             raise error
     finally:
         attempt.stop()
-        job.storage.filesystem.rm(job.run.path, recursive=True)
+        with suppress(OSError):  # what it found is to be heard; `clean` finds what is left
+            job.storage.filesystem.rm(job.run.path, recursive=True)
     return "every node imports the code and reaches source, output and model"
 
 

@@ -1,15 +1,17 @@
 """What is left to do, and the attempt that does it."""
 
+import logging
 import uuid
 from collections.abc import Callable
 
 import pyarrow as pa
 
+from tasks.at_work import stop_job
 from tasks.attempt import FOLLOWED, Attempt
-from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
+from tasks.clusters.choose import cluster_of, is_same_place, max_gpus_of, resources_on
 from tasks.clusters.own_ray import joined
 from tasks.clusters.running import Cluster
-from tasks.lease import hold
+from tasks.errors import BatchInferenceError
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
 from tasks.prepared import todo_prepared
@@ -18,6 +20,8 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, stored_job
+
+logger = logging.getLogger(__name__)
 
 
 def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
@@ -41,13 +45,13 @@ def next_attempt(planned: PlannedRun, gap: Gap, tell: Callable[[str], None] = pr
     Raises:
         Unreachable: the cluster has not answered for too long.
     """
-    hold(planned.storage, planned.run)
+    planned.hold()
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
     if job is None or not is_wanted(job, planned, cluster):
         job = new_job(planned, gap, len(job_files) + 1)
-    attempt = Attempt(job, cluster, tell)
+    attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)
     return attempt
 
@@ -57,8 +61,12 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
 
     One that lives for a while with its result behind it is ended: what it has to say is of the
     spec as it was. Of a cluster that does not answer nobody can say: to start another job beside
-    one that may still run is what must not happen.
+    one that may still run is what must not happen. One in another place than the spec now says is
+    told to stop, and where nobody answers there, stops itself.
     """
+    if not is_same_place(job.spec.cluster, planned.spec.cluster):
+        stop_elsewhere(job)
+        return False
 
     def was_over() -> bool:
         if planned.storage.stat(job.result_file):
@@ -72,6 +80,15 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
         stop_if_alive(job, cluster)  # its inputs are not what they were
         return False
     return True
+
+
+def stop_elsewhere(job: Job) -> None:
+    """Stop a job where it was started."""
+    if job.storage.stat(job.result_file) is None:
+        try:
+            stop_job(job)
+        except BatchInferenceError as error:
+            logger.warning("job %s, of another cluster, is left to stop itself: %s", job.id, error)
 
 
 def stop_if_alive(job: Job, cluster: Cluster) -> None:

@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 from tasks.errors import OutputHeld, UnfinishedRun
+from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
-from tasks.protocol.layout import OutputFolder
+from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import without_result
 from tasks.spec import BatchInferenceSpec
 
 OPTION_NAMES = {
@@ -25,9 +27,17 @@ def abandoned_runs(
     if restart:
         for header in headers:
             refuse_live(storage, output, header)
-            storage.write(f"{output.run(header['run_id']).path}/abandoned", b"")
+            give_up(storage, output.run(header["run_id"]))
             header["abandoned"] = True
     return sorted(header["run_id"] for header in headers if header["abandoned"])
+
+
+def give_up(storage: FsspecStorage, run: RunFolder) -> None:
+    """Mark a run as one that nobody goes on with; a job of it that nobody follows stops itself."""
+    storage.write(f"{run.path}/abandoned", b"")
+    paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
+    for job in without_result(storage, paths):
+        storage.write(job.stopped_file, b"")
 
 
 def refuse_live(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> None:
@@ -66,16 +76,21 @@ def refuse_other_run(
     call: dict[str, Any],
     spec: BatchInferenceSpec,
 ) -> None:
-    """Refuse to start beside another spec's unfinished run.
+    """Refuse to start beside another spec's unfinished run, or this one's in another process.
 
     Raises:
         OutputHeld: it is at work.
         UnfinishedRun: it is not; says what differs, and the ways out.
     """
     for header in run_headers(storage, output, seen):
-        if header["run_key"] == run_key or header["abandoned"]:
+        if header["abandoned"]:
             continue
-        refuse_live(storage, output, header)
+        is_this_run = header["run_key"] == run_key
+        # Its job is gone on with by whoever asks, but not out of another process.
+        if not is_this_run or isinstance(spec.cluster, InlineCluster):
+            refuse_live(storage, output, header)
+        if is_this_run:
+            continue
         raise UnfinishedRun(
             f"{output.path} has the unfinished run {header['run_id']} of another spec; "
             f"{difference(header, call, spec)}. Go back to that spec to finish it, or use "

@@ -78,10 +78,13 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
                 raise Unreachable("cluster.address: gone")
             return SimpleNamespace(stop=lambda: stopped.append(asked.id))
 
+    released: list[str] = []
     monkeypatch.setattr(at_work, "cluster_of", lambda cluster: Cluster())
+    monkeypatch.setattr(at_work, "release", lambda cluster, run_id: released.append(run_id))
     assert [found.id for found, _ in live_jobs(job.spec)] == [second.id]
     assert f"whether job {job.id} runs cannot be told: cluster.address: gone" in caplog.text
     with pytest.raises(Unreachable, match="gone"):
         stop_jobs(job.spec)
     assert stopped == [second.id]
+    assert released == [job.run_id] * 2, "a head that is sick keeps no cluster alive"
     assert Path(job.stopped_file).exists()

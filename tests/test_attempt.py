@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from tasks.attempt import POLL_SECONDS, Attempt
 from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import RunStopped, StageFailed, Unreachable
+from tasks.lease import SILENT_SECONDS
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.result import failure
 from tests.flows.conftest import spec_of
@@ -55,7 +57,7 @@ def test_signs_come_twice_as_often_as_they_are_missed(
     for _ in range(round(3 * 60 / POLL_SECONDS[-1])):
         following.leave_mark(running)
         signs.now += following.poll_seconds
-    gaps = [later - sooner for sooner, later in zip(signs.left, signs.left[1:], strict=False)]
+    gaps = [later - sooner for sooner, later in pairwise(signs.left)]
     assert max(gaps) <= orphan_seconds / 2
 
 
@@ -196,7 +198,9 @@ def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
     assert tried == [1]
 
 
-def test_a_job_that_starts_when_nobody_waits_any_more_is_stopped(tmp_path: Any) -> None:
+def test_a_job_that_starts_when_nobody_waits_any_more_is_stopped(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stopped: list[int] = []
     running = SimpleNamespace(where="there", stop=lambda: stopped.append(1))
 
@@ -204,9 +208,10 @@ def test_a_job_that_starts_when_nobody_waits_any_more_is_stopped(tmp_path: Any) 
         following.stop()
         return running
 
-    following = starting(tmp_path, start)
+    following, released = starting(tmp_path, start), list[str]()
+    monkeypatch.setattr(attempt, "release", lambda cluster, run_id: released.append(run_id))
     following.ensure_started()
-    assert stopped == [1]
+    assert (stopped, released) == ([1], ["run"])
 
 
 @pytest.mark.parametrize("error", [NotFoundError(), Unreachable("gone")])
@@ -227,3 +232,30 @@ def test_the_guard_against_a_stall_is_what_the_user_has_set(
     job: Any = SimpleNamespace(spec=spec)
     stall = Attempt(job, cluster=SimpleNamespace()).stall
     assert (stall.limit_seconds, stall.first_word_seconds) == (600.0, first_word)
+
+
+def test_who_works_on_a_run_says_so_before_others_take_it_for_gone(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following, _ = following_on_disk(tmp_path)
+    clock, held = Signs(), list[float]()
+    monkeypatch.setattr(attempt, "time", clock)
+    following.hold = lambda: held.append(clock.now)
+    for _ in range(300):
+        clock.now += 1.0
+        following.look_now(following.running)
+    gaps = [later - sooner for sooner, later in pairwise(held)]
+    assert held[0] == 1_001.0
+    assert max(gaps) <= SILENT_SECONDS / 3
+
+
+def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(tmp_path: Any) -> None:
+    running, refused = SimpleNamespace(where="there"), iter([True, True, False])
+    following = starting(tmp_path, lambda _: running)
+
+    def delete(path: str) -> None:
+        if next(refused):
+            raise ConnectionError("no route")
+
+    following.job.storage.delete = delete
+    assert following.ensure_started() is running

@@ -1,5 +1,6 @@
 """Who works on a run: a process by its machine, pid and start."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.clusters.local import LocalJob
-from tasks.lease import Holder, hold, holder_of, save_holder
+from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, save_holder
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
 
@@ -40,3 +41,15 @@ def test_a_driver_that_is_gone_is_stopped_without_a_word(tmp_path: Path) -> None
         holder = Holder.of(process.pid)
         process.wait()
     LocalJob(holder, lambda: False, tmp_path / "log").stop()
+
+
+def test_a_driver_elsewhere_is_at_work_as_long_as_it_says_so(tmp_path: Path) -> None:
+    storage, folder = open_storage(str(tmp_path))
+    run = RunFolder(f"{folder}/runs/r")
+    begun = replace(Holder.of(os.getpid()), host="elsewhere", at=time.time() - 3600)
+    attempt = f"{run.path}/attempts/1"
+    save_holder(storage, f"{attempt}/driver.json", begun)
+    for ago, is_held in ((5, True), (SILENT_SECONDS + 5, False)):
+        progress = json.dumps({"at": time.time() - ago}).encode()
+        storage.write(f"{attempt}/progress.json", progress)
+        assert (holder_of(storage, run) is not None) is is_held

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from tasks import rehearsal
 from tasks.errors import NoProgress, Unreachable
@@ -89,5 +90,16 @@ def test_a_check_whose_job_falls_silent_says_what_it_waited_for(
 ) -> None:
     with pytest.raises(NoProgress, match=r"nothing for 2 s: it waited for nodes: a GPU; see there"):
         check_on(Slow(3, ends=False), numbers, monkeypatch)
+    with pytest.raises(NoProgress, match="it has not begun"):
+        check_on(Slow(0, ends=False), numbers, monkeypatch)
+
+
+def test_what_a_check_found_is_heard_though_its_files_cannot_be_removed(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(storage: LocalFileSystem, *given: Any, **named: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(LocalFileSystem, "rm", refuse)
     with pytest.raises(NoProgress, match="it has not begun"):
         check_on(Slow(0, ends=False), numbers, monkeypatch)

@@ -1,11 +1,13 @@
 """Which attempt comes next: the one that runs, or a new one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tasks import run
+from tasks.errors import Unreachable
+from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tests.reporting import classify_spec, make_inputs
@@ -40,3 +42,33 @@ def test_a_job_that_lives_on_with_its_result_answers_for_no_later_run(
     planned.storage.write(first.result_file, b"{}")
     assert run.next_attempt(planned, gap).job.attempt == 2
     assert not cluster.is_there
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_job_elsewhere_is_stopped_before_another_starts_here(
+    answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    there, stopped = RayJobsCluster(address="http://there:8265"), list[str]()
+
+    class Elsewhere(Lingering):
+        """The cluster that the first job is on."""
+
+        def attach(self, job: Job) -> Lingering | None:
+            if not answers:
+                raise Unreachable("no route")
+            return super().attach(job)
+
+    def cluster_of(cluster: AnyCluster) -> Lingering:
+        stopped.append(cluster.kind)
+        return Elsewhere()
+
+    monkeypatch.setattr("tasks.at_work.cluster_of", cluster_of)
+    planned = make_plan(classify_spec(tmp_path))
+    gap = run.left_to_do(planned, tried=False)
+    moved = replace(planned, spec=planned.spec.model_copy(update={"cluster": there}))
+    first = run.new_job(moved, gap, 1)
+    second = run.next_attempt(planned, gap)
+    assert (second.job.attempt, stopped) == (2, ["ray_jobs"])
+    assert first.storage.stat(first.stopped_file), "it stops itself where nobody answers for it"
+    assert isinstance(second.job.spec.cluster, InlineCluster)

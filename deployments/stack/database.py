@@ -8,6 +8,9 @@ DATABASE_VARIABLES = (
 )
 """Prefect takes the first that is set; the second is the older name."""
 
+SECRET_OPTIONS = ("password", "passfile", "sslpassword")
+"""Of a URL's query."""
+
 
 def given_database() -> str:
     """The URL that the environment has; empty where it has none."""
@@ -35,4 +38,4 @@ def shown(url: str) -> str:
             f"{DATABASE_VARIABLES[0]} is no URL that Prefect takes: "
             "write postgresql+asyncpg://user:password@host:5432/name"
         )
-    return parsed.render_as_string()
+    return parsed.difference_update_query(SECRET_OPTIONS).render_as_string()

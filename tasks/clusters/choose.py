@@ -32,6 +32,22 @@ def cluster_of(cluster: AnyCluster) -> Cluster:
             return KubeRay(cluster)
 
 
+def is_same_place(one: AnyCluster, other: AnyCluster) -> bool:
+    """Whether jobs that were started as one spec says are found as the other says."""
+    return place_of(one) == place_of(other)
+
+
+def place_of(cluster: AnyCluster) -> tuple[str | None, ...]:
+    """What tells a place where jobs run from others; a driver on this machine is found by itself."""
+    match cluster:
+        case RayJobsCluster():
+            return cluster.kind, cluster.address, cluster.block
+        case KubeRayCluster():
+            return cluster.kind, cluster.context, cluster.namespace
+        case _:
+            return (cluster.kind,)
+
+
 def release(cluster: AnyCluster, run_id: str) -> str | None:
     """A run has ended, whichever way: end what was made for it alone, where there is any.
 

@@ -9,6 +9,7 @@ deployments/cluster deletes what has not been renewed in time.
 Tested against a stand-in for the Kubernetes API and a real Ray; on no real Kubernetes.
 """
 
+import logging
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +34,8 @@ from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, RunStopped, 
 from tasks.kinds.clusters import KubeRayCluster
 from tasks.ray_job.job import Job
 
+logger = logging.getLogger(__name__)
+
 LOOK_EVERY_SECONDS = 2.0
 RENEW_EVERY_SECONDS = 60.0
 RELEASE_TRIES, RELEASE_EVERY_SECONDS = 3, 1.0
@@ -44,6 +47,7 @@ class KubeRay:
 
     cluster: KubeRayCluster
     renewed: float = field(default=float("-inf"), repr=False)
+    refused_since: float | None = field(default=None, repr=False)
 
     @cached_property
     def api(self) -> KubeApi:
@@ -88,8 +92,12 @@ class KubeRay:
         self.renewed = now
         try:
             self.api.annotate(name_of(run_id), expiry(ttl))
-        except BatchInferenceError:
-            return  # the next call asks again, long before it expires
+            self.refused_since = None
+        except BatchInferenceError as error:  # the next call asks again, long before it expires
+            self.refused_since = self.refused_since or now
+            if now - self.refused_since >= ttl / 4:
+                said = "the life of %s cannot be prolonged, after %g s the reaper deletes it: %s"
+                logger.warning(said, name_of(run_id), ttl, error)
 
     def release(self, run_id: str) -> None:
         """Delete the run's cluster, where there is one; Kubernetes sees to the rest.
@@ -122,7 +130,8 @@ class KubeRay:
                 "cluster.manifest", theirs, f"is its rayVersion, and this project needs {ours}"
             )
         self.api.create(run_manifest(self.cluster, "check"), dry_run=True)
-        return f"KubeRay would make a cluster of Ray {theirs} in {self.cluster.namespace}"
+        where = self.cluster.namespace
+        return f"KubeRay would make a cluster of Ray {theirs} in {where}, where the reaper has to run"
 
     def awaited(self, run_id: str) -> RayJobs:
         """The run's cluster, made unless it is there, as soon as its head takes jobs."""

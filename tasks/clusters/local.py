@@ -10,7 +10,7 @@ import psutil
 
 from tasks.clusters.driver import driver_environment, end, launch, log_file
 from tasks.clusters.waiting import taken
-from tasks.lease import Holder, load_holder, save_holder
+from tasks.lease import Holder, is_at_work, load_holder, save_holder
 from tasks.ray_job.job import Job
 
 
@@ -56,10 +56,11 @@ class Local:
 
     def attach(self, job: Job) -> LocalJob | None:
         """The driver, if it lives."""
-        holder = load_holder(job.storage, driver_file(job))
-        if holder is None or not holder.is_alive():
+        path = driver_file(job)
+        holder = load_holder(job.storage, path)
+        if holder is None or not is_at_work(job.storage, path, holder):
             return None
-        return LocalJob(holder, holder.is_alive, log_file(job))
+        return LocalJob(holder, lambda: is_at_work(job.storage, path, holder), log_file(job))
 
     def was_started(self, job: Job) -> bool:
         """Whether a driver has been started."""

@@ -1,9 +1,10 @@
-"""A job that nobody follows any more stops itself: it may hold GPUs that nobody knows of."""
+"""A job that is told to stop, or that nobody follows any more, stops itself: it may hold GPUs."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tasks.errors import Orphaned
+from tasks.errors import Orphaned, RunStopped
 from tasks.ray_job.job import Job
 
 LOOK_EVERY_SECONDS = 10.0
@@ -22,16 +23,19 @@ class Followed:
         """Called often; looks now and then.
 
         Raises:
+            RunStopped: somebody has left word that it is to stop.
             Orphaned: nobody has left a sign for `timeouts.orphan_seconds`.
         """
         now, limit = time.monotonic(), self.job.spec.timeouts.orphan_seconds
         if now - self.looked < min(LOOK_EVERY_SECONDS, limit / 4):
             return
         self.looked = now
-        try:
+        sign, is_stopped = self.seen, False
+        with suppress(OSError):
+            is_stopped = self.job.storage.stat(self.job.stopped_file) is not None
             sign = self.job.storage.read(self.job.followed_file)
-        except OSError:
-            sign = self.seen
+        if is_stopped:  # by somebody whom its cluster may not have answered
+            raise RunStopped("somebody stopped the job; run again to go on where it stopped")
         if sign != self.seen:
             self.seen, self.since = sign, now
         if now - self.since > limit:

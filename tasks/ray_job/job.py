@@ -142,6 +142,14 @@ def stored_job(storage: FsspecStorage, path: str) -> Job | None:
         return None
 
 
+def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
+    """Jobs of a listing beside whose files no result lies; what has ended is not read."""
+    ended = {path.removesuffix("/result.json") for path in paths if path.endswith("/result.json")}
+    folders = [path.removesuffix("/job.json") for path in paths if path.endswith("/job.json")]
+    found = (stored_job(storage, f"{each}/job.json") for each in folders if each not in ended)
+    return [job for job in found if job]
+
+
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
     """The output's storage and folders."""
     options = json.dumps(spec.sink.storage_options, sort_keys=True)

@@ -5,12 +5,13 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from tasks.clusters import kuberay_api
+from tasks.clusters import kuberay, kuberay_api
 from tasks.clusters.choose import cluster_of, release, resources_on
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import EXPIRES, load_manifest, name_of, ray_containers
@@ -339,3 +340,20 @@ def test_a_placeholder_that_nothing_fills_is_refused() -> None:
 
 def test_names_fit_kuberay() -> None:
     assert len(name_of(RUN)) <= 53
+
+
+def test_a_life_that_cannot_be_prolonged_is_told_before_it_ends(
+    kube: Kubernetes,
+    fields: Fields,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = kuberay_of(fields, ttl_seconds=600)
+    cluster.make(RUN, time.monotonic())
+    kube.refusals["PATCH"] = [403] * 20
+    clock = SimpleNamespace(now=time.monotonic())
+    monkeypatch.setattr(kuberay, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for seconds in range(0, 400, 60):
+        cluster.renew(RUN)
+        assert ("cannot be prolonged" in caplog.text) is (seconds >= 150)
+        clock.now += 60

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from deployments.stack.database import DATABASE_VARIABLES
+from deployments.stack.database import DATABASE_VARIABLES, shown
 from deployments.stack.ports import any_free_port
 from deployments.stack.processes import ServiceFailedError, await_ready, end, start
 from deployments.stack.services import environment_of, prefect_server
@@ -128,3 +128,9 @@ def test_only_the_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(DATABASE_VARIABLES[1], url)
     assert prefect_server(tmp_path, state).environment[DATABASE_VARIABLES[0]] == url
     assert url not in environment_of(tmp_path, state).values()
+
+
+@pytest.mark.parametrize("option", ["password", "passfile", "sslpassword"])
+def test_a_password_among_a_urls_options_is_shown_to_nobody(option: str) -> None:
+    said = shown(f"postgresql+asyncpg://u@host/name?{option}=hunter22&ssl=require")
+    assert said == "postgresql+asyncpg://u@host/name?ssl=require"

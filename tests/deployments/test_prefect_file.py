@@ -10,7 +10,8 @@ import yaml
 from deployments.parameters import STACK_FOLDER, full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
 from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS
-from deployments.stack.state import POOL
+from deployments.stack.services import prefect_worker
+from deployments.stack.state import POOL, State
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
@@ -113,5 +114,11 @@ def test_the_stack_has_what_the_deployments_name() -> None:
         assert deployment.work_pool.name == POOL
         environment = deployment.work_pool.job_variables["env"]
         assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
+
+
+def test_all_other_runs_of_the_stacks_worker_beat_as_often(tmp_path: Path) -> None:
+    worker = prefect_worker(tmp_path, State(prefect_port=1, ray_port=2))
+    frequency = worker.environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]
+    assert frequency == str(HEARTBEAT_SECONDS)
     clusters = [full_spec(file)["spec"]["cluster"] for file in SPECS]
     assert {cluster["block"] for cluster in clusters if cluster["kind"] == "ray_jobs"} == {BLOCK}

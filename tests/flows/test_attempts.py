@@ -3,16 +3,25 @@
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from prefect import flow
+from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows import attempts
+from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
-from tasks import stages
-from tasks.errors import RunTimedOut, StageFailed, Unreachable
-from tasks.plan import PlannedRun
+from tasks import lineage, stages
+from tasks.attempt import Attempt, Look
+from tasks.errors import InputChanged, RowsMissing, RunTimedOut, StageFailed, Unreachable
+from tasks.patience import Deadline
+from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
-from tasks.run import left_to_do
+from tasks.publish import publish_planned
+from tasks.ray_job.counts import STAGES
+from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -117,3 +126,87 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(numbers: Path, ray_addr
     assert max(row["most_refused"] for row in rows) == 50
     assert {each["halvings"] for each in report["batch_halvings"]} == {1, 2, 3}
     assert report["attempts"] == 1
+
+
+def test_a_run_that_is_started_again_does_not_throw_its_own_work_away(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an automation starts the same flow run again whose worker died."""
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 1})
+    with pytest.raises(StageFailed):
+        batch_inference(spec, restart=True)
+    monkeypatch.setattr(flow_runs, "is_first_start", lambda: False)
+    assert batch_inference(spec, restart=True)["resumed_rows"] == 500
+
+
+def test_a_storage_that_fails_while_publishing_is_waited_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = itertools.count(1)
+
+    def publish(planned: PlannedRun) -> int:
+        if next(asked) <= 2:
+            raise ConnectionError("no route")
+        return publish_planned(planned)
+
+    monkeypatch.setattr(lineage, "publish_planned", publish)
+    spec = spec_of(numbers)
+    assert batch_inference(spec)["published"]
+    assert len(published(spec)) == 1000
+
+
+def test_rows_that_are_missed_while_publishing_are_done_again(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that comes late counts before others, which may leave a gap."""
+    asked = itertools.count(1)
+
+    def publish(planned: PlannedRun) -> int:
+        if next(asked) == 1:
+            for record in Path(planned.run.records).iterdir():
+                record.unlink()
+            raise RowsMissing("of 1,000 rows there is no record that counts")
+        return publish_planned(planned)
+
+    monkeypatch.setattr(lineage, "publish_planned", publish)
+    spec = spec_of(numbers)
+    assert batch_inference(spec)["attempts"] == 2
+    assert len(published(spec)) == 1000
+
+
+def test_an_error_in_a_stage_that_was_done_is_not_lost(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray reads once more what a node has lost, and finds the input changed."""
+
+    class ReadAgain(Attempt):
+        """Says that all is read, and later that reading failed."""
+
+        looks = 0
+
+        def ensure_started(self) -> Any:
+            self.running = SimpleNamespace(where="there", stop=lambda: None)
+            return self.running
+
+        def look(self) -> Look:
+            self.looks += 1
+            counts = {"rows": 1, "started": 1.0, "updated": 2.0, "total": 1, "rejected": 0}
+            stages = {stage: {**counts, "state": "running"} for stage in STAGES}
+            stages["read"]["state"] = "done"
+            self.last = Look({"state": "running", "stages": stages, "works_at": "infer"})
+            if self.looks > 20:
+                where = {"stage": "read", "source": "/in/a", "row": None}
+                told = {"class": "InputChanged", "message": "it changed", **where}
+                self.last = Look(self.last.progress, {"state": "failed", "error": told})
+            return self.last
+
+    planned = make_plan(spec_of(numbers))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    following = ReadAgain(job, cluster=SimpleNamespace())
+
+    @flow(task_runner=ThreadPoolTaskRunner(max_workers=8))
+    def follow() -> None:
+        attempts.run_stages(following, Deadline(None))
+
+    with pytest.raises(InputChanged, match="read.*/in/a.*it changed"):
+        follow()

@@ -6,12 +6,14 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_backfill_jobs, stop_its_jobs
+from tasks.errors import Unreachable
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -113,4 +115,33 @@ def test_the_cancellation_hooks_stop_the_jobs_of_that_time(
     stop_its_jobs(None, run, None)
     run.parameters |= {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
     stop_backfill_jobs(None, run, None)
-    assert stopped == ["2026-03-05", "2026-03-07", "2026-01-01", "2026-01-02"]
+    assert stopped == ["2026-03-05", "2026-03-07", "2026-01-02", "2026-01-01"]
+
+
+def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+
+    def stop(spec: Any) -> None:
+        stopped.append(Path(spec.sink.path).name)
+        raise Unreachable(f"no cluster for {stopped[-1]}")
+
+    monkeypatch.setattr("flows.cancellation.stop_jobs", stop)
+    given = {"spec": daily_spec(tmp_path, out=f"{DAY}").model_dump(mode="json", by_alias=True)}
+    range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z"}
+    backfill = SimpleNamespace(parameters=given | range_of_days)
+    with pytest.raises(Unreachable, match="no cluster for 2026-01-03"):
+        stop_backfill_jobs(None, backfill, None)
+    assert stopped == ["2026-01-03", "2026-01-02", "2026-01-01"]
+
+
+def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path: Path) -> None:
+    put(tmp_path, "2026-03-05")
+    spec = daily_spec(tmp_path).model_copy(update={"source": at_day(tmp_path)})
+    sink = spec.sink.model_copy(update={"path": "another-output"})
+    run = scheduled_run(spec.model_copy(update={"sink": sink}))
+    prefect("flow-run", "execute", str(run.id))
+    failed = look(run).state
+    assert failed.name == "Failed"
+    assert "sink.path: 'another-output' is relative to a folder that goes with" in failed.message

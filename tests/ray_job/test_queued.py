@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.attempt import Attempt
-from tasks.errors import Orphaned
+from tasks.errors import Orphaned, RunStopped
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.job import Job
 from tests.ray_job.test_own_machine import job_of, spec
@@ -80,3 +80,14 @@ def test_rays_own_guard_comes_after_the_runs(monkeypatch: pytest.MonkeyPatch) ->
     nobody: Any = None
     assert Attempt(job, nobody).stall.limit_seconds == 600
     assert context.execution_no_progress_timeout_s == 660
+
+
+def test_a_job_that_is_told_to_stop_stops_though_somebody_follows_it(tmp_path: Path) -> None:
+    job = remote_job(tmp_path)
+    followed = Followed(job)
+    followed.check()
+    job.storage.write(job.followed_file, b"now")
+    job.storage.write(job.stopped_file, b"")
+    followed.looked = -1e9
+    with pytest.raises(RunStopped, match="run again to go on"):
+        followed.check()
