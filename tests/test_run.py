@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tasks import run
+from tasks.clusters.ray_jobs import RayJobs
 from tasks.errors import Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
 from tests.reporting import classify_spec, make_inputs
 
@@ -72,3 +76,28 @@ def test_a_job_elsewhere_is_stopped_before_another_starts_here(
     assert (second.job.attempt, stopped) == (2, ["ray_jobs"])
     assert first.storage.stat(first.stopped_file), "it stops itself where nobody answers for it"
     assert isinstance(second.job.spec.cluster, InlineCluster)
+
+
+def test_a_job_whose_submission_could_not_be_noted_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    job = run.new_job(planned, run.left_to_do(planned, tried=False), 1)
+    sent = list[str]()
+    api: Any = SimpleNamespace(
+        upload=lambda folder, excludes: "gcs://code.zip",
+        submit=lambda submission_id, *_: sent.append(submission_id),
+        status=lambda submission_id: "RUNNING" if submission_id in sent else None,
+        shown="http://there",
+    )
+
+    def refuse(storage: FsspecStorage, path: str, data: bytes) -> None:
+        raise ConnectionError("no route")
+
+    with monkeypatch.context() as away:
+        away.setattr(FsspecStorage, "write", refuse)
+        with pytest.raises(Unreachable, match="no route"):
+            RayJobs(api).start(job)
+    assert RayJobs(api).attach(job)
+    assert sent == [job.id]
