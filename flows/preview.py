@@ -11,7 +11,7 @@ from flows.attempts import accounted_for, plan_run, run_attempts
 from flows.batch_inference import OURS
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
-from tasks.previewing import clear_away, refuse_unlike, trial_of
+from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_of_flow_run
@@ -51,7 +51,8 @@ def preview(
             would; else in the flow's own process, on CPUs, and what it needs of a cluster is said.
 
     Returns:
-        The figures as JSON, and the rows as text.
+        The figures as JSON, and the rows as text; `would_be_held_back` says why a run of such rows
+        would publish nothing.
 
     Raises:
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
@@ -65,6 +66,7 @@ def preview(
     try:
         with accounted_for(planned, started):
             planned, _ = run_attempts(planned, Deadline.of(trial))
-            return report_preview(planned, spec, started)
+            found = report_preview(planned, spec, started)
+            return {**found, "would_be_held_back": held_back(planned, spec)}
     finally:
         clear_away(trial)

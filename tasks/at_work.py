@@ -2,8 +2,9 @@
 
 import logging
 
-from tasks.clusters.choose import cluster_of, release
+from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
+from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.prepared import first_job_of
 from tasks.ray_job.job import Job, output_of, without_result
@@ -61,18 +62,3 @@ def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
     if errors:
         raise errors[0]
     return stopped
-
-
-def stop_job(job: Job) -> bool:
-    """Stop one job; whether it ran."""
-    # Whoever follows it must not take it for lost, and start another.
-    job.storage.write(job.stopped_file, b"")
-    try:
-        running = cluster_of(job.spec.cluster).attach(job)
-        if running:
-            running.stop()
-    finally:
-        # To delete what was made for it, its head, which may be out of memory, need not answer.
-        if problem := release(job.spec.cluster, job.run_id):
-            logger.warning(problem)
-    return running is not None

@@ -37,7 +37,7 @@ def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Or
     header = json.loads(folders.storage.read(run.header)) if run.header in paths else None
     # Its key has the ledger version in it: what builds on an older one is planned anew.
     is_behind = header is not None and header["ledger_version"] != folders.seen.version
-    if is_behind or f"{run.path}/abandoned" in paths:
+    if is_behind or run.abandoned in paths:
         return folders.given_up(run) if folders.is_asleep(run) else iter(())
     return folders.unrecorded(run)
 

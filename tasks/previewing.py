@@ -1,15 +1,16 @@
 """A preview's own output: beside the real one, never published, gone when it has been shown."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.judging import staged_files
+from tasks.judging import judge, last_run, line_of, staged_files
 from tasks.kinds.clusters import InlineCluster
 from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
-from tasks.plan import PlannedRun
+from tasks.plan import PlannedRun, ledger_of
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import pinned
 from tasks.resources import ReadOptions
@@ -119,6 +120,33 @@ def staged_rows(planned: PlannedRun) -> pa.Table | None:
         "__row", pa.concat_arrays([pa.array(each, pa.int64()) for each in ids])
     )
     return rows.sort_by("__row").drop_columns("__row")
+
+
+def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
+    """Why a run would publish nothing if all its rows were like a preview's; empty where it would.
+
+    Args:
+        planned: the preview's run.
+        spec: what a run would do.
+    """
+    accepted = planned.accepted()
+    rejected = len(accepted.rejected)
+    share = rejected / max(1, len(accepted.ok) + rejected + len(accepted.filtered))
+    allowed = spec.errors.max_rejected_fraction
+    found = []
+    if share > allowed:
+        found.append(
+            f"{100 * share:.3g} % of rows set aside, errors.max_rejected_fraction allows "
+            f"{100 * allowed:.3g} %"
+        )
+    # How many rows there are is no preview's to judge.
+    gates = [gate for gate in spec.gates if gate.columns]
+    trial = planned.spec.model_copy(update={"gates": gates})
+    try:
+        judged = judge(replace(planned, spec=trial), accepted, {}, last_run(ledger_of(spec).look()))
+    except InvalidSpec as error:  # a gate's column is not there
+        return [*found, str(error)]
+    return found + [line_of(each).strip() for each in judged if not each.passed]
 
 
 def clear_away(spec: BatchInferenceSpec) -> None:

@@ -4,14 +4,16 @@ import io
 import json
 import time
 from collections import Counter
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.config import model_digest
+from tasks.config import config_digests, model_digest
 from tasks.counted import counted
-from tasks.errors import ErrorBudgetExceeded
+from tasks.errors import ErrorBudgetExceeded, OutputHeld
 from tasks.history import with_history
 from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -24,6 +26,45 @@ from tasks.ray_job.writing import QUARANTINE, pinned
 from tasks.row_keys import keys_of
 
 EXAMPLES = 3
+place = itemgetter("source", "row")
+SHOWN = ["source", "row", "stage", "error_type", "error_message"]
+"""Columns of a quarantine file, without those that may be large."""
+
+
+@dataclass
+class Rejections:
+    """Rows that stayed rejected: how many of each kind, and the first of these.
+
+    A kind is a stage and an error's type. However many rows there are, few are held.
+    """
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    """By source and row."""
+
+    def add(self, data: bytes, keep: list[bool] | None = None) -> None:
+        """Add the rows of a quarantine file, or some of them."""
+        rows = pq.read_table(io.BytesIO(data), columns=SHOWN)
+        rows = rows if keep is None else rows.filter(pa.array(keep, pa.bool_()))
+        for row in rows.to_pylist():
+            kind = row["stage"], row["error_type"]
+            self.counts[kind] += 1
+            first = [*self.first.get(kind, ()), row]
+            self.first[kind] = sorted(first, key=place)[:EXAMPLES]
+
+    @property
+    def kinds(self) -> list[tuple[tuple[str, str], int, list[dict[str, Any]]]]:
+        """Each kind, how many there are and the first of them; the most frequent first."""
+        kinds = [(kind, self.counts[kind], first) for kind, first in self.first.items()]
+        return sorted(kinds, key=lambda each: (-each[1], place(each[2][0])))
+
+    @property
+    def by_stage(self) -> Counter[str]:
+        """How many rows each stage set aside."""
+        found: Counter[str] = Counter()
+        for (stage, _), count in self.counts.items():
+            found[stage] += count
+        return found
 
 
 def publish_planned(planned: PlannedRun) -> int:
@@ -34,14 +75,18 @@ def publish_planned(planned: PlannedRun) -> int:
         GateFailed: a gate does not let the rows pass; says what each gate found.
         InvalidSpec: others have changed the output's table.
         KeysRepeated: two rows have the same key, and replace published ones by it.
-        OutputHeld: another run has published the same inputs meanwhile.
+        OutputHeld: another run has published the same inputs meanwhile, or another model's
+            predictions; or somebody gave this run up.
+        RowsMissing: a record that came late has left a gap; another attempt closes it.
     """
     accepted = planned.accepted()
     check_budget(planned, accepted)
     keys = keys_of(planned, accepted)
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
-    sink, fingerprint = planned.spec.sink, planned.plan.pins["fingerprints"]["model"]
+    refuse_given_up(planned)
+    sink, pins = planned.spec.sink, planned.plan.pins
+    fingerprint = pins["fingerprints"]["model"]
     return publish(
         planned.storage,
         planned.ledger,
@@ -58,6 +103,7 @@ def publish_planned(planned: PlannedRun) -> int:
             amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
             keys=keys,
             rows=count_rows(accepted),
+            configs=config_digests(planned.spec, pins["fingerprints"], planned.options.limit),
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.
                 "config": None if planned.plan.redrives else planned.config,
@@ -70,6 +116,20 @@ def publish_planned(planned: PlannedRun) -> int:
             },
         ),
     )
+
+
+def refuse_given_up(planned: PlannedRun) -> None:
+    """Refuse to publish what somebody has given up, perhaps over what they published instead.
+
+    Raises:
+        OutputHeld: says how that was, and what to do.
+    """
+    given_up = planned.storage.stat(planned.run.abandoned) is not None
+    if given_up and planned.ledger.look().version_of(planned.run_key) is None:
+        raise OutputHeld(
+            f"somebody gave run {planned.run.run_id} up with --restart: it is not published; run "
+            "again to predict what nobody has published meanwhile"
+        )
 
 
 def brings_rows_to_judge(planned: PlannedRun) -> bool:
@@ -134,34 +194,32 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
     return ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
 
 
-def error_lines(rejections: list[dict[str, Any]]) -> list[str]:
+def error_lines(rejections: Rejections) -> list[str]:
     """The errors, most frequent first, each with the first of its rows."""
-    rejections = sorted(rejections, key=lambda row: (row["source"], row["row"]))
-    counts = Counter((row["stage"], row["error_type"]) for row in rejections)
     lines = []
-    for (stage, kind), count in counts.most_common():
-        same = [r for r in rejections if (r["stage"], r["error_type"]) == (stage, kind)]
-        lines.append(f"  {count} x {kind} in {stage}: {same[0]['error_message']}")
-        lines += [f"      {row['source']}, row {row['row']}" for row in same[:EXAMPLES]]
+    for (stage, error_type), count, first in rejections.kinds:
+        lines.append(f"  {count} x {error_type} in {stage}: {first[0]['error_message']}")
+        lines += [f"      {row['source']}, row {row['row']}" for row in first]
         if count > EXAMPLES:
             lines.append(f"      and {count - EXAMPLES} more")
     return lines
 
 
-def load_rejections(planned: PlannedRun, accepted: Accepted) -> list[dict[str, Any]]:
+def load_rejections(planned: PlannedRun, accepted: Accepted) -> Rejections:
     """The rows that stayed rejected, from the staged quarantine files: before publishing only."""
     left = set(accepted.rejected.ids().tolist())
-    rows: list[dict[str, Any]] = []
+    found = Rejections()
     for record in reversed(accepted.records):
         if record.quarantine is None:
             continue
+        ids = record.quarantine.ids.ids().tolist()
         data = planned.storage.read(f"{planned.run.staging}/{record.quarantine.name}")
-        table = pq.read_table(io.BytesIO(data))
-        for id_, row in zip(record.quarantine.ids.ids().tolist(), table.to_pylist(), strict=True):
-            if id_ in left:
-                rows.append(row)
-                left.discard(id_)
-    return rows
+        keep = []
+        for id_ in ids:
+            keep.append(id_ in left)
+            left.discard(id_)
+        found.add(data, keep)
+    return found
 
 
 def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:

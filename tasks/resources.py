@@ -14,7 +14,7 @@ Auto = Literal["auto"]
 class Resources(FormModel):
     """What one replica of the model gets, and how many there may be."""
 
-    num_gpus: float | Auto = Field(
+    num_gpus: Annotated[float, Field(ge=0)] | Auto = Field(
         "auto",
         description="GPUs of one replica; auto: one where a node has any when the job starts, or "
         "KubeRay's manifest declares any. Of any other cluster that adds its GPU nodes only when "
@@ -46,8 +46,18 @@ class Resources(FormModel):
         description="Precision of the weights. auto: float32 on CPUs; on GPUs bfloat16, or float16 "
         "where there is none, for Hugging Face's and torchvision's models. Beside float32's, "
         "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
-        "float16. float32 is exact everywhere.",
+        "float16. float32 is exact everywhere, and keeps convolutions on GPUs from TF32.",
     )
+
+    @field_validator("num_gpus")
+    @classmethod
+    def _whole_or_part_of_one(cls, num_gpus: float | Auto) -> float | Auto:
+        if num_gpus != "auto" and num_gpus > 1 and num_gpus % 1:
+            raise ValueError(
+                "Ray gives several GPUs only as a whole number: write one, or a part of one GPU, "
+                "as in 0.5"
+            )
+        return num_gpus
 
     @model_validator(mode="after")
     def _most_are_not_fewer(self) -> Self:

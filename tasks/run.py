@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from tasks.at_work import stop_job
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, is_same_place, max_gpus_of, resources_on
 from tasks.clusters.own_ray import joined
 from tasks.clusters.running import Cluster
+from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun

@@ -40,9 +40,9 @@ class SetAside:
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
-        for run in past_runs(storage, seen):
+        for run in past_runs(storage, output, seen):
             refuse_other_source(spec, storage, output, run)
-            lines += lines_of(run, seen)
+            lines += lines_of(run)
             readers.update(readers_of(run))
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
@@ -70,14 +70,14 @@ class SetAside:
         return redrive_plan(old, self.lines, {**pins, **more})
 
 
-def past_runs(storage: FsspecStorage, seen: Snapshot) -> Iterator[PastRun]:
+def past_runs(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> Iterator[PastRun]:
     """The runs that have set rows aside.
 
     Raises:
         InvalidSpec: what one of them left behind is gone.
     """
     try:
-        yield from runs_with_rows_aside(storage, seen)
+        yield from runs_with_rows_aside(storage, output, seen)
     except FileNotFoundError as error:
         raise InvalidSpec(
             f"the plan of a run that has set rows aside is gone ({error}): they cannot be found "

@@ -5,9 +5,11 @@ from typing import Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from tasks.calendar import find_zone, parse_step
+from tasks.errors import shown
 from tasks.kinds.clusters import AnyCluster, KubeRayCluster, LocalCluster
 from tasks.kinds.form import FormModel
 from tasks.kinds.gates import AnyGate
+from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.models import AnyModel
 from tasks.kinds.sinks import AnySink
 from tasks.kinds.sources import AnySource
@@ -145,6 +147,13 @@ class BatchInferenceSpec(FormModel):
     cost: Cost = Cost()
     retries: Retries = Retries()
     timeouts: Timeouts = Timeouts()
+
+    @field_validator("sink")
+    @classmethod
+    def _goes_where_it_is_meant_to(cls, sink: AnySink) -> AnySink:
+        if problem := mistake_in(sink.path):
+            raise ValueError(f"sink.path: {shown(sink.path)} {problem}")
+        return sink
 
     @field_validator("resources")
     @classmethod

@@ -2,20 +2,26 @@
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.errors import InvalidSpec, shown
+from tasks.errors import InvalidSpec
+from tasks.kinds.mistaken_paths import is_as_written
+from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.kinds.tables.iceberg import METADATA
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_names import field_meant
+from tasks.spec_names import elsewhere, field_meant
 from tasks.spec_yaml import parse_yaml
 
-MEMBER_OF_UNION = re.compile(r"(str|int|constrained-\w+|(literal|list|dict|nullable)\[.*\])")
+MEMBER_OF_UNION = re.compile(
+    r"(str|int|float|bool|constrained-\w+|(literal|list|dict|nullable)\[.*\])"
+)
 """How pydantic ends the path to a field that may be of several types: no field's name."""
 
+NOT_ALLOWED = " is not allowed: "
 LONGEST_PROBLEM = 2_000
 """Characters that are said of what is wrong with one field."""
 
@@ -66,10 +72,20 @@ def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:
     try:
         return BatchInferenceSpec.model_validate(raw)
     except ValidationError as error:
-        problems = dict.fromkeys(explain(each)[:LONGEST_PROBLEM] for each in error.errors())
-        raise InvalidSpec("\n".join(problems)) from None
+        raise InvalidSpec("\n".join(told_once(map(explain, error.errors())))) from None
     except ValueError as error:  # pydantic's own, of a number of thousands of digits
         raise InvalidSpec(f"a value of the spec cannot be read: {error}") from error
+
+
+def told_once(problems: Iterable[str]) -> Iterator[str]:
+    """Problems, with one line for a value that is of none of the types which a field may have."""
+    ways: dict[str, list[str]] = {}
+    for problem in problems:
+        given, _, way = problem[:LONGEST_PROBLEM].partition(NOT_ALLOWED)
+        ways.setdefault(given, []).append(way)
+    for given, each in ways.items():
+        way = "; or: ".join(dict.fromkeys(filter(None, each)))
+        yield f"{given}{NOT_ALLOWED}{way}" if way else given
 
 
 def explain(error: Any) -> str:
@@ -84,46 +100,48 @@ def explain(error: Any) -> str:
         del parts[tag_at]
     if parts and MEMBER_OF_UNION.fullmatch(parts[-1]):
         del parts[-1]
-    field = ".".join(parts)
+    field, given = ".".join(parts), shown_at(parts, error["input"])
     match error["type"]:
         case "missing":
             return f"{field}: is missing; add it"
         case "extra_forbidden":
             meant = field_meant(error["loc"])
             hint = f"; did you mean {meant}?" if meant else ""
-            return f"{field}: {shown(error['input'])} is given, but there is no such field{hint}"
+            hint = elsewhere(field) or hint
+            return f"{field}: {given} is given, but there is no such field{hint}"
         case "union_tag_invalid":
-            context = error["ctx"]
-            return f"{field}.kind: {shown(context['tag'])} is none of {context['expected_tags']}"
+            tag = shown_at([], error["ctx"]["tag"])
+            return f"{field}.kind: {tag} is none of {error['ctx']['expected_tags']}"
         case "union_tag_not_found":
             return f"{field}.kind: is missing; say which kind"
         case "model_attributes_type":
-            return f"{field}: {shown(error['input'])} is not allowed: it must hold fields"
+            return f"{field}: {given}{NOT_ALLOWED}it must hold fields"
         case "list_type":
             way_out = "it must be a list, in brackets or with a dash before each item"
-            return f"{field}: {shown(error['input'])} is not allowed: {way_out}"
+            return f"{field}: {given}{NOT_ALLOWED}{way_out}"
         case "secret":
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
         case "value_error":
-            return explain_rule(field, error)
-    return f"{field}: {shown(error['input'])} is not allowed: {error['msg']}"
+            return explain_rule(field, given, error)
+    return f"{field}: {given}{NOT_ALLOWED}{error['msg']}"
 
 
-def explain_rule(field: str, error: Any) -> str:
+def explain_rule(field: str, given: str, error: Any) -> str:
     """A rule of ours that is broken; some name the field themselves, with what was given."""
     problem = str(error["ctx"]["error"])
     if problem.startswith(f"{field}."):
         return problem
     if isinstance(error["input"], dict):  # all of a part's fields: too much to repeat
         return f"{field}: {problem}"
-    return f"{field}: {shown(error['input'])} is not allowed: {problem}"
+    return f"{field}: {given}{NOT_ALLOWED}{problem}"
 
 
 def set_field(raw: dict[str, Any], override: str) -> None:
     """Apply one `a.b=value`; list items by number, as in steps.0.column=x."""
     name, equals, value = override.partition("=")
+    given = f"{name}{equals}{HIDDEN}" if SECRET.search(name) else override
     if not equals or not name:
-        raise InvalidSpec.at("--set", override, 'must read "field.subfield=value"')
+        raise InvalidSpec.at("--set", given, 'must read "field.subfield=value"')
     *parents, last = name.split(".")
     at: Any = raw
     try:
@@ -131,7 +149,7 @@ def set_field(raw: dict[str, Any], override: str) -> None:
             at = at[int(part)] if isinstance(at, list) else at.setdefault(name_of(part), {})
         at[int(last) if isinstance(at, list) else name_of(last)] = parse_yaml(value)
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise InvalidSpec.at("--set", override, f"does not fit the spec: {error}") from error
+        raise InvalidSpec.at("--set", given, f"does not fit the spec: {error}") from error
 
 
 def name_of(part: str) -> str:
@@ -191,9 +209,11 @@ def absolute(path: Any, folder: Path) -> Any:
     """A local path, or a list of them, as seen from a folder; URLs stay as they are."""
     if isinstance(path, list):
         return [absolute(each, folder) for each in path]
-    if not isinstance(path, str) or "://" in path or not path:
+    if not isinstance(path, str) or not path:
         return path
-    path = os.path.expanduser(path)
+    if is_as_written(expanded := os.path.expanduser(path)):
+        return path
+    path = expanded
     while path.startswith("../") or path == "..":  # no links in it: up is where its name says
         path, folder = path[3:], folder.parent
     return os.path.join(folder, path) if path else str(folder)

@@ -11,6 +11,21 @@ from tasks.spec import BatchInferenceSpec
 
 Part = type[BaseModel]
 
+SCHEDULES = "; schedules belong to the deployment: see deployments/README.md"
+ELSEWHERE = {
+    "schedule": SCHEDULES,
+    "schedules": SCHEDULES,
+    "cron": SCHEDULES,
+    "stages.infer": "; the model's stage is set by resources",
+    "stages.model": "; the model's stage is set by resources",
+}
+"""What people look for where it is not, and where it is."""
+
+
+def elsewhere(field: str) -> str | None:
+    """Where that is said which somebody has said in a field that is not there."""
+    return ELSEWHERE.get(field)
+
 
 def field_meant(loc: tuple[int | str, ...]) -> str | None:
     """The field whose name is most like one that is not there; None where none is like it.

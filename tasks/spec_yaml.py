@@ -8,19 +8,49 @@ MOST_VALUES = 100_000
 """In a spec with all its aliases written out; a few lines can say billions."""
 ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
 """PyYAML passes on what Python says of dates, numbers and truth values that are none."""
+MERGE = "tag:yaml.org,2002:merge"
+"""What PyYAML takes the key `<<` for; of several, all are merged."""
+
+
+class KeyTwice(Exception):
+    """A mapping has a key twice."""
+
+
+class Loader(yaml.SafeLoader):
+    """PyYAML's, which would take the last of a key's two values without a word."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """A mapping as it is written, before `<<` puts other keys into it.
+
+        Raises:
+            KeyTwice: a key is written twice; says in which lines.
+        """
+        node = super().compose_mapping_node(anchor)
+        lines: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE:
+                continue
+            name, line = (key.tag, key.value), key.start_mark.line + 1
+            if name in lines:
+                where = f"in line {lines[name]} and in line {line}"
+                raise KeyTwice(f"has {key.value!r} twice, {where}: keep one of them")
+            lines[name] = line
+        return node
 
 
 def parse_yaml(text: str) -> Any:
     """What a text says.
 
     Raises:
-        ValueError: it is not YAML, holds itself, or says too much.
+        ValueError: it is not YAML, has a key twice, holds itself, or says too much.
     """
     try:
-        found = yaml.safe_load(text)
+        found = yaml.load(text, Loader)
         count = values_in(found, {})
     except RecursionError as error:
         raise ValueError("is nested too deep, or within itself") from error
+    except KeyTwice as error:
+        raise ValueError(str(error)) from error
     except ERRORS as error:
         raise ValueError(f"is not YAML: {error}") from error
     if count > MOST_VALUES:

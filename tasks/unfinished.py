@@ -34,7 +34,7 @@ def abandoned_runs(
 
 def give_up(storage: FsspecStorage, run: RunFolder) -> None:
     """Mark a run as one that nobody goes on with; a job of it that nobody follows stops itself."""
-    storage.write(f"{run.path}/abandoned", b"")
+    storage.write(run.abandoned, b"")
     paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
     for job in without_result(storage, paths):
         storage.write(job.stopped_file, b"")
@@ -63,7 +63,7 @@ def run_headers(
             continue
         header = json.loads(storage.read(run.header))
         if header["ledger_version"] == seen.version:
-            given_up = storage.stat(f"{run.path}/abandoned") is not None
+            given_up = storage.stat(run.abandoned) is not None
             headers.append({**header, "abandoned": given_up})
     return headers
 

@@ -9,6 +9,7 @@ import pytest
 
 from tasks import at_work
 from tasks.at_work import live_jobs, stop_jobs, unfinished_jobs
+from tasks.clusters import stopping
 from tasks.errors import Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
@@ -79,8 +80,9 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
             return SimpleNamespace(stop=lambda: stopped.append(asked.id))
 
     released: list[str] = []
-    monkeypatch.setattr(at_work, "cluster_of", lambda cluster: Cluster())
-    monkeypatch.setattr(at_work, "release", lambda cluster, run_id: released.append(run_id))
+    for module in (at_work, stopping):
+        monkeypatch.setattr(module, "cluster_of", lambda cluster: Cluster())
+    monkeypatch.setattr(stopping, "release", lambda cluster, run_id: released.append(run_id))
     assert [found.id for found, _ in live_jobs(job.spec)] == [second.id]
     assert f"whether job {job.id} runs cannot be told: cluster.address: gone" in caplog.text
     with pytest.raises(Unreachable, match="gone"):

@@ -243,13 +243,15 @@ def test_who_works_on_a_run_says_so_before_others_take_it_for_gone(
     following.hold = lambda: held.append(clock.now)
     for _ in range(300):
         clock.now += 1.0
-        following.look_now(following.running)
+        following.look()
     gaps = [later - sooner for sooner, later in pairwise(held)]
     assert held[0] == 1_001.0
     assert max(gaps) <= SILENT_SECONDS / 3
 
 
-def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(tmp_path: Any) -> None:
+def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running, refused = SimpleNamespace(where="there"), iter([True, True, False])
     following = starting(tmp_path, lambda _: running)
 
@@ -257,5 +259,5 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(tmp_path: A
         if next(refused):
             raise ConnectionError("no route")
 
-    following.job.storage.delete = delete
+    monkeypatch.setattr(following.job.storage, "delete", delete)
     assert following.ensure_started() is running

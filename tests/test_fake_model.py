@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.fake_model import FakeModel, faked
 from tasks.kinds.models import HuggingFaceModel, OnnxModel, PythonModel
-from tasks.kinds.models.hf.options import Task
-from tasks.kinds.models.huggingface import DEFAULT_COLUMNS
+from tasks.kinds.models.hf.options import DEFAULT_COLUMNS, Task
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tests.kinds import digits

@@ -58,12 +58,15 @@ def test_a_step_leaves_the_columns_that_it_says_and_reads_no_other(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Numbers and texts in Parquet, and a file of trees that nobody loads."""
+    """Numbers and texts in Parquet, and trees that tell two classes by columns of their own."""
+    import xgboost
+
     (tmp_path / "in").mkdir()
     pq.write_table(
         pa.table({"id": [1, 2], "x": [1.0, 2.0], "text": ["a", "b"]}), tmp_path / "in/a.parquet"
     )
-    (tmp_path / "m.ubj").touch()
+    data = xgboost.DMatrix(np.eye(2), [0, 1], feature_names=["x", "width"])
+    xgboost.train({"objective": "binary:logistic"}, data, 1).save_model(tmp_path / "m.ubj")
     return tmp_path
 
 
@@ -123,7 +126,11 @@ def test_what_the_model_reads_is_followed_through_the_steps(folder: Path) -> Non
         make_plan(spec(folder, model=trees), save=False)
     with pytest.raises(InvalidSpec, match=r"model\.columns: 'x' is read by xgboost .*: id, width"):
         make_plan(spec(folder, RENAME, model=trees), save=False)
+    own = {"kind": "xgboost", "path": trees["path"]}
+    with pytest.raises(InvalidSpec, match=r"model\.columns: 'width' is read by xgboost .*: id, x"):
+        make_plan(spec(folder, model=own), save=False)
     both = {"kind": "rename", "columns": {"id": "width"}}
+    assert len(make_plan(spec(folder, both, model=own), save=False).plan.shards) == 1
     assert len(make_plan(spec(folder, both, model=trees), save=False).plan.shards) == 1
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.mistaken_paths import mistake_in
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec, parse_spec
 
@@ -43,7 +44,10 @@ MODELS = st.one_of(
     ),
 )
 SINKS = st.fixed_dictionaries(
-    {"kind": st.sampled_from(["parquet", "jsonl", "csv"]), "path": TEXT},
+    {
+        "kind": st.sampled_from(["parquet", "jsonl", "csv"]),
+        "path": TEXT.filter(lambda text: not mistake_in(text.rstrip("/"))),
+    },
     optional={"partition_by": st.lists(TEXT), "rows_per_file": st.integers(1, 10**9)},
 )
 FRACTIONS = st.floats(0, 1)
@@ -61,7 +65,7 @@ SPECS = st.fixed_dictionaries(
         "gates": st.lists(GATES, max_size=3),
         "errors": st.fixed_dictionaries({"max_rejected_fraction": st.floats(0, 1)}),
         "resources": st.fixed_dictionaries(
-            {"num_gpus": st.one_of(st.just("auto"), st.floats(0, 8))}
+            {"num_gpus": st.one_of(st.just("auto"), st.floats(0, 1), st.integers(2, 8))}
         ),
     },
 )

@@ -38,7 +38,7 @@ def is_same_place(one: AnyCluster, other: AnyCluster) -> bool:
 
 
 def place_of(cluster: AnyCluster) -> tuple[str | None, ...]:
-    """What tells a place where jobs run from others; a driver on this machine is found by itself."""
+    """What tells places where jobs run from one another."""
     match cluster:
         case RayJobsCluster():
             return cluster.kind, cluster.address, cluster.block

@@ -130,8 +130,8 @@ class KubeRay:
                 "cluster.manifest", theirs, f"is its rayVersion, and this project needs {ours}"
             )
         self.api.create(run_manifest(self.cluster, "check"), dry_run=True)
-        where = self.cluster.namespace
-        return f"KubeRay would make a cluster of Ray {theirs} in {where}, where the reaper has to run"
+        where = f"{self.cluster.namespace}, where the reaper has to run"
+        return f"KubeRay would make a cluster of Ray {theirs} in {where}"
 
     def awaited(self, run_id: str) -> RayJobs:
         """The run's cluster, made unless it is there, as soon as its head takes jobs."""

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.first_line import first_line
+from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import (
     glob_in,
@@ -34,7 +36,9 @@ def check_source(source: Source) -> None:
     for url in source.paths:
         there = any(is_there("source", source.opened, each) for each in (url, folder_of(url)))
         if not there and source.on_empty == "fail":
-            raise InputNotFound.at("source.path", url, nothing_there(source))
+            hint = "" if source.holds == "row" else mistake_in(url)
+            problem = nothing_there(source) + (f"; it {hint}" if hint else "")
+            raise InputNotFound.at("source.path", url, problem)
 
 
 def check_sink(sink: Sink, kept: str | None = None) -> None:
@@ -57,7 +61,8 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
     except BatchInferenceError:
         raise
     except Exception as error:
-        raise Unreachable(f"sink: {sink.path!r} cannot be reached: {error}") from error
+        problem = f"cannot be reached: {first_line(error)}"
+        raise Unreachable(f"sink: {sink.path!r} {problem}") from error
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
         refuse_unwritable("stages.preprocess.path", opener, kept)
@@ -131,12 +136,10 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         InvalidSpec: no storage is known for the path, or it says itself what is wrong.
         Unreachable: the storage does not answer; names the spec's section.
     """
-    field = f"{of or section}.path"
+    field, is_local = f"{of or section}.path", False
     try:
-        storage, path = opener(url)
-    except (ValueError, ImportError) as error:
-        raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error
-    try:
+        storage, path = open_at(field, opener, url)
+        is_local = storage.is_local
         storage.filesystem.info(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -144,8 +147,22 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         raise
     except Exception as error:
         way_out = "see that this user may read it"
-        if not storage.is_local:
+        if not is_local:
             way_out = f"see {section}.storage_options, the credentials in the environment, and "
             way_out += "the network"
-        raise Unreachable(f"{field}: {url!r} cannot be reached: {error}; {way_out}") from error
+        said = f"cannot be reached: {first_line(error)}; {way_out}"
+        raise Unreachable(f"{field}: {url!r} {said}") from error
     return True
+
+
+def open_at(field: str, opener: Opener, url: str) -> tuple[FsspecStorage, str]:
+    """The storage that a field's path leads to, and the path on it.
+
+    Raises:
+        InvalidSpec: no storage is known for the path.
+        Exception: some storages are asked as soon as they are opened, and do not answer.
+    """
+    try:
+        return opener(url)
+    except (ValueError, ImportError) as error:
+        raise InvalidSpec.at(field, url, f"cannot be opened: {error}") from error

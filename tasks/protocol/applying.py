@@ -16,7 +16,7 @@ from tasks.protocol.table import commit_to_table
 MOVERS = 16
 
 
-def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
+def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot) -> None:
     """Move staged files in, delete what is no longer published, note the version.
 
     Moving what was moved and deleting what is gone do nothing, so that a crash anywhere in here
@@ -25,6 +25,8 @@ def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
     applied = applied_version(storage, output)
     if applied >= seen.version:
         return
+    # Else, after a power cut, files might be published that no entry names.
+    ledger.settle(range(applied, seen.version + 1))
     live = [*seen.files.values(), *seen.quarantine.values()]
     new = [file for file in live if file.version > applied]
     together(lambda file: move_in(storage, output, file), new)
@@ -32,7 +34,7 @@ def apply(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
         together(storage.delete, sorted(no_longer_published(output, seen, applied)))
         storage.write(output.success, b"")
     else:
-        commit_to_table(output.table, seen)
+        commit_to_table(output.table, seen, applied)
         # Files of rows stay for readers of the table's older versions, until it is vacuumed.
         gone = no_longer_published(output, seen, applied)
         together(storage.delete, sorted(path for path in gone if path.startswith(output.state)))
@@ -49,7 +51,7 @@ def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> 
     while True:
         seen = ledger.look()
         try:
-            apply(storage, output, seen)
+            apply(storage, ledger, output, seen)
         except FileNotFoundError:
             # A later entry may have removed the file while we were moving it.
             if ledger.look().version == seen.version:

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from tasks.errors import InvalidSpec, StaleLedger
+from tasks.protocol.delta_log import lost_entry, settle, settle_files
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
 
@@ -29,9 +30,16 @@ class DeltaLedger:
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         self.url = delta_url(url)
         self.options = delta_options(storage_options or {})
+        self.is_local = "://" not in url
 
     def look(self) -> Snapshot:
-        """Read the table."""
+        """Read the table.
+
+        Raises:
+            InvalidSpec: its newest entry was lost; says how the rows come back.
+        """
+        if self.is_local:
+            self.refuse_lost()
         try:
             table = DeltaTable(self.url, storage_options=self.options)
         except TableNotFoundError:
@@ -60,11 +68,43 @@ class DeltaLedger:
                 predicate=f"version > {after}",
                 commit_properties=properties,
             )
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
+            # Of a store that refuses or is away, its own words; else others were faster, or the
+            # entry is there and its reply got lost.
+            if isinstance(error, OSError) and self.is_as(seen):
+                raise
             raise StaleLedger(
                 f"the ledger at {self.url} did not take the entry: {error}"
             ) from error
         return version
+
+    def is_as(self, seen: Snapshot) -> bool:
+        """Whether nothing was committed since; what was may be ours, and its reply got lost."""
+        now = self.look()
+        return (now.version, now.id) == (seen.version, seen.id)
+
+    def settle(self, versions: range) -> None:
+        """Write entries out to a local disk, data files first; a store's writes are lasting."""
+        if self.is_local:
+            settle_files(self.url, versions)
+            settle(self.url, versions)
+
+    def refuse_lost(self) -> None:
+        """Refuse a ledger whose newest entry has no content: its rows would be predicted again.
+
+        Raises:
+            InvalidSpec: says how they come back.
+        """
+        lost = lost_entry(self.url)
+        if lost:
+            applied = lost.parents[2] / "applied"
+            problem = (
+                f"is a ledger whose newest entry is empty, as after a power cut: {lost}. Put that "
+                f"file back from a copy; or delete it and {applied} and run again, which publishes "
+                "anew what that run has recorded; or, where that fails, as where the output is a "
+                "table, publish to another path"
+            )
+            raise InvalidSpec.at("sink.path", self.url, problem)
 
     def create(self) -> None:
         """Make the empty table, version 0; nothing happens where there is one."""

@@ -76,6 +76,11 @@ class RunFolder:
         return self.path.rsplit("/", 1)[-1]
 
     @property
+    def abandoned(self) -> str:
+        """Left by whoever gave the run up: it is not gone on with, nor published."""
+        return f"{self.path}/abandoned"
+
+    @property
     def header(self) -> str:
         """What the run is: its key, its spec, when it was made."""
         return f"{self.path}/run.json"

@@ -23,6 +23,7 @@ from tasks.protocol.ledger_lines import (
     file_of,
     input_lines,
 )
+from tasks.protocol.texts import large
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Snapshot:
         versions = lines["version"].to_numpy()
         if not len(lines) or versions.min() == versions.max():
             return lines
-        paths = lines["path"].dictionary_encode().unify_dictionaries()
+        paths = large(lines["path"]).dictionary_encode().unify_dictionaries()
         paths = np.concatenate([chunk.indices.to_numpy() for chunk in paths.chunks])
         last = np.zeros(len(lines), dtype=np.int64)
         np.maximum.at(last, paths, versions)
@@ -110,7 +111,7 @@ class Snapshot:
 
     def holds(self, paths: pa.ChunkedArray) -> bool:
         """Whether some of these inputs are published, in whatever version of them."""
-        return bool(pc.any(pc.is_in(paths, self.inputs["path"].combine_chunks())).as_py())
+        return bool(pc.any(pc.is_in(large(paths), large(self.inputs["path"]))).as_py())
 
     @cached_property
     def holders(self) -> pa.Table:
@@ -118,8 +119,8 @@ class Snapshot:
         redriven = self.input_lines("redriven")
         if not len(redriven):
             return self.inputs
-        paths = redriven["path"].combine_chunks()
-        own = self.inputs.filter(pc.is_in(self.inputs["path"], paths))
+        paths = redriven["path"]
+        own = self.inputs.filter(pc.is_in(large(self.inputs["path"]), large(paths)))
         since = dict(zip(own["path"].to_pylist(), own["version"].to_pylist(), strict=True))
         lines = zip(paths.to_pylist(), redriven["version"].to_pylist(), strict=True)
         keep = [path in since and version > since[path] for path, version in lines]
@@ -139,14 +140,6 @@ class Snapshot:
     def quarantine(self) -> dict[str, LedgerFile]:
         """Quarantine files of published runs, by path."""
         return self.live("quarantine")
-
-    def entry_of(self, run_id: str) -> dict[str, Any]:
-        """Details of the entry that published a run.
-
-        Raises:
-            StopIteration: no run of that id is published.
-        """
-        return next(entry for entry in self.entries.values() if entry["run_id"] == run_id)
 
     @property
     def rows_aside(self) -> RowsByRun:
@@ -197,4 +190,8 @@ class Ledger(Protocol):
 
         Raises:
             StaleLedger: something was committed since, or the reply was lost; look again.
+            OSError: it does not take anything.
         """
+
+    def settle(self, versions: range) -> None:
+        """See that no power cut takes these versions back."""

@@ -40,6 +40,18 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def flush(path: str) -> None:
+    """See that a file's content, or the names in a folder, are on the disk; it may be gone."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def rename(source: str, target: str) -> None:
     """Move a local file; to another disk, as to an output that is a mount, as a copy."""
     os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from tasks.protocol.columns import objects_of, table_of
+from tasks.protocol.hashed_file import HashedFile
 from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import Storage
@@ -40,7 +42,9 @@ REDRIVE_SCHEMA = pa.schema(
     ]
 )
 """What a redrive's shards have beside: it does again what published runs have set aside."""
-ROWS_PER_GROUP = 1_000
+FEWEST_ROWS_PER_GROUP = 1_000
+ROWS_LIKE_A_GROUP = 24
+"""So many rows take about as many bytes as the footer has on a group of rows."""
 UNKNOWN = -1
 """Rows of a shard where only reading tells."""
 
@@ -164,22 +168,6 @@ def wanted_of(line: dict[str, Any]) -> Ids | None:
     return line["number"] << ROW_BITS | row_of(IdRuns.of_json(line["aside"]).ids())
 
 
-class HashedFile(io.RawIOBase):
-    """A file of which only the hash is kept."""
-
-    def __init__(self, digest: "hashlib._Hash") -> None:
-        self.digest = digest
-
-    def writable(self) -> bool:
-        """It can only be written."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Take some more of it."""
-        self.digest.update(data)
-        return len(data)
-
-
 def digest_of(plan: Plan) -> str:
     """Content hash of a plan; over text, since Arrow's buffers differ for equal tables."""
     digest = hashlib.sha256()
@@ -271,9 +259,20 @@ def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:
 
 
 def parquet_bytes(table: pa.Table, metadata: dict[str, str] | None = None) -> bytes:
-    """A table as Parquet in row groups small enough to read in parts."""
+    """A table as Parquet that is read in parts, each of them small beside the whole."""
     stream = pa.BufferOutputStream()
     if metadata:
         table = table.replace_schema_metadata(metadata)
-    pq.write_table(table, stream, row_group_size=ROWS_PER_GROUP, compression="zstd")
+    pq.write_table(
+        table,
+        stream,
+        row_group_size=rows_per_group(len(table)),
+        compression="zstd",
+        write_statistics=False,
+    )
     return stream.getvalue().to_pybytes()
+
+
+def rows_per_group(rows: int) -> int:
+    """Rows of a group, so that a group and the footer, which has a line for each, are least."""
+    return max(FEWEST_ROWS_PER_GROUP, math.isqrt(ROWS_LIKE_A_GROUP * rows))

@@ -47,6 +47,8 @@ class Publication:
     rows: dict[str, int] = field(default_factory=dict)
     """By what became of them; all that were staged count as written."""
     details: dict[str, Any] = field(default_factory=dict)
+    configs: tuple[str, ...] = ()
+    """Digests of what decides its predictions: none but theirs may lie in the same output."""
     amend_rejections: AmendRows = as_they_are
     """Adds to rows that a redrive sets aside again what was said of them before."""
     keys: Keys | None = None

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from tasks.errors import OutputHeld, StaleLedger
+from tasks.counted import counted
+from tasks.errors import OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.layout import OutputFolder
@@ -15,6 +16,7 @@ from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
 from tasks.protocol.rewriting import final_rejections, without_inputs
 from tasks.protocol.storage import Storage
+from tasks.protocol.texts import large
 from tasks.protocol.table import refuse_moved
 
 COMMIT_ATTEMPTS = 20
@@ -24,13 +26,14 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     """Commit a run and apply it; return its version. Doing it again changes nothing.
 
     Raises:
-        OutputHeld: another run has published some of the same inputs since this one was planned.
+        OutputHeld: another run has published some of the same inputs since this one was planned,
+            or predictions of another model.
+        RowsMissing: the records do not cover the plan; another attempt does what is left.
         InvalidSpec: of a table, rows that are to be replaced have been moved to other files.
         KeysRepeated: two rows of the run have the same key.
         StaleLedger: others kept committing, or the ledger did not answer.
     """
-    if find_gap(what.plan, what.accepted, retry_rejected=False):
-        raise AssertionError("the records do not cover the plan exactly: nothing is published")
+    refuse_gap(what)
     make_entry = redrive_entry if what.plan.redrives else entry_for
     for left in range(COMMIT_ATTEMPTS, -1, -1):
         # Each entry is applied before the next is made: else who is late with an old one would
@@ -56,9 +59,28 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     raise StaleLedger(f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts")
 
 
+def refuse_gap(what: Publication) -> None:
+    """Publish nothing by half.
+
+    Whoever was about to publish has looked, but a writer that was thought dead may have left a
+    record since, which counts before later ones.
+
+    Raises:
+        RowsMissing: names the first shard that has something left.
+    """
+    gap = find_gap(what.plan, what.accepted, retry_rejected=False)
+    if gap:
+        first = what.plan.shards["path"][int(gap.shards[0])].as_py()
+        raise RowsMissing(
+            f"the records do not cover {counted(len(gap.shards), 'shard')}, the first of {first}: "
+            "nothing is published; run again to go on with what is missing"
+        )
+
+
 def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publication) -> Entry:
     """The entry that publishes a run on top of what is published now."""
     refuse_published(seen, what)
+    refuse_other_config(seen, what)
     names = part_names(output, seen.version + 1)
     files = [*data_files(storage, what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
@@ -86,13 +108,30 @@ def refuse_published(seen: Snapshot, what: Publication) -> None:
         return
     later = pc.greater(seen.inputs["version"], what.plan.pins["ledger_version"])
     since = seen.inputs.filter(later)
-    both = since.filter(pc.is_in(since["path"], what.plan.shards["path"].combine_chunks()))
+    both = since.filter(pc.is_in(large(since["path"]), large(what.plan.shards["path"])))
     if len(both):
         first = both.slice(0, 1).to_pylist()[0]
         raise OutputHeld(
             f"run {first['run_id']} has published {first['path']} since this run was planned, and "
             f"{len(both) - 1} more of its inputs; run again to publish what is left"
         )
+
+
+def refuse_other_config(seen: Snapshot, what: Publication) -> None:
+    """Refuse to mix predictions, where another config was published since this run was planned.
+
+    Raises:
+        OutputHeld: names that run, and the ways out.
+    """
+    planned = what.plan.pins["ledger_version"]
+    for version, entry in seen.entries.items() if not what.replaces else ():
+        is_since = version > planned and version >= seen.base
+        if is_since and entry.get("config") not in (None, *what.configs):
+            raise OutputHeld(
+                f"run {entry['run_id']} has published predictions of another model, steps, sink or "
+                "code since this run was planned: use another sink.path, or `batch-inference "
+                "backfill SPEC` to predict every input again"
+            )
 
 
 def rejected_files(
@@ -113,7 +152,7 @@ def changed_files(
 ) -> tuple[list[LedgerFile], list[str]]:
     """Published files with rows of inputs predicted again, or of keys that come again, anew."""
     holders = seen.holders
-    again = holders.filter(pc.is_in(holders["path"], what.plan.shards["path"].combine_chunks()))
+    again = holders.filter(pc.is_in(large(holders["path"]), large(what.plan.shards["path"])))
     gone: dict[str, list[int]] = {}
     for row in again.select(["run_id", "shard"]).to_pylist():
         gone.setdefault(row["run_id"], []).append(row["shard"])

@@ -1,6 +1,6 @@
 """Rows that published runs have set aside, as the plan of a run that does them again."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
+from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.ledger_lines import file_of
-from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, read_plan
+from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import Storage
 
 PLAN_SCHEMA = pa.schema([*SHARD_SCHEMA, *REDRIVE_SCHEMA])
@@ -26,26 +27,37 @@ class PastRun:
     aside: Ids
     """The rows, as its ids."""
     plan: Plan
+    published: set[int]
+    """Shards of which some row is published, or was: others may have taken its place."""
 
 
-def runs_with_rows_aside(storage: Storage, seen: Snapshot) -> Iterator[PastRun]:
+def runs_with_rows_aside(
+    storage: Storage, output: OutputFolder, seen: Snapshot
+) -> Iterator[PastRun]:
     """All runs that rows in the quarantine are of.
+
+    Their plans are looked up by name: an entry says where a plan lay when it was published, and
+    the output may have been moved since.
 
     Raises:
         FileNotFoundError: a run's plan is gone.
     """
-    for run_id, aside in sorted(seen.rows_aside.items()):
-        yield PastRun(run_id, aside, read_plan(storage, seen.entry_of(run_id)["plan"]))
+    by_run = seen.rows_aside
+    entries = {entry["run_id"]: entry for entry in seen.entries.values()}
+    published = published_shards(seen, by_run)
+    for run_id, aside in sorted(by_run.items()):
+        name = name_of(entries[run_id]["plan"])
+        plan = read_plan(storage, f"{output.run(run_id).plans}/{name}")
+        yield PastRun(run_id, aside, plan, published[run_id])
 
 
-def lines_of(run: PastRun, seen: Snapshot) -> list[Line]:
+def lines_of(run: PastRun) -> list[Line]:
     """The shards in which a run has set rows aside."""
     shards = {line["number"]: line for line in run.plan.shards.to_pylist()}
-    published = published_shards(seen, run.run_id)
     lines = []
     for number, rows in by_shard(run.aside):
         shard = shards[number]
-        unread = may_be_unread(shard, rows) and number not in published
+        unread = may_be_unread(shard, rows) and number not in run.published
         lines.append(
             {
                 **{name: shard[name] for name in SHARD_SCHEMA.names},
@@ -72,13 +84,15 @@ def by_shard(ids: Ids) -> list[tuple[int, Ids]]:
     return list(zip(numbers.tolist(), np.split(ids, first[1:]), strict=True))
 
 
-def published_shards(seen: Snapshot, run_id: str) -> set[int]:
-    """Shards of a run of which some row is published, or was: others may have taken its place."""
-    found: set[int] = set()
-    for file in map(file_of, seen.changes.get("file", [])):
-        if file.run_id == run_id:
-            found.update(np.unique(shard_of(file.ids.ids())).tolist())
-    return found
+def published_shards(seen: Snapshot, runs: Collection[str]) -> dict[str, set[int]]:
+    """By run, shards of which some row is published, or was."""
+    found: dict[str, list[IdRuns]] = {run_id: [] for run_id in runs}
+    for line in seen.changes.get("file", []):
+        if line["run_id"] in found:  # of years of runs a few have rows there
+            found[line["run_id"]].append(IdRuns.of_json(line["ids"]))
+    return {
+        run_id: set(shard_of(IdRanges.of(ids).starts).tolist()) for run_id, ids in found.items()
+    }
 
 
 def redrive_plan(old: Plan | None, lines: list[Line], pins: dict[str, Any]) -> Plan:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.infos import Stat
+from tasks.protocol.texts import large
 
 SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("identity", pa.string())])
 
@@ -63,7 +64,7 @@ class Stats(Sequence[Stat]):
         Args:
             published: path and identity of inputs, a path with one identity only.
         """
-        at = pc.index_in(self.table["path"], published["path"].combine_chunks())
-        identities = published["identity"].combine_chunks().take(at)
-        is_new = pc.not_equal(identities, self.table["identity"]).fill_null(True)
+        at = pc.index_in(large(self.table["path"]), large(published["path"]))
+        identities = large(published["identity"]).take(at)
+        is_new = pc.not_equal(identities, large(self.table["identity"])).fill_null(True)
         return Stats(self.table.filter(is_new))

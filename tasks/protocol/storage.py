@@ -97,6 +97,10 @@ class FsspecStorage:
         """Open for streaming reads."""
         return self.filesystem.open(path, "rb")
 
+    def open_in_parts(self, path: str) -> IO[bytes]:
+        """Open for reads here and there: no more is fetched than is read."""
+        return self.filesystem.open(path, "rb", cache_type="none")
+
     @as_oserror()
     def list(self, folder: str) -> list[Stat]:
         """All objects below `folder`, by path, without half-written ones."""

@@ -73,10 +73,15 @@ class Table(Protocol):
         """The call that brings back its last version with all of these files, if it can be had."""
 
 
-def commit_to_table(table: Table, ledger: Snapshot) -> None:
+def commit_to_table(table: Table, ledger: Snapshot, noted: int = 0) -> None:
     """Commit to the table what the ledger says and it has not yet; again, nothing happens.
 
     Foreign writers' commits in between stay: ours is made anew on top of them.
+
+    Args:
+        table: to commit to.
+        ledger: what is published.
+        noted: the last version that is known to have been in the table.
 
     Raises:
         InvalidSpec: files to be removed are no longer in the table, as after a compaction.
@@ -85,7 +90,7 @@ def commit_to_table(table: Table, ledger: Snapshot) -> None:
     last: Exception | None = None
     for seconds in waits():
         try:
-            return commit_once(table, ledger)
+            return commit_once(table, ledger, noted)
         except FileNotFoundError:
             raise  # a file of ours is gone, and stays so
         except (StaleTable, Unreachable, OSError) as error:
@@ -97,7 +102,7 @@ def commit_to_table(table: Table, ledger: Snapshot) -> None:
     )
 
 
-def commit_once(table: Table, ledger: Snapshot) -> None:
+def commit_once(table: Table, ledger: Snapshot, noted: int) -> None:
     """Commit what the ledger says and the table has not yet, on top of how it is now.
 
     Raises:
@@ -107,7 +112,7 @@ def commit_once(table: Table, ledger: Snapshot) -> None:
         OSError: the same.
     """
     found = table.look(ledger.id)
-    found = replace(found, applied=last_applied(found, ledger))
+    found = replace(found, applied=last_applied(found, ledger, noted))
     if found.applied >= ledger.version:
         return
     change = change_since(found, ledger)
@@ -116,13 +121,19 @@ def commit_once(table: Table, ledger: Snapshot) -> None:
     table.commit(change, found)
 
 
-def last_applied(found: TableState, ledger: Snapshot) -> int:
+def last_applied(found: TableState, ledger: Snapshot, noted: int = 0) -> int:
     """The last version that is in the table: what its log says, or one whose file is there.
 
-    A log that was cleaned up may name an earlier one than the last.
+    A log that was cleaned up may name an earlier one than the last, and a version that only
+    removed rows has no file there. It is known from what was noted when it was applied, unless the
+    table was brought back since to what it had been before: then it has other files.
     """
     files = ledger.changes.get("file", [])
-    return max([found.applied, *(row["version"] for row in files if row["path"] in found.files)])
+    ours = {row["path"]: row["version"] for row in files if row["path"] in found.files}
+    last = max([found.applied, *ours.values()])
+    if noted > last and ours.keys() == ledger.at(noted).files.keys():
+        return noted
+    return last
 
 
 def waits() -> Iterator[float]:

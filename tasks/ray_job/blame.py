@@ -1,6 +1,5 @@
 """Finds the row that breaks a function: only data errors reject rows, and only guilty ones."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,31 +9,12 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.kinds import column_types, columns, user_rows
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.protocol.batch import ROW
-from tasks.ray_job.out_of_memory import GENERAL, is_out_of_memory
 
 Function = Callable[[pa.Table], pa.Table]
-DEVICE_ERRORS = ("AcceleratorError", "OutOfMemoryError", "CudaError")
-DEVICE_MESSAGE = re.compile(
-    r"CUDA error|CUDA failure|CUDA out of memory|CUDA_ERROR_|cudaError|CUBLAS_|CUDNN_|CUDNN failure"
-    r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error"
-)
-"""What libraries say in errors of a general class."""
 RUST_PANIC = "PanicException"
 """What pyo3 raises where Rust code gives up; no Exception, and nowhere to be imported from."""
-NETWORK_ERRORS = (
-    "urllib.error.URLError",
-    "http.client.HTTPException",
-    "ssl.SSLError",
-    "urllib3.exceptions.HTTPError",
-    "requests.exceptions.ConnectionError",
-    "requests.exceptions.Timeout",
-    "requests.exceptions.ChunkedEncodingError",
-    "botocore.exceptions",
-    "aiohttp.client_exceptions.ClientError",
-    "httpx.TransportError",
-)
-"""Classes, and modules of classes, by name: we import none of these libraries."""
 
 
 @dataclass(frozen=True)
@@ -149,41 +129,12 @@ def is_data_error(error: BaseException) -> bool:
     Decoders raise OSError without an errno ("image file is truncated"); the system always gives
     one.
     """
-    if any(map(is_of_network_or_device, chain(error))):
+    if is_of_the_machine(error):
         return False
     if isinstance(error, OSError):
         return error.errno is None
     return isinstance(error, Exception) and not isinstance(
         error, (BatchInferenceError, ImportError)
-    )
-
-
-def chain(error: BaseException) -> list[BaseException]:
-    """An error and what led to it, as a traceback would show them.
-
-    What was being handled counts even where no `from` names it. So a row that fails on its way
-    around a dead network is tried again, and not set aside: the lesser evil of the two mistakes.
-    Who knows better says `from None`.
-    """
-    found = [error]
-    while True:
-        last = found[-1]
-        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if before is None or before in found:  # `raise error from error` leads to itself
-            return found
-        found.append(before)
-
-
-def is_of_network_or_device(error: BaseException) -> bool:
-    """Whether the network, the device or the memory raised this very error."""
-    if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
-        return True
-    is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
-    if is_general and DEVICE_MESSAGE.search(str(error)):
-        return True
-    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
-    return type(error).__name__ in DEVICE_ERRORS or any(
-        f"{name}.".startswith(f"{known}.") for name in names for known in NETWORK_ERRORS
     )
 
 

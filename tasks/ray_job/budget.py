@@ -1,6 +1,7 @@
 """Stops a job that sets aside more rows than the run may be published without."""
 
 import time
+from typing import NamedTuple
 
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
@@ -12,6 +13,15 @@ from tasks.ray_job.occupancy import Snapshot
 LOOK_EVERY_SECONDS = 5.0
 SHARE_OF_TIME = 0.1
 """Of a run with very many records, a look at them takes long."""
+
+
+class Recorded(NamedTuple):
+    """Rows that the run's records say something of, each counted once."""
+
+    rows: int
+    """All, those of earlier attempts too."""
+    rejected: int
+    """Those set aside that no record has as done."""
 
 
 class Budget:
@@ -30,35 +40,43 @@ class Budget:
         self.look_at = 0.0
 
     def check(self, counts: Snapshot) -> None:
-        """See what was set aside so far: of all rows, or of a minimum sample.
+        """See what was set aside so far: of all rows, or, total unknown, of those seen so far.
+
+        An attempt begins with the rows that earlier ones set aside: of what it has seen itself
+        they may be all, so that what is recorded counts too.
 
         Raises:
             ErrorBudgetExceeded: it is too much; says how many.
         """
         budget, seen = self.job.spec.errors, counts["read"]["rows"]
         rejected = sum(count["rejected"] for count in counts.values())
-        total = self.job.pins["known_rows"]
-        of = total if total is not None else seen
-        allowed = budget.max_rejected_fraction * of
-        if (total is None and seen < budget.minimum_rows) or rejected <= allowed:
+        total, fraction = self.job.pins["known_rows"], budget.max_rejected_fraction
+        of = seen if total is None else total
+        if (total is None and seen < budget.minimum_rows) or rejected <= fraction * of:
             return
-        if not self.counts_once:
-            rejected = self.num_recorded()
-        if rejected > allowed:
+        if total is None or not self.counts_once:
+            recorded = self.recorded()
+            if recorded is None:
+                return
+            of = max(seen, recorded.rows) if total is None else total
+            rejected = rejected if self.counts_once else recorded.rejected
+        if rejected > fraction * of:
             raise ErrorBudgetExceeded(
                 f"{rejected:,} of {counted(of, 'row')} set aside, more than "
-                f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was "
-                "published"
+                f"errors.max_rejected_fraction {fraction} allows; nothing was published"
             )
 
-    def num_recorded(self) -> int:
-        """Rows that the records set aside, each once; none where it is too soon to look again."""
+    def recorded(self) -> Recorded | None:
+        """What the records say; None where it is too soon to look again."""
         begun = time.monotonic()
         if begun < self.look_at:
-            return 0
+            return None
         records = load_records(self.job.storage, self.job.run)
-        own = [record for record in records if record.plan == self.job.plan]
-        settled = IdRanges.of(each.ok for each in own) | IdRanges.of(each.filtered for each in own)
+        # Under plans that this one supersedes rows were done too; what was set aside of an input
+        # that has changed since is not held against the run.
+        done = [each.ok for each in records] + [each.filtered for each in records]
+        settled = IdRanges.of(done)
+        aside = IdRanges.of(each.rejected for each in records if each.plan == self.job.plan)
         now = time.monotonic()
         self.look_at = now + max(LOOK_EVERY_SECONDS, (now - begun) / SHARE_OF_TIME)
-        return len(IdRanges.of(each.rejected for each in own) - settled)
+        return Recorded(len(settled | aside), len(aside - settled))

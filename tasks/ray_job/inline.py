@@ -6,6 +6,7 @@ For trials, tests, small inputs, and machines of few cores.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -147,5 +148,6 @@ def refuse_if_stopped(job: Job) -> None:
     Raises:
         RunStopped: its mark is there.
     """
-    if job.storage.stat(job.stopped_file):
-        raise RunStopped("somebody stopped the job; run again to go on where it stopped")
+    with suppress(OSError):  # a storage that is away for a moment is asked again
+        if job.storage.stat(job.stopped_file):
+            raise RunStopped("somebody stopped the job; run again to go on where it stopped")

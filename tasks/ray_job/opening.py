@@ -1,6 +1,5 @@
 """Opens the shards of a share, one after another; small files many at a time."""
 
-import io
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -145,16 +144,21 @@ def load_todo(job: Job, start: int, stop: int) -> list[Todo]:
     return todo
 
 
-def todo_lines(job: Job, start: int, stop: int) -> Iterator[pa.Table]:
-    """A share of the todo's lines, of which only what holds them is decoded.
+def todo_lines(job: Job, start: int, stop: int) -> list[pa.Table]:
+    """A share of the todo's lines, of which only what holds them is fetched.
 
     Raises:
         StageFailed: the output's storage failed.
     """
     try:
-        file = pq.ParquetFile(io.BytesIO(job.storage.read(job.todo_file)))
+        with job.storage.open_in_parts(job.todo_file) as opened:
+            return list(lines_of(pq.ParquetFile(opened, pre_buffer=True), start, stop))
     except Exception as error:
         raise stage_error(error).locate("read", job.todo_file) from error
+
+
+def lines_of(file: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table]:
+    """The lines from `start` to `stop` of a file, from the row groups that have them."""
     at = 0
     for group in range(file.num_row_groups):
         length = file.metadata.row_group(group).num_rows

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -86,14 +87,16 @@ class Progress:
             return
         counts, now = self.snapshot(), standing()
         self.held.add(now)
-        self.write("running", counts, now)
+        with suppress(OSError):  # a storage that is away for a moment ends no job
+            self.write("running", counts, now)
         self.budget.check(counts)
         self.written = time.monotonic()
 
     def leave(self, standing: Standing) -> None:
         """Say what a job has done and held that does not go on."""
         self.held.add(standing)
-        self.write("running", self.snapshot(), standing)
+        with suppress(OSError):  # what ended the job is to be heard
+            self.write("running", self.snapshot(), standing)
 
     def finish(self) -> None:
         """Say that every stage is done."""

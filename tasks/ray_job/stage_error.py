@@ -1,7 +1,7 @@
 """What a stage raises where the fault is no row's: an error of ours that says what to do."""
 
 from tasks.errors import BatchInferenceError, InvalidSpec, OutOfMemory, StageFailed
-from tasks.ray_job.out_of_memory import is_out_of_memory
+from tasks.kinds.models.machine_errors import is_out_of_memory
 
 MESSAGE_CHARACTERS = 2_000
 

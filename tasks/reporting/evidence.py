@@ -1,13 +1,11 @@
 """What a run left behind, read once: records, attempts, rows set aside."""
 
-import io
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.plan import PlannedRun
 from tasks.prepared import first_job_of
@@ -19,12 +17,10 @@ from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
-from tasks.publish import load_rejections
+from tasks.publish import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.writing import pinned
 from tasks.run import attempts_in
-
-SHOWN_OF_REJECTIONS = ["source", "row", "stage", "error_type", "error_message"]
 
 
 @dataclass(frozen=True)
@@ -115,15 +111,14 @@ class Evidence:
         return self.planned.ledger.look()
 
     @cached_property
-    def rejections(self) -> list[dict[str, Any]]:
-        """The rows that stayed rejected, one line each."""
+    def rejections(self) -> Rejections:
+        """The rows that stayed rejected, by kind."""
         if self.ledger.version_of(self.planned.run_key) is None:
             return load_rejections(self.planned, self.accepted)
-        lines: list[dict[str, Any]] = []
+        found = Rejections()
         for file in self.published("quarantine"):
-            data = read_published(self.planned.storage, self.planned.output, file)
-            lines += pq.read_table(io.BytesIO(data), columns=SHOWN_OF_REJECTIONS).to_pylist()
-        return lines
+            found.add(read_published(self.planned.storage, self.planned.output, file))
+        return found
 
     @cached_property
     def schema(self) -> pa.Schema | None:

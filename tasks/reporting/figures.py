@@ -93,7 +93,7 @@ def rejected_by_stage(evidence: Evidence) -> Counter[str]:
     Lines that a newer version has replaced since can be read no more: then the attempts' own
     counts tell.
     """
-    lines = Counter(row["stage"] for row in evidence.rejections)
+    lines = evidence.rejections.by_stage
     if lines.total() == len(evidence.accepted.rejected):
         return lines
     told: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence
-from tasks.reporting.figures import busy_seconds
+from tasks.reporting.figures import busy_seconds, stage_rows
 from tasks.reporting.page import joined, pairs, rejections_part, section
 from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import SAMPLE_ROWS, sample_table, shorten, shown_columns
@@ -51,9 +51,21 @@ class Preview:
     def speeds(self) -> dict[str, float | None]:
         """Rows that one worker of each stage does in a second; None where it has nothing to do."""
         records = self.evidence.accepted.records
-        rows = count_rows(self.evidence.accepted)["read"]
         busy = {stage: busy_seconds(records, stage) for stage in STAGES}
-        return {stage: rows / seconds if seconds else None for stage, seconds in busy.items()}
+        return {
+            stage: self.rows_of[stage] / seconds if seconds and self.rows_of[stage] else None
+            for stage, seconds in busy.items()
+        }
+
+    @property
+    def rows_of(self) -> dict[str, int]:
+        """Rows that came to each stage."""
+        return {stage: each["rows"] for stage, each in stage_rows(self.evidence).items()}
+
+    @property
+    def reckoned(self) -> Estimate | None:
+        """The estimate; None where the model had no row, so that nobody knows what one takes."""
+        return self.estimate if self.rows_of["infer"] else None
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -69,7 +81,7 @@ class Preview:
                 "rows": self.whole.rows,
                 "rows_are_known": self.whole.rows_are_known,
             },
-            "estimate": self.estimate.as_json() if self.estimate else None,
+            "estimate": self.reckoned.as_json() if self.reckoned else None,
             "sample": self.sample,
             "set_aside": [scrub(line, self.spec) for line in error_lines(self.evidence.rejections)],
         }
@@ -109,9 +121,9 @@ def whole_table(whole: FullRun) -> str:
 
 def estimate_part(preview: Preview) -> str:
     """What a whole run would take, and how sure that is."""
-    if preview.estimate is None:
+    if preview.reckoned is None:
         return ""
-    return pairs({**dict(estimate_lines(preview.estimate)), "measured": preview.measured})
+    return pairs({**dict(estimate_lines(preview.reckoned)), "measured": preview.measured})
 
 
 def estimate_lines(estimate: Estimate) -> list[tuple[str, str]]:

@@ -66,7 +66,7 @@ def case(folder: Path, sizes: Sizes, count: int) -> Case:
         "new tokens",
         len(good) * NEW_TOKENS,
         lambda: ours(kind, engine, texts, len(good)),
-        lambda: engine.llm.generate(good, engine.parameters(0), use_tqdm=False),
+        lambda: engine.llm.generate(good, engine.parameters((0, 0)), use_tqdm=False),
     )
 
 

@@ -10,7 +10,7 @@ import typer.main
 import yaml
 from pydantic import BaseModel
 
-from deployments.prefect_file import Deployment, PrefectFile
+from deployments.prefect_file import Deployment, PrefectFile, load_prefect_file
 from flows import cli
 from tasks.kinds.sinks import AnySink
 from tasks.kinds.sources import AnySource
@@ -70,6 +70,8 @@ def test_the_deployment_is_one_and_reads_the_spec() -> None:
     assert step["file"] in files()
     assert deployment.parameters == {"spec": f"{{{{ {step['id']}.spec }}}}"}
     assert f"batch-inference/{deployment.name}" in PAGE
+    shipped = load_prefect_file().deployments[0].work_pool.job_variables
+    assert deployment.work_pool.job_variables == shipped  # else healthy runs count as crashed
 
 
 def test_every_field_that_is_named_exists() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from prefect import flow
-from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows import attempts
 from flows import batch_inference as flow_runs
@@ -204,7 +203,7 @@ def test_an_error_in_a_stage_that_was_done_is_not_lost(
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
     following = ReadAgain(job, cluster=SimpleNamespace())
 
-    @flow(task_runner=ThreadPoolTaskRunner(max_workers=8))
+    @flow(**flow_runs.OURS)
     def follow() -> None:
         attempts.run_stages(following, Deadline(None))
 

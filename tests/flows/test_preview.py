@@ -83,6 +83,37 @@ def test_rows_set_aside_are_shown_with_their_reason(numbers: Path) -> None:
     assert "2 x ValueError in infer: cannot double [2.0]" in found["set_aside"][0]
 
 
+def test_a_preview_says_why_a_run_would_be_held_back(numbers: Path) -> None:
+    bad = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [2.0, 5.0]}}
+    gates = [
+        {"kind": "bounds", "column": "doubled", "maximum": 1},
+        {"kind": "bounds", "column": "doubled", "minimum": 0},
+        {"kind": "rows", "minimum": 1_000},  # which no preview has
+    ]
+    found = preview(spec_of(numbers, model=bad, gates=gates), rows=10)
+    budget, gate = found["would_be_held_back"]
+    assert budget == "20 % of rows set aside, errors.max_rejected_fraction allows 1 %"
+    assert gate.startswith("FAILED")
+    assert preview_lines(found)["held back"] == f"a run would be: {budget}; {gate}"
+    (said,) = preview(
+        spec_of(numbers, gates=[{"kind": "nulls", "column": "y", "max_fraction": 0}]), rows=4
+    )["would_be_held_back"]
+    assert "gates.0.column: 'y' is no column of the output" in said
+    fine = preview(spec_of(numbers, gates=gates[1:]), rows=4)
+    assert fine["would_be_held_back"] == []
+    assert "held back" not in preview_lines(fine)
+
+
+def test_what_no_row_came_to_has_no_speed_and_nothing_is_reckoned(numbers: Path) -> None:
+    nothing = {"kind": "python", "function": "predictors:refuse_all"}
+    found = preview(spec_of(numbers, name="none", steps=[nothing]), rows=10)
+    assert found["rows"]["rejected"] == 10
+    assert found["rows_per_second"]["preprocess"] > 0
+    assert found["rows_per_second"]["infer"] is found["rows_per_second"]["write"] is None
+    assert found["estimate"] is None
+    assert "based on" not in page_of("none")
+
+
 def test_another_model_may_be_previewed_on_a_published_output(numbers: Path) -> None:
     spec = spec_of(numbers)
     batch_inference(spec)

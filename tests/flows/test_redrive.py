@@ -88,6 +88,19 @@ def test_the_output_goes_on_as_it_was_made(numbers: Path) -> None:
     assert ids(spec) == list(range(1002))
 
 
+def test_an_output_that_was_moved_with_its_state_is_redriven(numbers: Path, tmp_path: Path) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    moved = tmp_path / "elsewhere" / "out"
+    moved.parent.mkdir()
+    for suffix in ("", ".state"):
+        shutil.move(f"{spec.sink.path}{suffix}", f"{moved}{suffix}")
+    there = picky(numbers, 777.0, sink={"kind": "parquet", "path": str(moved)})
+    assert redrive(there)["rows"]["written"] == 2
+    assert ids(there) == all_but(777)
+    assert [row["row"] for row in aside(there)] == [77]
+
+
 def test_rows_of_several_runs_come_back_in_one_commit(numbers: Path) -> None:
     spec = picky(numbers, 5.0, 1001.0)
     batch_inference(spec)
@@ -140,6 +153,7 @@ def test_of_two_redrives_one_brings_the_rows_in(numbers: Path) -> None:
     other = picky(numbers, 777.0)
     two = carried_out(make_plan(other, RunOptions(redrive=True, restart=True)))
     publish_planned(two)
+    one.storage.delete(f"{one.run.path}/abandoned")  # as where nobody has given it up
     with pytest.raises(OutputHeld, match=r"settled 3 rows that run \w+ had set aside"):
         publish_planned(one)
     assert ids(other) == all_but(777)

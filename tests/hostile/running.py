@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.images import decode_image
 from tasks.kinds.sources import AnySource, Source
 from tasks.kinds.sources.listing import list_inputs
@@ -90,7 +91,11 @@ def alone(file: Hostile, folder: Path) -> Found:
     begun = time.process_time()
     source = SOURCE.validate_python({"kind": file.kind, "path": str(folder)})
     storage, inputs = list_inputs(source)
-    pins = source.pin(storage, inputs)
+    try:
+        pins = source.pin(storage, inputs)
+    except InvalidSpec as error:  # a file of which no row could be read
+        pins, inputs = {}, inputs[:0]
+        found.reasons.append(str(error))
     for stat in inputs:
         for shard in source.split(storage, stat):
             for read in source.read(storage, shard, pins):

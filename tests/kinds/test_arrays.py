@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import ROWS_IN_CACHE, matrix, stacked
+from tasks.kinds.models.arrays import ROWS_IN_CACHE, label_columns, matrix, stacked
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,17 @@ def test_long_matrices_are_filled_to_the_last_row() -> None:
     chunks = pa.chunked_array([y[:5], y[5:ROWS_IN_CACHE], y[ROWS_IN_CACHE:]])
     made = matrix(pa.table({"x": x, "y": chunks}), ["y", "x"], missing=False, dtype=np.float64)
     assert (made == np.stack([y, x], axis=1)).all()
+
+
+@pytest.mark.parametrize("bad", [[np.nan, np.nan], [0.5, np.nan], [np.inf, 0.5], [-np.inf] * 2])
+def test_scores_that_are_no_numbers_are_no_label(bad: list[float]) -> None:
+    scores = np.array([[0.25, 0.75], bad], np.float32)
+    message = "no numbers for this row: float16 may .* set resources.dtype to bfloat16 or float32"
+    with pytest.raises(ValueError, match=message):
+        label_columns(scores, ["a", "b"])
+    assert label_columns(scores[:1], ["a", "b"])["predicted_label"].to_pylist() == ["b"]
+
+
+def test_a_hopeless_label_may_score_the_logarithm_of_nothing() -> None:
+    found = label_columns(np.array([[0.0, -np.inf]], np.float32), ["a", "b"], top_k=2)
+    assert found["predicted_label"].to_pylist() == [["a", "b"]]

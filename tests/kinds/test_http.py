@@ -348,3 +348,14 @@ def test_a_notebooks_event_loop_is_left_alone(server: LlmServer) -> None:
         return asked(server, ["a"])
 
     assert asyncio.run(cell())["generated_text"].to_pylist() == ["a (1)"]
+
+
+@pytest.mark.parametrize("key", [KEY, "gsk_0123456789abcdef"])
+@pytest.mark.parametrize("field", ["api_key_env", "headers_env"])
+def test_a_key_in_the_place_of_a_variables_name_is_not_shown(
+    server: LlmServer, field: str, key: str
+) -> None:
+    given: Any = key if field == "api_key_env" else {"api-key": key}
+    with pytest.raises(InvalidSpec, match=rf"^model\.{field}.*environment") as raised:
+        model_of(server, **{field: given}).check()
+    assert key not in str(raised.value)

@@ -221,6 +221,20 @@ def test_rows_with_the_same_prompt_get_different_draws(folders: dict[str, Path])
     assert drawn["generated_text"] != other["generated_text"]
 
 
+def test_children_of_one_row_get_different_draws(folders: dict[str, Path]) -> None:
+    ids, prompts = [7] * 20 + [8], ["a b c"] * 21
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "prompt": prompts})
+    options: dict[str, Any] = {"do_sample": True, "max_new_tokens": 8, "seed": 1}
+    drawn = [
+        predicted(folders["gpt2"], "text-generation", rows, size, **options)["generated_text"]
+        for size in (None, 1, 6)
+    ]
+    assert len(set(drawn[0].to_pylist()[:20])) > 5
+    assert drawn[0] == drawn[1] == drawn[2]
+    alone = predicted(folders["gpt2"], "text-generation", rows.take([0, 20]), **options)
+    assert alone["generated_text"].to_pylist() == drawn[0].take([0, 20]).to_pylist()
+
+
 @pytest.mark.parametrize("which", TASKS[:5])
 def test_no_rows_give_the_same_columns(
     folders: dict[str, Path], which: tuple[str, str, str, dict[str, Any]]
@@ -265,7 +279,9 @@ def test_a_text_padded_on_the_left_stands_where_it_does_alone(
     np.testing.assert_allclose(together, right, atol=TOLERANCE)
 
 
-def test_models_that_count_places_themselves_are_told_none(folders: dict[str, Path]) -> None:
+def test_models_that_count_places_themselves_are_told_none(
+    folders: dict[str, Path],
+) -> None:
     from transformers import RobertaConfig, RobertaModel
 
     from tasks.kinds.models.hf.positions import takes_positions

@@ -1,5 +1,7 @@
 """Chats are what the tokenizer's template makes of them, and the model's answer to that."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,15 @@ def test_a_conversation_is_taken_as_it_is(folder: Path) -> None:
     told = answers(folder, talks, system_prompt="j k l")
     first = {"role": "system", "content": "j k l"}
     assert told == by_hand(folder, [[first, *TALK], [first, TALK[0]], [SYSTEM, *TALK]])
+
+
+def test_a_tokenizer_that_knows_pairs_chats_as_well(folder: Path, tmp_path: Path) -> None:
+    pairs = shutil.copytree(folder, tmp_path / "pairs")
+    config = json.loads((pairs / "tokenizer_config.json").read_text())
+    config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    (pairs / "tokenizer_config.json").write_text(json.dumps(config))
+    assert answers(pairs, [TALK, TALK[:1]]) == answers(folder, [TALK, TALK[:1]])
+    assert answers(pairs, ["a b"], chat=None) == answers(folder, ["a b"], chat=None)
 
 
 @pytest.mark.parametrize(

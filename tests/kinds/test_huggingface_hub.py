@@ -77,6 +77,7 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
     ("name", "fields", "message"),
     [
         ("org/bret", {}, r"'org/bret' is no model on the Hugging Face Hub .* how it is spelt"),
+        ("org/bret", {}, r"may read, nor is there a folder of that name beside the spec: see how"),
         ("org/gated", {}, "'org/gated' wants its terms accepted"),
         ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is no branch, tag or commit"),
         ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),

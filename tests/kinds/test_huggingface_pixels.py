@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.image import ImageInputs
+from tasks.kinds.models.hf.image import ImageInputs, processed
 from tasks.kinds.models.hf.plain_resize import BICUBIC, BILINEAR, PlainResize
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.pixels import PIXELS
-from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_vit
+from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_convnext, save_vit
 
 TOLERANCE = 2e-5
 GREY_LEVEL = 1 / 255 / 0.25
@@ -54,3 +55,46 @@ def test_a_thin_line_is_not_resized_to_gigabytes(shape: tuple[int, int, int]) ->
     sizes = r"\d+ x \d+ pixels, and (1024000 x 256|256 x 1024000) once resized"
     with pytest.raises(ValueError, match=f"{sizes}; at most .* cut it"):
         plain.resize(np.zeros(shape, np.uint8))
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (3, 40), (4, 40), (40, 3)])
+def test_lines_of_an_image_are_not_taken_for_channels(
+    shape: tuple[int, int], tmp_path: Path
+) -> None:
+    from transformers import AutoImageProcessor
+
+    save_vit(tmp_path, "lanczos")
+    picture = noise(shape)[0]
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
+    rows = model.preprocessor()(rows_of("image", [png(picture)]))
+    given = {"input_data_format": "channels_last", "return_tensors": "np"}
+    wanted = AutoImageProcessor.from_pretrained(tmp_path)(images=picture, **given)
+    found = column_to_numpy(rows[PIXELS])[0]
+    np.testing.assert_allclose(found, wanted["pixel_values"][0], atol=TOLERANCE)
+
+
+def test_a_processor_that_asks_for_no_layout_is_told_none() -> None:
+    """As timm's is."""
+
+    class Processor:
+        def preprocess(self, images: np.ndarray, return_tensors: str) -> dict[str, np.ndarray]:
+            return {"pixel_values": images[None]}
+
+        __call__ = preprocess
+
+    picture = noise((3, 8))[0]
+    np.testing.assert_array_equal(processed(Processor(), picture), picture[None])
+
+
+@pytest.mark.parametrize("shape", [(1, 10_000), (10_000, 1)])
+def test_no_processor_resizes_a_thin_line_to_gigabytes(
+    shape: tuple[int, int], tmp_path: Path
+) -> None:
+    from transformers import AutoImageProcessor
+
+    save_convnext(tmp_path)
+    processor = AutoImageProcessor.from_pretrained(tmp_path)
+    processor.size["shortest_edge"] = 320
+    assert PlainResize.of(processor) is None
+    with pytest.raises(ValueError, match=r"once resized; at most .* cut it into pieces"):
+        processed(processor, np.zeros((*shape, 3), np.uint8))

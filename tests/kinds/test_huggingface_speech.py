@@ -31,6 +31,11 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that listens for a second, of a few thousand random weights."""
+    return save_whisper(tmp_path_factory.mktemp("whisper"))
+
+
+def save_whisper(folder: Path, positions: int = 32, **generation: Any) -> Path:
+    """The same with room for more tokens, and further settings of its generation."""
     import torch
     from transformers import (
         WhisperConfig,
@@ -38,7 +43,6 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         WhisperForConditionalGeneration,
     )
 
-    folder = tmp_path_factory.mktemp("whisper")
     torch.manual_seed(0)
     parts = ("encoder", "decoder")
     config = WhisperConfig(
@@ -49,7 +53,7 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         **{f"{part}_attention_heads": 2 for part in parts},
         **{f"{part}_ffn_dim": 64 for part in parts},
         max_source_positions=50,
-        max_target_positions=32,
+        max_target_positions=positions,
         decoder_start_token_id=2,
         bos_token_id=2,
         eos_token_id=3,
@@ -60,8 +64,7 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.generation_config.update(
         no_timestamps_token_id=len(VOCABULARY),
         is_multilingual=False,
-        suppress_tokens=None,
-        begin_suppress_tokens=None,
+        **{"suppress_tokens": None, "begin_suppress_tokens": None, **generation},
     )
     for layer in model.model.decoder.layers:  # else what it hears hardly changes what it says
         layer.encoder_attn.out_proj.weight.data *= 30
@@ -81,7 +84,7 @@ def sounds(count: int) -> list[Samples]:
     ]
 
 
-def by_hand(folder: Path, given: list[Samples]) -> list[str]:
+def by_hand(folder: Path, given: list[Samples], **limit: Any) -> list[str]:
     """What transformers writes, without our code."""
     from transformers import AutoFeatureExtractor, AutoModelForSpeechSeq2Seq, AutoTokenizer
 
@@ -91,7 +94,7 @@ def by_hand(folder: Path, given: list[Samples]) -> list[str]:
     written = []
     for each in given:
         features = listens(each, sampling_rate=RATE, return_tensors="pt").input_features
-        out = model.generate(input_features=features, do_sample=False, max_new_tokens=8)
+        out = model.generate(input_features=features, do_sample=False, **limit)
         written.append(words.decode(out[0], skip_special_tokens=True))
     return written
 
@@ -101,8 +104,25 @@ def test_words_are_the_models_whatever_the_batch(whisper: Path, batch_size: int 
     given = sounds(12)
     rows = rows_of("audio", [each.tolist() for each in given])
     found = predicted(whisper, TASK, rows, batch_size, max_new_tokens=8)
-    assert found["generated_text"].to_pylist() == by_hand(whisper, given)
+    assert found["generated_text"].to_pylist() == by_hand(whisper, given, max_new_tokens=8)
     assert len(set(found["generated_text"].to_pylist())) > 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "tokens"), [({"max_length": 64}, 60), ({"max_new_tokens": 30}, 30), ({}, 75)]
+)
+def test_a_long_speech_is_written_to_the_models_own_limit(
+    tmp_path: Path, limit: dict[str, int], tokens: int
+) -> None:
+    end, padding, unknown, start = VOCABULARY["[SEP]"], 0, 1, 2
+    never = {"suppress_tokens": [end, padding, unknown, start, len(VOCABULARY)]}
+    folder = save_whisper(tmp_path, positions=80, **never, **limit)
+    given = sounds(3)
+    found = predicted(folder, TASK, rows_of("audio", [each.tolist() for each in given]), 1)
+    assert found["generated_text"].to_pylist() == by_hand(
+        folder, given, **limit or {"max_length": 80}
+    )
+    assert all(len(each.split()) >= tokens for each in found["generated_text"].to_pylist())
 
 
 def wav_of_nothing() -> bytes:
@@ -123,6 +143,7 @@ def wav_of_nothing() -> bytes:
         (7, "'audio' holds no sound in this row"),
         ([0.0, None], "'audio' holds no sound in this row"),
         ([0.0, float("nan")], "'audio' holds no sound in this row"),
+        ([0, 12000, -9000], "'audio' holds no sound in this row; .* between -1 and 1, is wanted"),
         ([[0.0, 0.1], [0.0, 0.1]], "'audio' holds no sound in this row"),
         (b"no sound", "is not sound that can be read"),
         (encoded([tone(1.5, RATE)], RATE), r"1\.5 s long, and the model listens for 1 s"),
@@ -163,5 +184,6 @@ def test_sound_files(run_spec: RunSpec, whisper: Path, tmp_path: Path) -> None:
     more = "model.options={max_new_tokens: 8}", "errors.max_rejected_fraction=0.5"
     done = run_spec("deployments/specs/speech.yaml", *given, *more)
     assert [Path(row["source"]).name for row in done.set_aside] == ["long.wav"]
-    wanted = by_hand(whisper, [decode_audio(file.read_bytes(), RATE) for file in files])
+    heard = [decode_audio(file.read_bytes(), RATE) for file in files]
+    wanted = by_hand(whisper, heard, max_new_tokens=8)
     assert [row["generated_text"] for row in done.rows] == wanted

@@ -1,11 +1,13 @@
 """What a spec names is looked for before anything is started."""
 
+from ftplib import FTP
 from pathlib import Path
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.models import SklearnModel
 from tasks.kinds.places import check_apart, check_sink, check_source, folder_of
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sources import BinarySource, CsvSource, ImagesSource, Source
@@ -115,6 +117,25 @@ def test_what_may_not_be_read_here_is_no_matter_of_networks(
     monkeypatch.setattr(LocalFileSystem, "info", refuse)
     with pytest.raises(Unreachable, match=r"denied; see that this user may read it$"):
         check_source(ParquetSource(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("kind", ["source", "sink", "model"])
+def test_a_client_that_connects_when_it_is_made_and_cannot(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError("nobody listens\n  at /usr/lib/client.py, line 7")
+
+    monkeypatch.setattr(FTP, "connect", refuse)
+    path = "ftp://127.0.0.1:1/a"
+    checks = {
+        "source": lambda: check_source(CsvSource(path=path)),
+        "sink": lambda: check_sink(ParquetSink(path=path)),
+        "model": lambda: SklearnModel(path=f"{path}.skops").check(),
+    }
+    with pytest.raises(Unreachable, match=rf"{kind}\.path: .* reached: nobody listens; ") as caught:
+        checks[kind]()
+    assert "client.py" not in str(caught.value)
 
 
 def test_an_unknown_protocol_is_a_wrong_spec() -> None:

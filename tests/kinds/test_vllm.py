@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec, StageFailed
 from tasks.kinds.models import VllmModel
 from tasks.kinds.models.hf.sampling import seed_of
+from tasks.kinds.models.llm.engine import CUT_OFF
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import Outcome, call_with_blame
@@ -98,11 +99,45 @@ def test_what_is_drawn_depends_on_seed_and_row(engine: type[LLM]) -> None:
     options = {"temperature": 0.7, "seed": 5, "stop": ["."], "sampling_params": structure}
     outcome_of(["a", "b"], options=options)
     given = [each.given for each in engine.made[0].parameters]
-    assert [each["seed"] for each in given] == [seed_of(5, 10), seed_of(5, 11)]
+    assert [each["seed"] for each in given] == [seed_of(5, (10, 0)), seed_of(5, (11, 0))]
     assert given[0]["structured_outputs"].json == {"type": "object"}
     assert (given[0]["temperature"], given[0]["stop"], given[0]["min_p"]) == (0.7, ["."], 0.1)
     outcome_of(["a"])
     assert engine.made[1].parameters[0].given == {"max_tokens": 128, "temperature": 0.0}
+
+
+def test_children_of_one_row_draw_each_for_itself(engine: type[LLM]) -> None:
+    model = model_of(task="generate", options={"temperature": 0.7})
+    predict = model.predictor(Placement("cuda", dtype="bfloat16"))
+    predict(pa.table({ROW: pa.array([7] * 4 + [8], pa.int64()), "prompt": ["a"] * 5}))
+    given = [each.given["seed"] for each in engine.made[0].parameters]
+    assert given == [seed_of(0, key) for key in ((7, 0), (7, 1), (7, 2), (7, 3), (8, 0))]
+    assert len(set(given)) == 5
+
+
+@pytest.mark.parametrize("reason", ["error", "abort"])
+def test_what_the_engine_gives_up_is_no_answer(
+    engine: type[LLM], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.kinds.vllm_stand_in.REASON", reason)
+    with pytest.raises(StageFailed, match=f"ended a request with finish reason '{reason}'"):
+        outcome_of(["abc", "de"], task="generate")
+
+
+def test_settings_of_the_tokenizer_are_each_calls_own(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+    whole = LLM.embed
+
+    def embed(llm: LLM, prompts: list[str], **settings: Any) -> list[Any]:
+        given.append(settings["tokenization_kwargs"])
+        return whole(llm, prompts, **settings)
+
+    monkeypatch.setattr(LLM, "embed", embed)
+    outcome_of(["abc"], task="embed")
+    given[0].clear()
+    assert CUT_OFF, "what vLLM may change is not the next call's"
 
 
 @pytest.mark.parametrize("task", ["generate", "embed"])

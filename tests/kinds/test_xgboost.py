@@ -86,11 +86,14 @@ def test_of_several_classes_each_has_its_probability(tmp_path: Path, objective: 
 
 def test_labels_are_as_many_as_classes_of_a_classifier(tmp_path: Path) -> None:
     several = train(FRAME, CLASS, "multi:softprob", num_class=3)
-    with pytest.raises(InvalidSpec, match="names 2 labels, and the model gives 3 scores"):
+    with pytest.raises(InvalidSpec, match="names 2 labels, and the model knows 3"):
         predicted(saved(several, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
     regression = train(FRAME, CLASS, "reg:squarederror")
     with pytest.raises(InvalidSpec, match=r"need a classifier .* this model is reg:squarederror"):
         predicted(saved(regression, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
+    two = saved(train(FRAME, CLASS > 0), tmp_path / "m.json")
+    with pytest.raises(InvalidSpec, match=r"model\.labels: .* names 3 labels, .* knows 2"):
+        two.model_copy(update={"labels": ["no", "yes", "both"]}).check()
 
 
 def test_a_model_stopped_early_predicts_with_its_best_iteration(tmp_path: Path) -> None:

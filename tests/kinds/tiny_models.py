@@ -60,6 +60,17 @@ def save_vit(folder: Path, processor: str = "stretched", width: int = 64) -> Any
     return saved(ViTForImageClassification(config), folder)
 
 
+def save_convnext(folder: Path) -> Any:
+    """A convolutional network that makes embeddings of any image; its processor is its own."""
+    import torch
+    from transformers import ConvNextConfig, ConvNextImageProcessor, ConvNextModel
+
+    torch.manual_seed(0)
+    sizes = {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2, "patch_size": 4}
+    ConvNextImageProcessor(size={"shortest_edge": 32}).save_pretrained(folder)
+    return saved(ConvNextModel(ConvNextConfig(**sizes, initializer_range=0.3)), folder)
+
+
 def save_bert(folder: Path) -> Any:
     """A text classifier."""
     import torch

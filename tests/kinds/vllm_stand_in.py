@@ -17,6 +17,7 @@ import numpy as np
 
 LABELS = {0: "short", 1: "long"}
 BROKEN = "the engine dies of this"
+REASON = "length"
 
 
 class VLLMError(Exception): ...
@@ -138,7 +139,7 @@ class LLM:
 
 def written(text: str) -> SimpleNamespace:
     """One completion."""
-    return SimpleNamespace(text=text, token_ids=list(text), finish_reason="length")
+    return SimpleNamespace(text=text, token_ids=list(text), finish_reason=REASON)
 
 
 @contextmanager

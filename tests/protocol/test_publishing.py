@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import OutputHeld, StaleLedger
+from tasks.errors import OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol import publishing
 from tasks.protocol.acceptance import accept
 from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
@@ -48,7 +48,7 @@ def test_publishing_again_changes_nothing(bench: Bench) -> None:
 def test_a_gap_is_never_published(bench: Bench) -> None:
     what = bench.prepare("k", {"a": "v1", "b": "v1"}, writes=3)
     less = accept(list(what.accepted.records[:-1]), what.plan)
-    with pytest.raises(AssertionError, match="do not cover the plan exactly"):
+    with pytest.raises(RowsMissing, match="do not cover 1 shard, the first of b: nothing is"):
         put(bench, replace(what, accepted=less))
     assert bench.ledger.look().version == 0
 
@@ -104,6 +104,29 @@ def test_another_run_on_other_inputs_goes_on(bench: Bench) -> None:
     one, other = bench.prepare("k1", {"a": "v1"}), bench.prepare("k2", {"b": "v1"})
     assert (put(bench, one), put(bench, other)) == (1, 2)
     assert bench.published() == bench.listed() == three("a", "v1") + three("b", "v1")
+
+
+def test_predictions_of_two_models_are_never_mixed(bench: Bench) -> None:
+    """Also of two runs that began at the same time, on inputs of their own."""
+
+    def run(path: str, config: str | None, *same: str) -> Publication:
+        configs = tuple(each for each in (config, *same) if each)
+        details = {"config": config, "model": config}
+        return bench.prepare(path, {path: "v1"}, configs=configs, details=details)
+
+    one, other, anew = run("a", "x"), run("b", "y"), run("c", "y")
+    neither, earlier = run("d", None), run("e", "z", "x")
+    assert put(bench, one) == 1
+    message = r"run run-a has published predictions of another model.* use another sink\.path"
+    with pytest.raises(OutputHeld, match=message):
+        put(bench, other)
+    assert put(bench, earlier) == 2, "the digest that an earlier release gives"
+    with pytest.raises(OutputHeld):
+        put(bench, neither)
+    assert bench.published() == three("a", "v1") + three("e", "v1")
+    assert put(bench, replace(anew, replaces=True)) == 3
+    assert put(bench, other) == 4, "what is replaced is no more"
+    assert bench.published() == three("b", "v1") + three("c", "v1")
 
 
 def test_half_applied_entry_is_finished_by_the_next_run(bench: Bench) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, StageFailed, UserCodeBroke
 from tasks.kinds import columns, user_code, user_rows
+from tasks.kinds.models import machine_errors
 from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import RESERVED, ROW, RowBatch
@@ -237,23 +238,23 @@ def data_is_blamed_for_a_slow_network(patch: Patch) -> None:
 
 
 def data_is_blamed_for_the_device(patch: Patch) -> None:
-    patch.setattr(blame, "DEVICE_ERRORS", ())
+    patch.setattr(machine_errors, "DEVICE_ERRORS", ())
 
 
 def data_is_blamed_for_the_devices_messages(patch: Patch) -> None:
-    patch.setattr(blame, "DEVICE_MESSAGE", re.compile("(?!)"))
+    patch.setattr(machine_errors, "DEVICE_MESSAGE", re.compile("(?!)"))
 
 
 def data_is_blamed_for_the_network(patch: Patch) -> None:
-    patch.setattr(blame, "NETWORK_ERRORS", ())
+    patch.setattr(machine_errors, "NETWORK_ERRORS", ())
 
 
 def data_is_blamed_for_what_led_to_an_error(patch: Patch) -> None:
-    function(patch, blame.chain, lambda error: [error])
+    function(patch, machine_errors.chain, lambda error: [error])
 
 
 def only_the_last_error_is_asked(patch: Patch) -> None:
-    whole = blame.chain
+    whole = machine_errors.chain
     function(patch, whole, lambda error: whole(error)[-1:])
 
 
@@ -262,7 +263,7 @@ def data_is_blamed_for_full_memory(patch: Patch) -> None:
 
 
 def data_is_blamed_for_what_libraries_say_of_memory(patch: Patch) -> None:
-    patch.setattr(blame, "is_out_of_memory", lambda error: isinstance(error, MemoryError))
+    patch.setattr(machine_errors, "is_out_of_memory", lambda error: isinstance(error, MemoryError))
 
 
 def data_is_blamed_for_missing_modules(patch: Patch) -> None:

@@ -66,6 +66,26 @@ def test_of_what_ray_does_again_the_records_count(
     budget.check(twice)
 
 
+@pytest.mark.parametrize("counts_once", [True, False])
+def test_a_resumed_job_begins_with_the_rows_that_were_set_aside(
+    job: Job, monkeypatch: pytest.MonkeyPatch, counts_once: bool
+) -> None:
+    """Of what it has seen itself they are nearly all, of the run's rows few."""
+    monkeypatch.setattr("tasks.ray_job.budget.LOOK_EVERY_SECONDS", 0.0)
+    unknown = replace(job, pins={**job.pins, "known_rows": None})
+    record(job, "00-a", 0, 990, ok=9_010)
+    record(replace(job, plan="superseded"), "00-b", 10_000, 0, ok=1_000)
+    counts = Counts()
+    counts.add(Report("read", 1_000, 990, 0, 1.0))
+    budget = Budget(unknown, counts_once=counts_once)
+    budget.check(counts.snapshot())
+    record(job, "00-c", 20_000, 300)
+    counts.add(Report("read", 300, 300, 0, 1.0))
+    budget.look_at = 0.0
+    with pytest.raises(ErrorBudgetExceeded, match=r"1,290 of 11,300 rows set aside"):
+        budget.check(counts.snapshot())
+
+
 def test_records_are_read_now_and_then(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     record(job, "00-a", 0, ALLOWED)
     budget, looked = Budget(job, counts_once=False), list[object]()

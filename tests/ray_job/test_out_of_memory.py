@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
+from tasks.kinds.models.machine_errors import is_out_of_memory
 from tasks.kinds.models.model import BatchLimit
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.ray_job.batch_limits import OTHER_GPU, name_of
-from tasks.ray_job.out_of_memory import is_out_of_memory
+from tasks.ray_job.blame import is_data_error
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 from tests.ray_job.test_stage_adapter import at_a_time
@@ -96,6 +97,14 @@ def test_children_of_a_row_are_not_torn_apart() -> None:
     assert greedy.given == [8, 5, 3, 2, 3]
 
 
+NO_ENGINE = "was unable to find an engine to execute this computation"
+"""What torch says where cuDNN has no room for any of its ways."""
+
+
+class AcceleratorError(RuntimeError):
+    """Named as torch's."""
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -103,12 +112,19 @@ def test_children_of_a_row_are_not_torn_apart() -> None:
         (np.exceptions.AxisError("out of memory"), False),
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: ..."), True),
+        (AcceleratorError("CUDA error: out of memory"), True),
+        (AcceleratorError("CUDA error: device-side assert triggered"), False),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling ..."), True),
+        (RuntimeError(f"GET {NO_ENGINE}"), True),
+        (RuntimeError(f"FIND {NO_ENGINE}"), True),
         (RuntimeError("CUDA error: device-side assert triggered"), False),
         (ValueError("the text says: out of memory"), False),
     ],
 )
 def test_what_counts_as_out_of_memory(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) is expected
+    assert not (expected and is_data_error(error))
     assert isinstance(stage_error(error), OutOfMemory) is expected
     assert isinstance(stage_error(error), StageFailed)
     assert not isinstance(stage_error(error), InvalidSpec)

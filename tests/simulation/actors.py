@@ -248,8 +248,8 @@ class Redriver(Orchestrator):
         return "d"
 
     def plan(self, old: Plan | None, seen: Snapshot) -> Plan | None:
-        runs = runs_with_rows_aside(self.world.storage, seen)
-        lines = [line for run in runs for line in lines_of(run, seen)]
+        runs = runs_with_rows_aside(self.world.storage, OUTPUT, seen)
+        lines = [line for run in runs for line in lines_of(run)]
         same = [each for each in lines if self.inputs.identity(each["path"]) == each["identity"]]
         plan = redrive_plan(old, same, {"ledger_version": seen.version})
         return plan if len(plan.shards) else None

@@ -162,6 +162,8 @@ class SimLedger:
         self.faults.after("commit", "ledger", lost_commit)
         return version
 
+    def settle(self, versions: range) -> None: ...
+
     def with_entry(self, entry: Entry, version: int) -> Snapshot:
         lines = pa.concat_tables([self.snapshot.lines, entry.lines(version)])
         return Snapshot(version, lines)

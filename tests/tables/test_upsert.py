@@ -86,7 +86,8 @@ class Late:
     """A ledger to which somebody else commits before this process does."""
 
     def __init__(self, ledger: Ledger, first: Callable[[], object]) -> None:
-        self.ledger, self.first, self.look = ledger, [first], ledger.look
+        self.ledger, self.first = ledger, [first]
+        self.look, self.settle = ledger.look, ledger.settle
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         while self.first:

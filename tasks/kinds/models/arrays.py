@@ -17,6 +17,10 @@ from tasks.protocol.batch import RESERVED, ROW
 
 ROWS_IN_CACHE = 1 << 14
 """Of a matrix of some columns: written a column at a time, it would go through memory each time."""
+NO_NUMBERS = (
+    "the model gave no numbers for this row: float16 may have overflowed; set resources.dtype to "
+    "bfloat16 or float32"
+)
 Index = npt.NDArray[np.int64]
 Columns = dict[str, pa.Array]
 
@@ -164,12 +168,15 @@ def label_columns(scores: np.ndarray, labels: Sequence[str], top_k: int = 1) -> 
 
     Raises:
         InvalidSpec: there are more labels than scores, or fewer.
+        ValueError: a row's best score is no number.
     """
     wide = scores.shape[1] if scores.ndim == 2 else 1
     if wide != len(labels):
         gives = f"the model gives {counted(wide, 'score')} a row"
         problem = f"names {counted(len(labels), 'label')}, and {gives}"
         raise InvalidSpec.at("model.labels", list(labels), problem)
+    if not np.isfinite(scores.max(axis=1)).all():  # of a hopeless label, -inf may be the logarithm
+        raise ValueError(NO_NUMBERS)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
     names = pa.array(labels, pa.string()).take(pa.array(best.ravel()))
     values = pa.array(np.take_along_axis(scores, best, axis=1).ravel(), pa.float32())

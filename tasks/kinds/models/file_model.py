@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.first_line import first_line
 from tasks.kinds.models.model import Model, Placement
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -92,8 +93,7 @@ class FileModel(Model):
             whole = storage.stat(path)
             stats = [whole] if whole else storage.list(path)
         except OSError as error:
-            problem = f"model.path: {self.path!r} cannot be reached: {error}; see the credentials"
-            raise Unreachable(f"{problem} in the environment, and the network") from error
+            raise self.unreachable(error) from error
         base = os.path.dirname(path) if whole else path
         return {os.path.relpath(stat.path, base): stat for stat in stats}
 
@@ -102,11 +102,19 @@ class FileModel(Model):
 
         Raises:
             InvalidSpec: no filesystem is known for the path.
+            Unreachable: its client asks the storage at once, which does not answer.
         """
         try:
             return open_storage(os.path.expanduser(self.path), self.storage_options)
         except (ValueError, ImportError) as error:
             raise InvalidSpec.at("model.path", self.path, f"cannot be opened: {error}") from error
+        except Exception as error:
+            raise self.unreachable(error) from error
+
+    def unreachable(self, error: Exception) -> Unreachable:
+        """What to say of a storage that does not answer."""
+        problem = f"cannot be reached: {first_line(error)}; see the credentials in the environment"
+        return Unreachable(f"model.path: {self.path!r} {problem}, and the network")
 
     def local(self) -> Path:
         """The file or folder on this node; fetched once for all replicas where it is elsewhere."""

@@ -7,10 +7,12 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
+from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.hf import chat, folder, hub, languages, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     CLASSIFICATION,
+    DEFAULT_COLUMNS,
     DETECTION,
     EMBEDDING,
     IMAGE,
@@ -22,18 +24,6 @@ from tasks.kinds.models.model import Function, Media, Model, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.torch_threads import is_worth_threads
 
-DEFAULT_COLUMNS: dict[Task, str] = {
-    "image-classification": "image",
-    "image-feature-extraction": "image",
-    "object-detection": "image",
-    "text-classification": "text",
-    "feature-extraction": "text",
-    "text-generation": "prompt",
-    "text2text-generation": "text",
-    "summarization": "text",
-    "translation": "text",
-    "automatic-speech-recognition": "audio",
-}
 ONE_SHAPE: tuple[Task, ...] = ("image-classification", "image-feature-extraction")
 """Tasks whose batches are of one shape, for which a model can be compiled."""
 EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
@@ -219,6 +209,7 @@ class HuggingFaceModel(Model):
         """The model, loaded."""
         from tasks.kinds.models.hf import predictors
 
+        keep_float32_whole(placement)
         if self.task in ONE_SHAPE:
             build = predictors.BUILD_IMAGES[self.task]
             return build(self.checkpoint, placement, self.options, self.runtime)

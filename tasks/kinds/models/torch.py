@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
+from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.runtimes.running import Call, run_on
@@ -118,6 +119,7 @@ class TorchModel(TensorModel):
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""
+        keep_float32_whole(placement)
         path = self.local()
         with path.open("rb") as file:
             content = self.content_of(file)

@@ -7,43 +7,19 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
-from tasks.kinds.form import FormModel
 from tasks.kinds.models import output_names
+from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.tensors import torch_file, torch_weights
 from tasks.kinds.models.torch_threads import is_worth_threads
-from tasks.kinds.models.vision.detection import THRESHOLD, Choice
+from tasks.kinds.models.vision.detection import Choice
+from tasks.kinds.models.vision.options import TorchvisionOptions
 from tasks.kinds.models.vision.zoo import Architecture
 
 CLASSIFICATION, DETECTION = ("top_k",), ("threshold", "max_detections")
-
-
-class TorchvisionOptions(FormModel):
-    """Settings of a classifier or of a detector."""
-
-    model_config = ConfigDict(title="Options of the model")
-
-    top_k: int | None = Field(
-        default=None,
-        ge=1,
-        description="Classifiers: how many labels to give, best first. Empty or 1: predicted_label "
-        "and predicted_score hold one value; more: lists.",
-    )
-    threshold: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description=f"Detectors: give objects with a score above this. Empty: {THRESHOLD}. Most "
-        "drop those below 0.05 in any case.",
-    )
-    max_detections: int | None = Field(
-        default=None,
-        ge=1,
-        description="Detectors: objects to give for an image at most, the best. Empty: all that "
-        "the model gives, as a rule 100.",
-    )
 
 
 class TorchvisionModel(FileModel):
@@ -215,6 +191,7 @@ class TorchvisionModel(FileModel):
         """The model, loaded."""
         from tasks.kinds.models.vision import presets
 
+        keep_float32_whole(placement)
         architecture, options = self.architecture, self.options
         classes = self.labels or architecture.classes
         model = self.built(architecture, classes)
@@ -235,6 +212,8 @@ class TorchvisionModel(FileModel):
         try:
             return architecture.built(self.state_dict(architecture), classes)
         except RuntimeError as error:
+            if is_of_the_machine(error):
+                raise
             lines = [line.strip() for line in str(error).splitlines()]
             problem = (
                 f"does not fit {self.name} with {len(classes)} classes; if it was trained for "

@@ -190,11 +190,11 @@ class VllmModel(Model):
 
     def written(self, engine: "Engine", rows: pa.Table) -> list[Any]:
         """An outcome for each row."""
-        from tasks.kinds.models.llm.engine import ids_of
+        from tasks.kinds.models.hf.sampling import draws_by
 
         chat = self.task == "chat"
         prompts = prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
-        return engine.generated(prompts, ids_of(rows), chat=chat)
+        return engine.generated(prompts, draws_by(rows), chat=chat)
 
     def pooled(self, engine: "Engine", rows: pa.Table) -> Columns:
         """A vector or a label for each row.

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
@@ -66,8 +67,14 @@ class XGBoostModel(FileModel):
 
     @property
     def input_columns(self) -> list[str]:
-        """The columns that the model reads, where the spec says so."""
-        return self.columns
+        """The columns that the model reads: as the spec says, else as a file at hand does.
+
+        Raises:
+            InvalidSpec: the file cannot be read, or has no names.
+        """
+        if self.columns or not self.opened()[0].is_local:
+            return self.columns
+        return booster.input_names(booster.load(self.local_file()), [])
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -80,15 +87,17 @@ class XGBoostModel(FileModel):
         return "columns"
 
     def check(self) -> None:
-        """See that the package and the model's file are there.
+        """See that the package and the model's file are there, and that labels fit a file at hand.
 
         Raises:
-            InvalidSpec: says what is missing.
+            InvalidSpec: says what is missing, or does not fit.
             Unreachable: the storage does not answer.
         """
         require("model.kind", self.kind, "xgboost", "xgboost")
         super().check()
         self.file_name()
+        if self.labels and self.opened()[0].is_local:
+            self.check_labels(booster.load(self.local_file()))
 
     def file_name(self) -> str:
         """The model's file among those at the path.
@@ -120,7 +129,9 @@ class XGBoostModel(FileModel):
         loaded = booster.load(self.local_file())
         names = booster.input_names(loaded, self.columns)
         categories = booster.categories_of(loaded, names)
-        self.prepare_for_labels(loaded)
+        self.check_labels(loaded)
+        if self.labels and booster.objective(loaded) == "multi:softmax":
+            loaded.set_param({"objective": "multi:softprob"})  # the same trees, every class
         predict = booster.prediction(loaded, placement, best=self.best_iteration)
 
         def run(rows: pa.Table) -> pa.Table:
@@ -129,18 +140,19 @@ class XGBoostModel(FileModel):
 
         return run
 
-    def prepare_for_labels(self, loaded: Any) -> None:
-        """See that the model is a classifier where labels are given, and ask for probabilities.
+    def check_labels(self, loaded: Any) -> None:
+        """See that the model is a classifier of as many classes as there are labels, if any.
 
         Raises:
-            InvalidSpec: it is none.
+            InvalidSpec: it is none, or of more or fewer.
         """
-        objective = booster.settings(loaded)["objective"]["name"]
+        objective, classes = booster.objective(loaded), booster.num_classes(loaded)
         if self.labels and objective not in CLASSIFIERS:
             problem = f"need a classifier ({', '.join(CLASSIFIERS)}); this model is {objective}"
             raise InvalidSpec.at("model.labels", self.labels, problem)
-        if self.labels and objective == "multi:softmax":
-            loaded.set_param({"objective": "multi:softprob"})  # the same trees, every class
+        if self.labels and len(self.labels) != classes:
+            problem = f"names {counted(len(self.labels), 'label')}, and the model knows {classes}"
+            raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def outputs(self, values: np.ndarray, rows: int) -> Columns:
         """Output columns of the model's numbers."""

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
-from tasks.kinds.sources.csv_reading.rows import Dialect, Parser
+from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
@@ -21,6 +21,7 @@ from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
 BYTES_TO_INFER = 4 << 20
+OTHER_DELIMITERS = (";", "\t", "|")
 ONE_CHARACTER = r"^[\t\x20-\x7e]$"
 
 
@@ -55,15 +56,24 @@ class CsvSource(Source):
         """Infer names and types from the first file with rows; without rows all are strings.
 
         Raises:
-            InvalidSpec: one of `columns` is not among the names.
+            InvalidSpec: one of `columns` is not among the names; or the names can only be those of
+                another delimiter; or all that there are come twice.
         """
-        found = pa.schema([])
+        found, twice = pa.schema([]), None
         for stat in inputs:
-            with storage.open(stat.path) as file:
-                schema, has_rows = self.infer(file, stat.path)
+            try:
+                with storage.open(stat.path) as file:
+                    schema, has_rows = self.infer(file, stat.path)
+            except ColumnTwice as error:
+                twice = twice or (stat.path, error)
+                continue
             found = schema if has_rows or not found.names else found
             if has_rows:
                 break
+        if twice and not found.names:
+            problem = f"cannot be read: {twice[1]}; rename one of them in the file"
+            raise InvalidSpec.at("source.path", twice[0], problem)
+        self.refuse_one_column(found.names)
         missing = [name for name in self.columns or [] if name not in found.names]
         if missing and found.names:
             known = ", ".join(found.names)
@@ -73,11 +83,17 @@ class CsvSource(Source):
         return {"schema": found.serialize().to_pybytes().hex()}
 
     def infer(self, file: IO[bytes], path: str) -> tuple[pa.Schema, bool]:
-        """The types of a file's first rows, and whether there are any."""
+        """The types of a file's first rows, and whether there are any.
+
+        Raises:
+            ColumnTwice: the header names a column twice.
+        """
         dialect = self.dialect
         records = self.records(file, path)
         try:
             header = dialect.header(next(records, b""))
+        except ColumnTwice:
+            raise
         except ValueError:
             return pa.schema([]), False  # reading it says what is wrong
         as_written = replace(dialect, null_values=None)
@@ -90,6 +106,17 @@ class CsvSource(Source):
             if size > BYTES_TO_INFER:
                 break
         return self.inferred(pa.concat_tables(tables)) if tables else (parser.schema, False)
+
+    def refuse_one_column(self, names: list[str]) -> None:
+        """See that the header is no line of another delimiter; who names the column means it.
+
+        Raises:
+            InvalidSpec: it is.
+        """
+        others = [each for each in OTHER_DELIMITERS if len(names) == 1 and each in names[0]]
+        if others and names != self.columns:
+            problem = f"makes one column of the header {names[0]!r}: did you mean {others[0]!r}?"
+            raise InvalidSpec.at("source.delimiter", self.delimiter, problem)
 
     def inferred(self, strings: pa.Table) -> tuple[pa.Schema, bool]:
         """The types of values that were read as strings."""

@@ -20,6 +20,8 @@ from tasks.kinds.sources.doubles import (
     is_too_large,
     whole_number,
 )
+from tasks.kinds.sources.json_arrays import refuse_arrays
+from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.text import (
     CODECS,
@@ -65,8 +67,9 @@ class JsonlSource(Source):
         """Infer the columns' types from the first rows.
 
         Raises:
-            InvalidSpec: one of `columns` is in none of these rows.
+            InvalidSpec: one of `columns` is in none of these rows, or the files are no JSON Lines.
         """
+        refuse_arrays(storage, inputs)
         types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
         found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
         fields = {field.name: settled(field) for field in found.fields}
@@ -219,35 +222,3 @@ def type_of(value: Any, depth: int = 0) -> pa.DataType:
         return pa.null() if is_too_large(value) else pa.float64()  # no type holds it
     plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     return plain.get(type(value), pa.null())
-
-
-def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """A type for the values of both; where there is none, the first."""
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one) or {one, other} == {pa.int64(), pa.float64()}:
-        return other if pa.types.is_null(one) else pa.float64()
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(merged(one.value_type, other.value_type))
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        types = {field.name: field.type for field in one.fields}
-        for field in other.fields:
-            types[field.name] = merged(types.get(field.name, pa.null()), field.type)
-        return pa.struct(list(types.items()))
-    return one
-
-
-def settled(field: pa.Field) -> pa.Field:
-    """The field with strings where only nulls were seen."""
-    return pa.field(field.name, settled_type(field.type))
-
-
-def settled_type(found: pa.DataType) -> pa.DataType:
-    """The type with strings where only nulls were seen."""
-    if pa.types.is_null(found):
-        return pa.string()
-    if pa.types.is_list(found):
-        return pa.list_(settled_type(found.value_type))
-    if pa.types.is_struct(found):
-        return pa.struct([settled(field) for field in found.fields])
-    return found

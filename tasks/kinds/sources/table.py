@@ -16,6 +16,7 @@ from tasks.kinds.sources.source import BadRow, Content, Read, Source, schema_of
 from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
+from tasks.kinds.sql_habits import with_python_instead
 from tasks.protocol.infos import Info, Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
@@ -140,7 +141,8 @@ class TableSource(Source):
         try:
             return expression.parse(self.filter, schema)[0]
         except ValueError as error:
-            raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
+            problem = with_python_instead(self.filter, str(error))
+            raise InvalidSpec.at("source.filter", self.filter, problem) from error
 
     def gone(self, field: str, error: Exception) -> InvalidSpec:
         """What to say of a version that cannot be opened."""

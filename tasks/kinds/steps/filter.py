@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
 from tasks.kinds.columns import visible
+from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
 
 
@@ -28,7 +29,8 @@ class FilterStep(Step):
         try:
             expression.parse(self.expression)
         except ValueError as error:
-            raise InvalidSpec.at("steps.filter.expression", self.expression, str(error)) from error
+            problem = with_python_instead(self.expression, str(error))
+            raise InvalidSpec.at("steps.filter.expression", self.expression, problem) from error
 
     @property
     def reads(self) -> dict[str, list[str]]:

@@ -3,11 +3,12 @@
 import json
 import time
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
@@ -15,9 +16,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from tasks.errors import StaleTable
 from tasks.kinds.hive import folder_values
 from tasks.kinds.tables.delta import open_delta
-from tasks.kinds.tables.footers import footers, statistics
+from tasks.kinds.tables.footers import once, statistics
 from tasks.kinds.tables.types import plain_schema
 from tasks.protocol.delta_ledger import delta_options, delta_url
+from tasks.protocol.delta_log import settle
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
@@ -35,6 +37,8 @@ class DeltaOutput:
     url: str
     storage_options: dict[str, Any]
     partition_by: tuple[str, ...]
+    known: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Statistics of data files, by path: each is opened once, however often is committed."""
 
     def open(self, version: int | None = None) -> DeltaTable | None:
         """The table, as it is or as it was; None where there is none."""
@@ -65,6 +69,7 @@ class DeltaOutput:
         if table is None:
             return TableState(0, frozenset())
         applied = table.transaction_version(app_id(ledger_id)) or 0
+        self.settle(table.version())
         append_only = configuration_of(table).get("delta.appendOnly") == "true"
         return TableState(applied, self.files(table), table.version(), append_only)
 
@@ -110,9 +115,17 @@ class DeltaOutput:
         if seen.version is None and change.schema is None:
             return  # neither a table nor a row to make one for
         try:
-            self.commit_on(self.made(change, seen), change)
+            table = self.made(change, seen)
+            version = table.version() + 1
+            self.commit_on(table, change)
+            self.settle(version)
         except DeltaError as error:
             raise StaleTable(f"{self.place} did not take the transaction: {error}") from error
+
+    def settle(self, version: int) -> None:
+        """See that no power cut takes back what is noted as applied; ours may be two versions."""
+        if self.storage.is_local:
+            settle(self.path, (version - 1, version))
 
     def made(self, change: TableChange, seen: TableState) -> DeltaTable:
         """The table as it was seen, with columns for all that is added."""
@@ -156,16 +169,21 @@ class DeltaOutput:
 
     def added(self, change: TableChange, flags: set[str]) -> Iterator[AddAction]:
         """Files to add, with the statistics of their columns; `flags` are true or false."""
-        found = footers(self.storage, [f"{self.path}/{file.path}" for file in change.added])
-        for file, footer in zip(change.added, found, strict=True):
+        found = once(self.known, [file.path for file in change.added], self.statistics)
+        for file, stats in zip(change.added, found, strict=True):
             yield AddAction(
                 file.path,
                 file.size,
                 partition_values(file, flags),
                 int(time.time() * 1000),
                 True,
-                json.dumps(statistics(footer)),
+                stats,
             )
+
+    def statistics(self, path: str) -> str:
+        """What a file's footer says of its columns."""
+        with self.storage.open(f"{self.path}/{path}") as file:
+            return json.dumps(statistics(pq.read_metadata(file)))
 
     def removal(self, file: LedgerFile, flags: set[str]) -> RemoveAction:
         """A file to remove."""

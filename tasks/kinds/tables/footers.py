@@ -1,27 +1,66 @@
 """What Parquet files' footers say of their columns, as tables keep it to skip files."""
 
+import io
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
-from tasks.protocol.storage import FsspecStorage
-
+Found = TypeVar("Found")
 READERS = 16
 LONGEST_TEXT = 32
 """Longer bounds are left out: a table's log is read by every reader."""
 
 
-def footers(storage: FsspecStorage, paths: list[str]) -> list[pq.FileMetaData]:
-    """The files' footers, in order."""
+def once(known: dict[str, Found], paths: list[str], read: Callable[[str], Found]) -> list[Found]:
+    """What is read of each file, in order; of those that are known nothing is read.
 
-    def footer(path: str) -> pq.FileMetaData:
-        with storage.open(path) as file:
-            return pq.read_metadata(file)
-
+    Data files never change. So a commit that others were faster than is made again without
+    reading, which would take long enough for them to be faster again.
+    """
+    new = [path for path in paths if path not in known]
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(footer, paths))
+        for path, found in zip(new, pool.map(read, new), strict=True):
+            known[path] = found
+    return [known[path] for path in paths]
+
+
+@dataclass(frozen=True)
+class OnlyFooter:
+    """A data file as pyiceberg asks for it, of which nothing but the footer is there."""
+
+    content: bytes
+    size: int
+
+    def open(self) -> io.BytesIO:
+        """As a file without rows."""
+        return io.BytesIO(self.content)
+
+    def __len__(self) -> int:
+        """Bytes of the whole file."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """Stands for pyiceberg's files, of which it reads the footers."""
+
+    files: dict[str, OnlyFooter]
+
+    def new_input(self, path: str) -> OnlyFooter:
+        """A file to be read."""
+        return self.files[path]
+
+
+def only_footer(file: Any) -> OnlyFooter:
+    """Read the footer of one of pyiceberg's files."""
+    content = io.BytesIO()
+    with file.open() as opened:
+        pq.read_metadata(opened).write_metadata_file(content)
+    return OnlyFooter(content.getvalue(), len(file))
 
 
 def statistics(footer: pq.FileMetaData) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
+from tasks.kinds.tables.footers import KnownFiles, OnlyFooter, once, only_footer
 from tasks.kinds.tables.iceberg import open_catalog
 from tasks.kinds.tables.types import plain, plain_schema
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
@@ -28,6 +29,10 @@ class IcebergOutput:
     catalog: dict[str, str]
     storage_options: dict[str, Any]
     partition_by: tuple[str, ...]
+    known: dict[str, OnlyFooter] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Data files by path: each is opened once, however often is committed."""
 
     @property
     def embedded(self) -> str | None:
@@ -157,6 +162,9 @@ class IcebergOutput:
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         live = self.files(table) if change.removed else {}
         transaction = table.transaction()
+        paths = [f"{self.location}/{file.path}" for file in change.added]
+        once(self.known, paths, lambda path: only_footer(table.io.new_input(path)))
+        io = KnownFiles(self.known)
         if change.added:
             assert change.schema is not None
             with transaction.update_schema() as update:
@@ -168,17 +176,14 @@ class IcebergOutput:
         if change.added or live:
             about = {"run-id": change.run_id, "ledger-version": str(change.version)}
             with transaction.update_snapshot(snapshot_properties=about).overwrite() as files:
-                for file in change.added:
-                    path = f"{self.location}/{file.path}"
-                    files.append_data_file(
-                        self.data_file(table.io, transaction.table_metadata, path)
-                    )
+                for path in paths:
+                    files.append_data_file(self.data_file(io, transaction.table_metadata, path))
                 for file in change.removed:
                     if file.path in live:
                         files.delete_data_file(live[file.path])
         transaction.commit_transaction()
 
-    def data_file(self, io: Any, metadata: Any, path: str) -> Any:
+    def data_file(self, io: KnownFiles, metadata: Any, path: str) -> Any:
         """A file as the table lists it, with bounds of its columns where they can be told."""
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
         from pyiceberg.table import TableProperties

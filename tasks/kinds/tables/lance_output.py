@@ -2,24 +2,29 @@
 
 import json
 from collections.abc import Iterator, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from tasks.errors import StaleTable
+from tasks.kinds.tables.footers import once
 from tasks.kinds.tables.lance import lance_options, open_lance
+from tasks.kinds.tables.lance_marks import (
+    APPLIED,
+    is_in_order,
+    last_applied,
+    leaves,
+    mark,
+    marked,
+)
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
-APPLIED = "prefect-ray-data.applied."
-"""Key of a ledger's last entry: in the dataset's schema, and in each of our transactions."""
 STORAGE_VERSION = "2.2"
 DATA = "data"
 """The dataset's folder of data files."""
-READERS = 16
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,9 @@ class LanceOutput:
     place: str
     url: str
     storage_options: dict[str, Any]
+    known: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What data files say of themselves, by path: each is opened once, however often is committed.
+    """
 
     def open(self, version: int | None = None) -> Any:
         """The dataset, as it is or as it was; None where there is none."""
@@ -143,20 +151,19 @@ class LanceOutput:
         """The files to add, as fragments."""
         known = {each.name(): leaves(each) for each in dataset.lance_schema.fields()}
         first = max(fragment_ids(dataset), default=-1) + 1
-        with ThreadPoolExecutor(READERS) as pool:
-            found = list(pool.map(self.footer, change.added))
+        found = once(self.known, [file.path for file in change.added], self.footer)
         files = zip(change.added, found, strict=True)
         return [
             fragment(at, file, footer, known)
             for at, (file, footer) in enumerate(files, start=first)
         ]
 
-    def footer(self, file: LedgerFile) -> Any:
+    def footer(self, path: str) -> Any:
         """What a file says of itself."""
         from lance.file import LanceFileReader
 
         options = lance_options(self.storage_options)
-        return LanceFileReader(f"{self.url}/{file.path}", storage_options=options).metadata()
+        return LanceFileReader(f"{self.url}/{path}", storage_options=options).metadata()
 
 
 def fragment(at: int, file: LedgerFile, footer: Any, known: dict[str, list[int]]) -> Any:
@@ -175,54 +182,6 @@ def fragment(at: int, file: LedgerFile, footer: Any, known: dict[str, list[int]]
     }
     made = {"id": at, "files": [own], "physical_rows": footer.num_rows}
     return FragmentMetadata.from_json(json.dumps(made))
-
-
-def leaves(field: Any) -> list[int]:
-    """Ids of a field's innermost fields: those that have a column in a file."""
-    inner = field.children()
-    return [each for child in inner for each in leaves(child)] if inner else [field.id()]
-
-
-def mark(change: TableChange) -> dict[str, str]:
-    """What says that an entry is in the dataset."""
-    return {APPLIED + change.ledger_id: str(change.version)}
-
-
-def marked(dataset: Any, change: TableChange) -> Any:
-    """The dataset's schema, with our mark where its columns are still numbered in order."""
-    from lance.schema import LanceSchema
-
-    metadata = {**(dataset.schema.metadata or {}), **mark(change)}
-    schema = LanceSchema.from_pyarrow(dataset.schema.with_metadata(metadata))
-    return schema if is_in_order(dataset) else dataset.lance_schema
-
-
-def is_in_order(dataset: Any) -> bool:
-    """Whether columns have the numbers that a new dataset would give them: none was dropped."""
-    from lance.schema import LanceSchema
-
-    new = LanceSchema.from_pyarrow(dataset.schema)
-    return [*map(leaves, new.fields())] == [*map(leaves, dataset.lance_schema.fields())]
-
-
-def last_applied(dataset: Any, key: str) -> int:
-    """The last entry in the dataset.
-
-    Our first transaction leaves a mark in the schema, as does each that only adds; where there is
-    one, a later transaction may have removed fragments.
-    """
-    noted = int((dataset.schema.metadata or {}).get(key.encode(), 0))
-    if not noted:
-        return 0
-    for version in range(dataset.version, 0, -1):
-        try:
-            transaction = dataset.read_transaction(version)
-        except (OSError, ValueError):
-            break  # of a version that was cleaned away
-        properties = (transaction and transaction.transaction_properties) or {}
-        if key in properties:
-            return max(noted, int(properties[key]))
-    return noted
 
 
 def fragment_ids(dataset: Any) -> Iterator[int]:

@@ -57,6 +57,11 @@ def fail_on_500(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
 
 
+def refuse_all(batch: dict[str, Any]) -> dict[str, Any]:
+    """A step that no row passes."""
+    raise ValueError(f"no row is good, {len(batch['id'])} are not")
+
+
 class DiesOnce:
     """Doubles x; at one row the environment breaks, once."""
 

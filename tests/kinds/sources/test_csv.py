@@ -186,3 +186,25 @@ def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:
     *rows, bad = parsed(tmp_path, content[:-9], "a.csv.gz")
     assert len(rows) > 1_000
     assert isinstance(bad, BadRow)
+
+
+@pytest.mark.parametrize(("header", "meant"), [("a;b", ";"), ("a\tb", r"\\t"), ("a|b", r"\|")])
+def test_a_header_of_one_column_may_have_another_delimiter(
+    tmp_path: Path, header: str, meant: str
+) -> None:
+    content = f"{header}\n1{header[1]}2\n".encode()
+    with pytest.raises(
+        InvalidSpec, match=rf"^source\.delimiter: ',' makes one column .* did you mean '{meant}'\?"
+    ):
+        parsed(tmp_path, content)
+    assert len(parsed(tmp_path, content, columns=[header])) == 1  # who names it means it
+    assert parsed(tmp_path, content, delimiter=header[1]) == [{"a": 1, "b": 2}]
+
+
+def test_columns_that_come_twice_in_every_file_are_refused_by_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"^source\.path: .*a\.csv' .* twice: 'a'; rename one"):
+        parsed(tmp_path, b"a,b,a\n1,2,3\n")
+    write(tmp_path, "b.csv", b"a,b\n1,2\n")
+    bad, row = read_all(CsvSource(path=str(tmp_path)))
+    assert "columns twice: 'a'" in str(bad.error)
+    assert row == {"a": 1, "b": 2}

@@ -173,3 +173,13 @@ def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:
     *rows, bad = parsed(tmp_path, content[:-9], "a.jsonl.gz")
     assert len(rows) > 1_000
     assert isinstance(bad, BadRow)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_is_no_json_lines(tmp_path: Path, indent: int | None) -> None:
+    array = json.dumps([{"a": 1}, {"a": 2}], indent=indent).encode()
+    message = r"^source\.path: .*a\.jsonl' is one JSON array, .* jq -c '\.\[\]'"
+    with pytest.raises(InvalidSpec, match=message):
+        parsed(tmp_path, array)
+    write(tmp_path, "b.jsonl", b'{"a": 3}\n')  # beside good files it is set aside
+    assert {"a": 3} in read_all(JsonlSource(path=str(tmp_path)))

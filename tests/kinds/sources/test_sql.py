@@ -162,6 +162,7 @@ def test_types_hold_what_comes_later(sqlite: Shop) -> None:
         ({"key": "nr"}, "source.key: 'nr' is not among the columns id, region"),
         ({"range_column": "nr"}, "source.range_column: 'nr' is not among"),
         ({"range_column": "note"}, "holds str, and only whole numbers and times"),
+        ({"key": "note"}, "source.key: 'note' holds text, .*: set source.range_column to a column"),
         ({"key": "region"}, r"empty or repeated: the range -9\.\.9 has 2 rows and 1 key;"),
         ({"key": "changed"}, "empty or repeated: the range null has 3 rows and 0 keys;"),
         ({"columns": ["id", "what"]}, "source.columns: 'what' is not among"),

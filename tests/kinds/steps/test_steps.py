@@ -141,6 +141,22 @@ def test_filter_refuses(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
+    ["x > 1 AND y < 2", "x = 1", "x <> 1", "x IS NOT NULL", "x is not null", "NOT x > 1"],
+)
+def test_a_filter_in_sql_is_told_pythons_way(expression: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"; Python's: and, or, not, ==, !=, .*is not None$"):
+        FilterStep(expression=expression).check()
+
+
+@pytest.mark.parametrize("expression", ["x >", "f(x) >= 'a = b AND c'"])
+def test_a_filter_that_is_wrong_in_python_is_told_no_more(expression: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        FilterStep(expression=expression).check()
+    assert "Python's" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
     ["x", "not x", "x > 'a'", "x and name", "x + 'a' == 3", "x / 'a' == 3"],
 )
 def test_filter_says_where_types_do_not_fit(expression: str) -> None:

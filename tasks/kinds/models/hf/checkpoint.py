@@ -123,7 +123,8 @@ def torch_dtype(placement: Placement) -> Any:
         return getattr(torch, placement.dtype)
     if placement.device == "cpu":
         return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)  # which is slow
+    return torch.bfloat16 if has_bfloat16 else torch.float16
 
 
 @contextmanager

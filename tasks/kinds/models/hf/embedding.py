@@ -71,7 +71,8 @@ def image_forward(model: Any, pooling: str) -> Forward:
         found = model(**arguments)
         hidden = found.last_hidden_state
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place
-            return hidden.float().flatten(2).mean(2)
+            own = getattr(found, "pooler_output", None) if pooling == "auto" else None
+            return hidden.float().flatten(2).mean(2) if own is None else own.flatten(1)
         if pooling == "mean":
             return hidden.float().mean(1)
         if pooling == "auto" and has_own_embedding(model, found):

@@ -1,6 +1,6 @@
 """Text generation: what a row gets does not depend on the rows beside it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from tasks.kinds.models.arrays import Index, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.languages import language_token
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
-from tasks.kinds.models.hf.sampling import draws
+from tasks.kinds.models.hf.sampling import draws, draws_by
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
+from tasks.kinds.models.llm.memory import Key
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_threads import torch_threads
-from tasks.protocol.batch import ROW
 
 PROMPTS_PER_BATCH = 64
 LOOKS_AT_ENCODER = {"encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0}
@@ -80,10 +80,11 @@ class Writer:
         lengths = Ragged(rows[TOKENS]).lengths
         if len(rows) and not lengths.min():
             raise ValueError("a prompt is empty: the model has nothing to go on from")
+        keys = draws_by(rows)
         texts = np.empty(len(rows), dtype=object)
         with torch.inference_mode(), torch_threads(self.placement.num_threads):
             for index in self.batches(lengths):
-                texts[index] = self.write(rows, index)
+                texts[index] = self.write(rows, index, [keys[at] for at in index])
         return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
     def batches(self, lengths: npt.NDArray[np.int64]) -> Iterator[Index]:
@@ -97,16 +98,15 @@ class Writer:
             for part in slices(len(same), size):
                 yield same[part]
 
-    def write(self, rows: pa.Table, index: Index) -> list[str]:
-        """The new texts of some rows."""
+    def write(self, rows: pa.Table, index: Index, keys: Sequence[Key]) -> list[str]:
+        """The new texts of some rows, whose keys say what is drawn for them."""
         arguments = self.inputs.arguments(Ragged(rows[TOKENS]), index)
-        ids = rows[ROW].to_numpy()[index]
         found = self.model.generate(
             **arguments,
             **self.settings,
             do_sample=False,
             pad_token_id=self.inputs.padding,
-            logits_processor=draws(self.options, ids, self.placement.device),
+            logits_processor=draws(self.options, keys, self.placement.device),
         )
         start = 0 if self.encodes else arguments["input_ids"].shape[1]
         new = found[:, start:].cpu()

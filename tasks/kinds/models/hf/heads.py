@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import Columns
+from tasks.kinds.models.arrays import NO_NUMBERS, Columns
 
 
 def probabilities(logits: Any, config: Any) -> Any:
@@ -35,9 +35,15 @@ def class_names(config: Any, name: str) -> list[str]:
 
 
 def embedding_column(vectors: Any, normalize: bool) -> Columns:
-    """Vectors as lists of one length."""
+    """Vectors as lists of one length.
+
+    Raises:
+        ValueError: one is not of numbers.
+    """
     import torch
 
+    if not torch.isfinite(vectors).all():
+        raise ValueError(NO_NUMBERS)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=-1)
     flat = pa.array(vectors.numpy().ravel(), pa.float32())

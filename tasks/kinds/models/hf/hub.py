@@ -10,6 +10,8 @@ FIELD = "model.name_or_path"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 FOLDER_INSTEAD = "or give a folder that holds the model"
+NO_FOLDER = "nor is there a folder of that name beside the spec"
+"""A misspelt folder is taken for a name on the Hub."""
 
 
 def check_name(name: str, field: str = FIELD) -> None:
@@ -84,14 +86,14 @@ def explained(
         return InvalidSpec.at(field, name, f"{problem} here and on every node")
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
-        problem = "is no model on the Hugging Face Hub that we may read: see how it is spelt"
-        return InvalidSpec.at(field, name, f"{problem}; for a private one, set HF_TOKEN")
+        problem = f"is no model on the Hugging Face Hub that we may read, {NO_FOLDER}: see how it "
+        return InvalidSpec.at(field, name, f"{problem}is spelt; for a private one, set HF_TOKEN")
     said = " ".join(str(error).split())
     at = f"{name!r} at revision {revision!r} cannot be resolved"
     if is_offline():
-        why = f"it is not in the cache, and HF_HUB_OFFLINE is set; unset it, {FOLDER_INSTEAD}"
-        return InvalidSpec(f"{field}: {at}: {why}")
-    why = f"the Hugging Face Hub does not answer; try again later, {FOLDER_INSTEAD}"
+        why = f"it is not in the cache, {NO_FOLDER}, and HF_HUB_OFFLINE is set; unset it, "
+        return InvalidSpec(f"{field}: {at}: {why}{FOLDER_INSTEAD}")
+    why = f"the Hugging Face Hub does not answer; try again later, {FOLDER_INSTEAD}: {NO_FOLDER}"
     return Unreachable(f"{field}: {at}: {why}. {said}")
 
 

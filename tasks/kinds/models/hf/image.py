@@ -1,5 +1,6 @@
 """Images: decoded and resized on the CPU as bytes, normalised on the model's device."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,11 +12,18 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_threads import shared_out
-from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape, flat_column
+from tasks.kinds.models.vision.pixels import (
+    PIXELS,
+    arrays_of,
+    batches_of_one_shape,
+    flat_column,
+    size_by_shorter_side,
+)
 from tasks.kinds.tensors import tensor_array
 
 ToArray = Callable[[Iterable[np.ndarray], int], pa.Array]
 """Makes a column of images, of which there are so many."""
+LAYOUT = "input_data_format"
 
 
 def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
@@ -48,14 +56,32 @@ def pixels_as_floats(processor: Any) -> ToArray:
     """What the checkpoint's own processor makes of each image."""
 
     def to_array(images: Iterable[np.ndarray], count: int) -> pa.Array:
-        return tensor_array(
-            [
-                np.asarray(processor(image, return_tensors="np")["pixel_values"][0], np.float32)
-                for image in images
-            ]
-        )
+        return tensor_array([processed(processor, image)[0] for image in images])
 
     return to_array
+
+
+def processed(processor: Any, image: np.ndarray) -> np.ndarray:
+    """A batch of one, as a checkpoint's own processor makes it.
+
+    Raises:
+        ValueError: before anything is cut off, the image would be too large.
+    """
+    size = dict(getattr(processor, "size", None) or {})
+    if set(size) == {"shortest_edge"}:  # it would resize a thin line whole, to gigabytes
+        size_by_shorter_side(image.shape[0], image.shape[1], size["shortest_edge"])
+    made = processor(image, return_tensors="np", **layout_for(processor))
+    return np.asarray(made["pixel_values"], np.float32)
+
+
+def layout_for(processor: Any) -> dict[str, str]:
+    """How images lie, for a processor that asks: it takes 1, 3 or 4 lines for channels.
+
+    Timm's does not ask.
+    """
+    known = inspect.signature(processor.preprocess).parameters.values()
+    asks = any(each.kind is each.VAR_KEYWORD or each.name == LAYOUT for each in known)
+    return {LAYOUT: "channels_last"} if asks else {}
 
 
 class ImageInputs:
@@ -92,6 +118,4 @@ class ImageInputs:
         if self.plain:
             return self.arguments(np.zeros((1, 3 * self.plain.height * self.plain.width), np.uint8))
         black = np.zeros((64, 64, 3), np.uint8)
-        return self.arguments(
-            np.asarray(self.processor(black, return_tensors="np")["pixel_values"])
-        )
+        return self.arguments(processed(self.processor, black))

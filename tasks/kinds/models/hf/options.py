@@ -30,6 +30,18 @@ TEXT = ("text-classification", "feature-extraction", *GENERATION)
 SPEECH = ("automatic-speech-recognition",)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *DETECTION)
+DEFAULT_COLUMNS: dict[Task, str] = {
+    "image-classification": "image",
+    "image-feature-extraction": "image",
+    "object-detection": "image",
+    "text-classification": "text",
+    "feature-extraction": "text",
+    "text-generation": "prompt",
+    "text2text-generation": "text",
+    "summarization": "text",
+    "translation": "text",
+    "automatic-speech-recognition": "audio",
+}
 
 BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_k": (*CLASSIFICATION, *GENERATION),

@@ -1,14 +1,16 @@
 """Drawing tokens at random, each row from a stream of its own."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.llm.memory import Key, keys_of
 
 
-def draws(options: HuggingFaceOptions, ids: np.ndarray, device: str) -> list[Any]:
+def draws(options: HuggingFaceOptions, keys: Sequence[Key], device: str) -> list[Any]:
     """What makes greedy decoding draw at random; called by transformers before each token."""
     if not options.do_sample:
         return []
@@ -19,13 +21,20 @@ def draws(options: HuggingFaceOptions, ids: np.ndarray, device: str) -> list[Any
         chain.append(TopKLogitsWarper(options.top_k))
     if options.top_p:
         chain.append(TopPLogitsWarper(options.top_p))
-    seeds = [seed_of(options.seed or 0, int(row)) for row in ids]
+    seeds = [seed_of(options.seed or 0, key) for key in keys]
     return [*chain, RowwiseNoise(seeds, device)]
 
 
-def seed_of(seed: int, row: int) -> int:
-    """A row's own seed."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{row}".encode()).digest()[:7], "big")
+def draws_by(rows: pa.Table) -> list[Key]:
+    """What a row's random numbers follow from: its key, or its place where it is of no job."""
+    return keys_of(rows) or [(place, 0) for place in range(len(rows))]
+
+
+def seed_of(seed: int, key: Key) -> int:
+    """A row's own seed, and another one for each further child of a row."""
+    row, child = key
+    text = f"{seed}/{row}/{child}" if child else f"{seed}/{row}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 class RowwiseNoise:

@@ -18,6 +18,8 @@ from tasks.kinds.tensors import tensor_array
 FEATURES = "__features"
 SOUNDS_PER_BATCH_ON_CPU = 8
 SOUNDS_PER_BATCH_ON_GPU = 32
+LOUDEST = 8
+"""Floats may leave -1 to 1 by some decibels; samples of 8 bits and more go far beyond."""
 
 
 def check_language(checkpoint: Checkpoint, language: str | None) -> None:
@@ -74,10 +76,24 @@ def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
     if given is None or not np.size(given):
         raise ValueError(f"column {column!r} is empty in this row; a sound is wanted")
     samples = np.asarray(given)
-    if samples.ndim != 1 or samples.dtype.kind not in "fiu" or not np.isfinite(samples).all():
+    if not (samples.ndim == 1 and samples.dtype.kind in "fiu" and are_sound(samples)):
         wanted = "a sound file, or a list of samples between -1 and 1, is wanted"
         raise ValueError(f"column {column!r} holds no sound in this row; {wanted}")
     return samples.astype(np.float32, copy=False)
+
+
+def are_sound(samples: np.ndarray) -> bool:
+    """Whether samples are numbers near -1 to 1, and not the whole numbers that recorders give."""
+    return bool((np.abs(samples.astype(np.float64)) <= LOUDEST).all())  # NaN is not
+
+
+def set_limit(model: Any, options: HuggingFaceOptions) -> None:
+    """Leave one limit of what is written: of two, each call warns; of none, it writes 20 tokens."""
+    config = model.generation_config
+    if options.max_new_tokens or config.max_new_tokens:
+        config.max_length = None
+    elif config.max_length is None:
+        config.max_length = model.config.max_target_positions
 
 
 def transcriber(
@@ -88,7 +104,7 @@ def transcriber(
 
     model = checkpoint.model("AutoModelForSpeechSeq2Seq", placement)
     tokenizer = checkpoint.tokenizer()
-    model.generation_config.max_length = None  # else each call warns of two limits
+    set_limit(model, options)
     on_cpu = placement.device == "cpu"
     default_size = SOUNDS_PER_BATCH_ON_CPU if on_cpu else SOUNDS_PER_BATCH_ON_GPU
     given = {

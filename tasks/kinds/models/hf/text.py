@@ -14,11 +14,11 @@ from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     GENERATION,
-    NEW_TOKENS,
     SEQ2SEQ,
     HuggingFaceOptions,
     Task,
 )
+from tasks.kinds.models.hf.room import longest_text
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
@@ -30,9 +30,6 @@ TOKENS_PER_BATCH_ON_GPU = 16_384
 ENOUGH_TOKENS_ON_CPU = 512
 """Of so many a CPU makes as much a second as of more: padding is all that larger batches add."""
 MUCH_SHORTER = 0.97
-NO_LIMIT = 10**6
-"""Tokenizers that know no limit give a huge one."""
-POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "data2vec-text", "longformer")
 
 
 def tokens_function(
@@ -44,6 +41,8 @@ def tokens_function(
         tokenizer.src_lang = options.source_language
     room = longest_text(checkpoint, tokenizer, task, options)
     prefix = prefix_of(checkpoint, task, options)
+    # Writers read none, and of chats there are none.
+    has_types = "token_type_ids" in tokenizer.model_input_names and task not in GENERATION
 
     def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
         if options.chat:
@@ -55,7 +54,7 @@ def tokens_function(
     def preprocess(rows: pa.Table) -> pa.Table:
         encoded = {"input_ids": [], "token_type_ids": [], **encode(rows)}
         rows = rows.append_column(TOKENS, pa.array(encoded["input_ids"], pa.list_(pa.int32())))
-        if "token_type_ids" in tokenizer.model_input_names:
+        if has_types:
             types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
             rows = rows.append_column(TYPES, types)
         return rows
@@ -86,48 +85,6 @@ def texts_of(rows: pa.Table, column: str) -> list[str]:
         raise ValueError(f"column {column!r} is empty in this row; text is wanted")
     texts: list[str] = given.to_pylist()
     return texts
-
-
-def longest_text(
-    checkpoint: Checkpoint, tokenizer: Any, task: Task, options: HuggingFaceOptions
-) -> int:
-    """Tokens after which a text is cut off.
-
-    Raises:
-        InvalidSpec: max_new_tokens leaves the model no room for the prompt.
-    """
-    config = checkpoint.config().get_text_config()
-    positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
-    shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
-    limits = [
-        tokenizer.model_max_length,
-        NO_LIMIT,
-        positions - (config.pad_token_id + 1 if shifted else 0),
-    ]
-    if task == "feature-extraction":
-        sentence = checkpoint.json_file("sentence_bert_config.json") or {}
-        limits.append(sentence.get("max_seq_length") or NO_LIMIT)
-    room = int(min(limits))
-    if task in GENERATION:
-        room = room_beside_output(room, positions, task, options)
-    return min(room, options.max_length or room)
-
-
-def room_beside_output(room: int, positions: int, task: Task, options: HuggingFaceOptions) -> int:
-    """Tokens of a prompt: what a causal model writes takes from them, a decoder has its own.
-
-    Raises:
-        InvalidSpec: max_new_tokens is more than the model can write.
-    """
-    field, decodes = "model.options.max_new_tokens", task in SEQ2SEQ
-    new_tokens = options.max_new_tokens or (0 if decodes else NEW_TOKENS)
-    if decodes and new_tokens >= positions:
-        problem = f"is more than the model can write: {positions - 1}; set fewer"
-        raise InvalidSpec.at(field, new_tokens, problem)
-    if not decodes and room <= new_tokens:
-        problem = f"leaves no room for the prompt: the model reads {room} tokens in all; set fewer"
-        raise InvalidSpec.at(field, new_tokens, problem)
-    return room if decodes else room - new_tokens
 
 
 class TextInputs:

@@ -1,6 +1,7 @@
 """Secrets of a server's headers: taken from the environment where they are used, shown nowhere."""
 
 import os
+import re
 from dataclasses import dataclass
 
 from tasks.errors import InvalidSpec
@@ -8,6 +9,9 @@ from tasks.errors import InvalidSpec
 HIDDEN = "***"
 MIN_SECRET_CHARACTERS = 6
 """Shorter values are no secrets, and are found in any text."""
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+USUAL_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+"""What no key looks like, so that a message may show it."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,22 @@ def secret(field: str, variable: str) -> str:
     """A variable's value.
 
     Raises:
-        InvalidSpec: it is not set, or holds what no header can.
+        InvalidSpec: it is not set, or holds what no header can; or the name can be none, as where
+            the key itself was written there, which no message shows.
     """
+    if not NAME.fullmatch(variable):
+        raise InvalidSpec(
+            f"{field}: is no name of an environment variable, such as OPENAI_API_KEY: put the key "
+            "into the environment, and only the variable's name into the spec"
+        )
     value = os.environ.get(variable, "").strip()
     if not value:
         problem = (
             "is not set in the environment: set that variable here, where the run is checked, and "
             "on every node"
         )
+        if not USUAL_NAME.fullmatch(variable):
+            raise InvalidSpec(f"{field}: what it names {problem}")
         raise InvalidSpec.at(field, variable, problem)
     if not (value.isascii() and value.isprintable()):
         problem = "holds line breaks or characters that no HTTP header can; see the variable"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StageFailed
 from tasks.kinds.models.arrays import Columns, label_columns
@@ -13,11 +12,12 @@ from tasks.kinds.models.hf.heads import class_names
 from tasks.kinds.models.hf.options import NEW_TOKENS
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
-from tasks.kinds.models.llm.memory import Outcome
+from tasks.kinds.models.llm.memory import Key, Outcome
 from tasks.kinds.models.llm.options import VllmOptions
-from tasks.protocol.batch import ROW
 
 POOLING = ("embed", "classify")
+GIVEN_UP = ("error", "abort")
+"""Finish reasons of requests that nobody has answered."""
 CUT_OFF = {"truncate_prompt_tokens": -1}
 """Texts that are too long for the model are read up to where it can."""
 
@@ -45,14 +45,16 @@ class Engine:
     llm: Any
     options: VllmOptions
 
-    def generated(self, prompts: Sequence[Any], ids: Sequence[int], *, chat: bool) -> list[Outcome]:
+    def generated(
+        self, prompts: Sequence[Any], keys: Sequence[Key], *, chat: bool
+    ) -> list[Outcome]:
         """A text for each prompt, or the ValueError that sets its row aside.
 
         Prompts are handed in one by one, so that a bad one costs the others nothing.
 
         Args:
             prompts: texts, conversations, or ValueErrors of rows that need not be asked for.
-            ids: of the rows, for what is drawn at random.
+            keys: of the rows, for what is drawn at random.
             chat: whether prompts are conversations.
 
         Raises:
@@ -60,11 +62,11 @@ class Engine:
         """
         found: list[Outcome] = list(prompts)
         asked = []
-        for at, (prompt, row) in enumerate(zip(prompts, ids, strict=True)):
+        for at, (prompt, key) in enumerate(zip(prompts, keys, strict=True)):
             if isinstance(prompt, ValueError):
                 continue
             try:
-                self.enqueue(prompt, row, chat=chat)
+                self.enqueue(prompt, key, chat=chat)
                 asked.append(at)
             except Exception as error:
                 found[at] = of_the_row(error)
@@ -72,9 +74,9 @@ class Engine:
             found[at] = answer
         return found
 
-    def enqueue(self, prompt: Any, row: int, *, chat: bool) -> None:
+    def enqueue(self, prompt: Any, key: Key, *, chat: bool) -> None:
         """Hand one prompt in; it is tokenised here, and starts to run."""
-        parameters = [self.parameters(row)]
+        parameters = [self.parameters(key)]
         if chat:
             template = self.options.chat_template_kwargs or None
             self.llm.enqueue_chat(
@@ -93,17 +95,9 @@ class Engine:
             outputs = self.llm.wait_for_completion(use_tqdm=False)
         except Exception as error:
             raise engine_failed(error) from error
-        return [
-            Generated(
-                each.outputs[0].text,
-                each.outputs[0].finish_reason,
-                len(each.prompt_token_ids),
-                len(each.outputs[0].token_ids),
-            )
-            for each in outputs
-        ]
+        return [generated(each) for each in outputs]
 
-    def parameters(self, row: int) -> Any:
+    def parameters(self, key: Key) -> Any:
         """How to draw a row's tokens: the same in whatever batch the row comes."""
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
@@ -116,7 +110,7 @@ class Engine:
             more = {**more, "structured_outputs": structure}
         settings = {"max_tokens": NEW_TOKENS, "temperature": 0.0, **given, **more}
         if settings["temperature"]:
-            settings["seed"] = seed_of(given.get("seed", 0), row)
+            settings["seed"] = seed_of(given.get("seed", 0), key)
         return SamplingParams(**settings)
 
     def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
@@ -141,15 +135,25 @@ class Engine:
             StageFailed: the engine failed.
         """
         try:
-            made = call(list(texts), use_tqdm=False, tokenization_kwargs=CUT_OFF)
+            made = call(list(texts), use_tqdm=False, tokenization_kwargs=dict(CUT_OFF))
         except Exception as error:
             raise of_the_row(error) from error
         return [each.outputs for each in made]
 
 
-def ids_of(rows: pa.Table) -> list[int]:
-    """What a row's random numbers follow from: its id, or its place where it is of no job."""
-    return list(rows[ROW].to_pylist() if ROW in rows.column_names else range(len(rows)))
+def generated(output: Any) -> Generated:
+    """What became of one prompt.
+
+    Raises:
+        StageFailed: the engine gave it up in the middle.
+    """
+    made = output.outputs[0]
+    if made.finish_reason in GIVEN_UP:
+        problem = f"vLLM ended a request with finish reason {made.finish_reason!r}"
+        raise StageFailed(f"{problem}: its text is no whole answer, and is asked for again")
+    return Generated(
+        made.text, made.finish_reason, len(output.prompt_token_ids), len(made.token_ids)
+    )
 
 
 def of_the_row(error: Exception) -> Exception:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors.inputs import Arrays, Input
 from tasks.kinds.models.tensors.outputs import named
@@ -46,6 +47,8 @@ def opened(file: Path, alone: bool, placement: Placement) -> Any:
         model = file.read_bytes() if alone else str(file)
         session = onnxruntime.InferenceSession(model, options, providers(placement.device))
     except Exception as error:  # onnxruntime's are of no common class
+        if is_of_the_machine(error):
+            raise
         problem = f"cannot be loaded by onnxruntime {onnxruntime.__version__}: {error}"
         if "xternal" in str(error) and alone:
             problem = "keeps its weights in other files: give the folder that holds them all"

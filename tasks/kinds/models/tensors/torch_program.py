@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.tensors.inputs import Input
 from tasks.kinds.models.tensors.torch_running import Call
 
@@ -28,6 +29,8 @@ def torchscript(path: Path, device: str) -> Any:
         try:
             return torch.jit.load(path, map_location=device).eval()
         except RuntimeError as error:
+            if is_of_the_machine(error):
+                raise
             raise not_loaded(path, error) from error
 
 
@@ -56,6 +59,8 @@ def exported(path: Path, device: str) -> Exported:
         with weights_only():
             program = torch.export.load(path)
     except Exception as error:  # of many kinds, as its reader is written in Python
+        if is_of_the_machine(error):
+            raise
         raise not_loaded(path, error) from error
     if device != "cpu":
         program = move_to_device_pass(program, device)

@@ -106,6 +106,16 @@ def settings(booster: Any) -> dict[str, Any]:
     return found
 
 
+def objective(booster: Any) -> str:
+    """What a booster was trained for, as in binary:logistic."""
+    return str(settings(booster)["objective"]["name"])
+
+
+def num_classes(booster: Any) -> int:
+    """Classes that a classifier tells apart; of two it says nothing in its file."""
+    return max(2, int(settings(booster)["learner_model_param"]["num_class"]))
+
+
 def prediction(booster: Any, placement: Placement, *, best: bool) -> Callable[[Matrix], np.ndarray]:
     """A booster as a function over matrices, on a device and a number of threads.
 

@@ -18,6 +18,10 @@ from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_u
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 
 
+class ColumnTwice(ValueError):
+    """A header names a column twice."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How values are written."""
@@ -47,7 +51,7 @@ class Dialect:
             raise ValueError(f"the header has {len(names):,} columns; at most {MOST_COLUMNS:,} do")
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
-            raise ValueError(f"the header has columns twice: {', '.join(map(repr, twice))}")
+            raise ColumnTwice(f"the header has columns twice: {', '.join(map(repr, twice))}")
         return names
 
     def conversion(self, schema: pa.Schema | None = None) -> pc.ConvertOptions:

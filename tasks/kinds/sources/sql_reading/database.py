@@ -150,14 +150,23 @@ class Database:
             try:
                 groups = grid(column, lowest, self.range_size, self.engine.dialect.name)
             except TypeError as error:
-                problem = f"{error}, and only whole numbers and times are cut into ranges"
-                raise InvalidSpec.at(
-                    "source.range_column", self.range_column, problem + ": name another column"
-                ) from error
+                raise self.uncut(error) from error
             facts = self.facts(of_numbers=isinstance(lowest, int))
             lines = connection.execute(select(*groups, *facts).group_by(*groups)).all()
         infos = [self.listed(tuple(line), len(groups)) for line in lines]
         return {info["name"]: info for info in infos}
+
+    def uncut(self, error: TypeError) -> InvalidSpec:
+        """What to say of a column that cannot be cut into ranges."""
+        if self.range_column == self.key:
+            held = "holds text" if str(error) == "holds str" else str(error)
+            way_out = "set source.range_column to a column of whole numbers or times"
+            problem = f"{held}, which cannot be cut into ranges: {way_out}"
+            return InvalidSpec.at("source.key", self.key, problem)
+        problem = f"{error}, and only whole numbers and times are cut into ranges"
+        return InvalidSpec.at(
+            "source.range_column", self.range_column, problem + ": name another column"
+        )
 
     def listed(self, line: tuple[Any, ...], num_groups: int) -> Info:
         """A range, of a line of what a listing asks for.

@@ -1,0 +1,37 @@
+"""Paths that can only be mistakes: they would make a folder of a name that nobody meant."""
+
+import os
+import re
+
+TIME = "{scheduled:%Y-%m-%d}"
+BRACES = re.compile(r"(?<!\{)\{(?!scheduled\b)\w+(:%[^{}]*)?\}(?!\})")
+"""What others write for the time of a run, or fill in themselves."""
+VARIABLE = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*")
+ONE_SLASH = re.compile(r"^(\w+):/(?!/)(?=.)")
+HOME = re.compile(r"^~[^/]*")
+
+
+def is_as_written(path: str) -> bool:
+    """Whether a path is a URL or a mistake that is to be told as it was written.
+
+    Args:
+        path: with `~` expanded, where there is such a user.
+    """
+    return "://" in path or bool(ONE_SLASH.match(path) or HOME.match(path) or path[:1].isspace())
+
+
+def mistake_in(path: str) -> str | None:
+    """What is wrong with a path, and what may be meant; None where nothing is."""
+    if found := VARIABLE.search(path):
+        return f"has {found[0]}, which nothing fills in: write its value, or {TIME} for a time"
+    # Written twice beside a time, braces are a name's: the job is given the name.
+    named = path.replace("{{", "{").replace("}}", "}") if "{scheduled" in path else path
+    if found := BRACES.search(named):
+        return f"has {found[0]}, which nothing fills in: did you mean {TIME}?"
+    if found := ONE_SLASH.match(path):
+        return f"is neither a path nor a URL: did you mean {found[1]}://{path[found.end() :]}?"
+    if found := HOME.match(os.path.expanduser(path)):
+        return f"begins with {found[0]}, and there is no such user here: write the whole path"
+    if path != path.strip():
+        return f"begins or ends with a blank: did you mean {path.strip()!r}?"
+    return None

@@ -1,0 +1,63 @@
+"""How many tokens of a text a model can read."""
+
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import (
+    GENERATION,
+    NEW_TOKENS,
+    SEQ2SEQ,
+    HuggingFaceOptions,
+    Task,
+)
+
+NO_LIMIT = 10**6
+"""Tokenizers that know no limit give a huge one."""
+POSITIONS_AFTER_PADDING = (
+    *("roberta", "camembert", "mpnet", "data2vec-text", "longformer", "xmod", "luke", "ibert"),
+    *("esm", "lilt", "layoutlmv3", "markuplm"),
+)
+"""Types of models that count from the padding token's number on, and so have fewer positions."""
+
+
+def longest_text(
+    checkpoint: Checkpoint, tokenizer: Any, task: Task, options: HuggingFaceOptions
+) -> int:
+    """Tokens after which a text is cut off.
+
+    Raises:
+        InvalidSpec: max_new_tokens leaves the model no room for the prompt.
+    """
+    config = checkpoint.config().get_text_config()
+    positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+    shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
+    limits = [
+        tokenizer.model_max_length,
+        NO_LIMIT,
+        positions - (config.pad_token_id + 1 if shifted else 0),
+    ]
+    if task == "feature-extraction":
+        sentence = checkpoint.json_file("sentence_bert_config.json") or {}
+        limits.append(sentence.get("max_seq_length") or NO_LIMIT)
+    room = int(min(limits))
+    if task in GENERATION:
+        room = room_beside_output(room, positions, task, options)
+    return min(room, options.max_length or room)
+
+
+def room_beside_output(room: int, positions: int, task: Task, options: HuggingFaceOptions) -> int:
+    """Tokens of a prompt: what a causal model writes takes from them, a decoder has its own.
+
+    Raises:
+        InvalidSpec: max_new_tokens is more than the model can write.
+    """
+    field, decodes = "model.options.max_new_tokens", task in SEQ2SEQ
+    new_tokens = options.max_new_tokens or (0 if decodes else NEW_TOKENS)
+    if decodes and new_tokens >= positions:
+        problem = f"is more than the model can write: {positions - 1}; set fewer"
+        raise InvalidSpec.at(field, new_tokens, problem)
+    if not decodes and room <= new_tokens:
+        problem = f"leaves no room for the prompt: the model reads {room} tokens in all; set fewer"
+        raise InvalidSpec.at(field, new_tokens, problem)
+    return room if decodes else room - new_tokens

@@ -1,0 +1,81 @@
+"""Tells errors of the memory, a device or the network: no row's fault, and no file's."""
+
+import re
+
+SAID = re.compile(
+    r"out of memory|can't allocate memory|failed to allocate memory|bad_alloc|bad allocation"
+    r"|OOM when allocating|RESOURCE_EXHAUSTED|CU[A-Z]+_STATUS_ALLOC_FAILED|ErrorMemoryAllocation"
+    # cuDNN, where its workspace does not fit either.
+    r"|unable to find an engine to execute this computation",
+    re.IGNORECASE,
+)
+"""What libraries say in errors of a general class."""
+GENERAL = (
+    *("RuntimeError", "RuntimeException", "Fail", "AcceleratorError"),
+    *("XGBoostError", "XlaRuntimeError", "JaxRuntimeError"),
+)
+OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError")
+DEVICE_ERRORS = ("AcceleratorError", "OutOfMemoryError", "CudaError")
+DEVICE_MESSAGE = re.compile(
+    r"CUDA error|CUDA failure|CUDA out of memory|CUDA_ERROR_|cudaError|CUBLAS_|CUDNN_|CUDNN failure"
+    r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error"
+)
+"""What libraries say in errors of a general class."""
+NETWORK_ERRORS = (
+    "urllib.error.URLError",
+    "http.client.HTTPException",
+    "ssl.SSLError",
+    "urllib3.exceptions.HTTPError",
+    "requests.exceptions.ConnectionError",
+    "requests.exceptions.Timeout",
+    "requests.exceptions.ChunkedEncodingError",
+    "botocore.exceptions",
+    "aiohttp.client_exceptions.ClientError",
+    "httpx.TransportError",
+)
+"""Classes, and modules of classes, by name: we import none of these libraries."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory has run out: torch's, NumPy's, ONNX Runtime's, ...
+
+    Rows may hold the same words: only errors of a library's general classes are read.
+    """
+    names = {each.__name__ for each in type(error).__mro__}
+    if isinstance(error, MemoryError) or names & {*OF_MEMORY}:
+        return True
+    return type(error).__name__ in GENERAL and bool(SAID.search(str(error)))
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether the network, a device or the memory raised an error, or what led to it."""
+    return any(map(is_of_network_or_device, chain(error)))
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """An error and what led to it, as a traceback would show them.
+
+    What was being handled counts even where no `from` names it. So a row that fails on its way
+    around a dead network is tried again, and not set aside: the lesser evil of the two mistakes.
+    Who knows better says `from None`.
+    """
+    found = [error]
+    while True:
+        last = found[-1]
+        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if before is None or before in found:  # `raise error from error` leads to itself
+            return found
+        found.append(before)
+
+
+def is_of_network_or_device(error: BaseException) -> bool:
+    """Whether the network, the device or the memory raised this very error."""
+    if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
+        return True
+    is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
+    if is_general and DEVICE_MESSAGE.search(str(error)):
+        return True
+    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
+    return type(error).__name__ in DEVICE_ERRORS or any(
+        f"{name}.".startswith(f"{known}.") for name in names for known in NETWORK_ERRORS
+    )

@@ -1,0 +1,64 @@
+"""What a read task fetches of the list of what is left to do."""
+
+import hashlib
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+from tasks.protocol.plan_file import Shard, parquet_bytes, rows_per_group, shard_table
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.opening import todo_lines
+
+SHARDS, IN_A_SHARE = 100_000, 25
+
+
+class FarFile(AbstractBufferedFile):
+    """A file behind a network, which s3fs would read ahead by 50 MiB."""
+
+    DEFAULT_BLOCK_SIZE = 50 * 2**20
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        self.fs.fetched += end - start
+        return bytes(self.fs.data[start:end])
+
+
+class FarStore(AbstractFileSystem):
+    """A store with one object, that counts the bytes which leave it."""
+
+    protocol = "far"
+    cachable = False
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data, self.fetched = data, 0
+
+    def info(self, path: str, **more: Any) -> dict[str, Any]:
+        return {"name": path, "size": len(self.data), "type": "file"}
+
+    def _open(self, path: str, mode: str = "rb", **more: Any) -> FarFile:
+        return FarFile(self, path, mode, **{**more, "block_size": FarFile.DEFAULT_BLOCK_SIZE})
+
+
+@pytest.fixture(scope="module")
+def todo() -> pa.Table:
+    """Many shards, and what is settled of them."""
+    etags = [hashlib.md5(str(at).encode()).hexdigest() for at in range(SHARDS)]
+    shards = [Shard(at, f"bucket/in/{at:08d}.jpg", etag, at) for at, etag in enumerate(etags)]
+    covered = pa.array([[]] * SHARDS, pa.list_(pa.list_(pa.int64())))
+    return shard_table(shards).append_column("covered", covered)
+
+
+@pytest.mark.parametrize("start", [0, 50_000, 1_540, SHARDS - IN_A_SHARE])
+def test_a_share_fetches_little_of_the_whole(todo: pa.Table, start: int) -> None:
+    store = FarStore(parquet_bytes(todo))
+    job: Any = SimpleNamespace(storage=FsspecStorage(store), todo_file="todo.parquet")
+    found = pa.concat_tables(todo_lines(job, start, start + IN_A_SHARE))
+    assert found["number"].to_pylist() == [*range(start, start + IN_A_SHARE)]
+    assert store.fetched < 0.06 * len(store.data)
+
+
+def test_a_footer_stays_small_beside_what_it_is_of() -> None:
+    assert [rows_per_group(rows) for rows in (0, 10_000, 10**6, 10**7)] == [1000, 1000, 4898, 15491]

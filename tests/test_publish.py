@@ -1,0 +1,82 @@
+"""What is said of rows set aside, in little memory; and a run given up that ends all the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import ErrorBudgetExceeded, OutputHeld
+from tasks.plan import make_plan
+from tasks.publish import EXAMPLES, Rejections, error_lines, publish_planned
+from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
+from tasks.run_options import RunOptions
+from tests.reporting import classify_spec, make_inputs, run_attempt
+
+READ = pq.read_table
+
+
+def quarantine(rows: range, error_type: str) -> bytes:
+    """A quarantine file of large rows."""
+    known = {"source": "in", "stage": "infer", "error_message": "bad", "input_json": "x" * 65_536}
+    lines = [{**known, "row": row, "error_type": error_type} for row in rows]
+    return QUARANTINE.encode(pa.Table.from_pylist(lines, QUARANTINE_SCHEMA))
+
+
+def test_of_rows_set_aside_few_are_held_and_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, found = list[list[str]](), Rejections()
+
+    def note(data: Any, columns: list[str]) -> pa.Table:
+        read.append(columns)
+        return READ(data, columns=columns)
+
+    monkeypatch.setattr(pq, "read_table", note)
+    for start in (300, 100, 200):
+        found.add(quarantine(range(start, start + 100), "ValueError"))
+    found.add(quarantine(range(5), "KeyError"), [row > 2 for row in range(5)])
+    assert len(read) == 4
+    assert not any("input_json" in columns for columns in read)
+    assert [len(first) for first in found.first.values()] == [EXAMPLES, 2]
+    assert error_lines(found) == [
+        "  300 x ValueError in infer: bad",
+        *(f"      in, row {row}" for row in (100, 101, 102)),
+        "      and 297 more",
+        "  2 x KeyError in infer: bad",
+        *(f"      in, row {row}" for row in (3, 4)),
+    ]
+    assert found.by_stage == {"infer": 302}
+
+
+def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    bad, errors = [60, 70, 80, 90, 3], {"max_rejected_fraction": 0.01}
+    planned = make_plan(classify_spec(tmp_path, {"bad": bad}, errors={"max_rejected_fraction": 1}))
+    run_attempt(planned)
+    spec = classify_spec(tmp_path, {"bad": bad}, errors=errors)
+    with pytest.raises(ErrorBudgetExceeded) as caught:
+        publish_planned(make_plan(spec))
+    said = str(caught.value)
+    assert said.startswith("5 of 200 rows set aside")
+    assert "  5 x ValueError in infer: </pre>" in said
+    shown = [("0.parquet", 3), ("1.parquet", 10), ("1.parquet", 20)]
+    for name, row in shown:
+        assert f"/{name}, row {row}\n" in said
+    assert "      and 2 more\n" in said
+    assert planned.ledger.look().version == 0
+
+
+def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "mode": "replace"}
+    given_up = make_plan(classify_spec(tmp_path, {"bad": [1]}, sink=sink))
+    run_attempt(given_up)
+    other = classify_spec(tmp_path, {"bad": [2]}, sink=sink)
+    following = make_plan(other, RunOptions(restart=True))
+    run_attempt(following)
+    assert publish_planned(following) == 1
+    with pytest.raises(OutputHeld, match=r"gave run \w+ up with --restart: it is not published"):
+        publish_planned(given_up)
+    assert [*following.ledger.look().entries] == [1]
+    following.storage.write(f"{following.run.path}/abandoned", b"")
+    assert publish_planned(following) == 1, "what is published stays so"

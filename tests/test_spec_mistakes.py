@@ -1,0 +1,196 @@
+"""What people get wrong in a spec is told in a line, with the way out and without secrets."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.places import check_source
+from tasks.spec_file import complete_spec, load_spec, parse_spec
+
+HTTP = {"kind": "http", "url": "http://127.0.0.1:9/v1", "model": "m"}
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    return {
+        "source": {"kind": "parquet", "path": "/in"},
+        "model": {"kind": "python", "class": "a:B"},
+        "sink": {"kind": "parquet", "path": "/out"},
+        **changes,
+    }
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(raw(**changes))
+    return str(caught.value)
+
+
+SPEC = """\
+name: twice
+source: {kind: parquet, path: /in}
+model: {kind: python, class: "a:B", init: &init {x: 1}}
+sink: {kind: parquet, path: /out}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("source: {kind: csv, path: /other}\n", "has 'source' twice, in line 2 and in line 5"),
+        ("'name': other\n", "has 'name' twice, in line 1 and in line 5: keep one of them"),
+        ("cost:\n  per_gpu_hour: 1\n  per_gpu_hour: 2\n", "has 'per_gpu_hour' twice, in line 6"),
+    ],
+)
+def test_a_key_that_is_written_twice_is_refused(tmp_path: Path, more: str, message: str) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC + more)
+    with pytest.raises(InvalidSpec, match=f"^SPEC: .*spec.yaml' {message}"):
+        load_spec(file)
+
+
+def test_what_an_anchor_brings_may_be_overruled(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(
+        SPEC.replace(
+            "init: &init {x: 1}",
+            "init: {a: &a {x: 1, y: 1}, b: &b {<<: *a, x: 2}, c: {<<: *b, <<: {z: 0}, x: 3}}",
+        )
+    )
+    found = load_spec(file).model.model_dump()["init"]
+    assert found["b"] == {"x": 2, "y": 1}
+    assert found["c"] == {"x": 3, "y": 1, "z": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"model": {**HTTP, "api_key": "sk-live-1"}}, "model.api_key: *** is given"),
+        (
+            {"sink": {"kind": "parquet", "path": "/o", "storage_option": {"secret": "sk-live-1"}}},
+            "sink.storage_option: *** is given, but there is no such field; did you mean",
+        ),
+        ({"steps": {"a": [{"key": "sk-live-1"}]}}, "steps: *** is not allowed: it must be a list"),
+        ({"zzz": "s3://me:sk-live-1@host/x"}, "zzz: *** is given"),
+        ({"environment": {"env_vars": {"HF_TOKEN": ["sk-live-1"]}}}, "env_vars.HF_TOKEN: ***"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_quoted(changes: dict[str, Any], field: str) -> None:
+    said = refused(**changes)
+    assert field in said
+    assert "sk-live-1" not in said
+
+
+def test_what_is_no_secret_is_quoted() -> None:
+    options = {**HTTP, "options": {"max_tokens": "many"}}
+    assert "model.options.max_tokens: 'many' is not" in refused(model=options)
+    source = {"kind": "sql", "path": "sqlite:////x.db", "table": "t", "key": 5}
+    assert "source.key: 5 is not" in refused(source=source)
+
+
+def test_an_override_that_fits_nowhere_does_not_show_its_secret() -> None:
+    with pytest.raises(InvalidSpec, match=r"^--set: 'model\.0\.api_key=\*\*\*' does not") as caught:
+        complete_spec(raw(), ["model.0.api_key=sk-live-1"], Path("/"))
+    assert "sk-live-1" not in str(caught.value)
+
+
+MISTAKES = {
+    "out/{schedule:%Y-%m-%d}": r"has {schedule:%Y-%m-%d}, .* did you mean {scheduled:%Y-%m-%d}\?",
+    "out/{ds}": r"has {ds}, which nothing fills in: did you mean {scheduled:",
+    "/out/day={date}/x": "has {date}, which nothing",
+    "out/{{ds}}/{scheduled:%Y}": "has {ds}, which nothing",
+    "out/${DAY}": r"has \${DAY}, which nothing fills in: write its value, or {scheduled",
+    "out/$DAY": r"has \$DAY, which nothing",
+    "s3:/bucket/x": r"^sink\.path: 's3:/bucket/x' .*did you mean s3://bucket/x\?",
+    "~nobody2/x": r"^sink\.path: '~nobody2/x' begins with ~nobody2, and there is no such user",
+    "out/x ": r"did you mean '/specs/out/x'\?",
+    " out/x": r"^sink\.path: ' out/x' .*did you mean 'out/x'\?",
+}
+
+
+@pytest.mark.parametrize(("path", "message"), MISTAKES.items(), ids=MISTAKES.keys())
+def test_an_output_that_can_only_be_a_mistake(path: str, message: str) -> None:
+    given = raw(sink={"kind": "parquet", "path": path})
+    with pytest.raises(InvalidSpec, match=message):
+        complete_spec(given, [], Path("/specs"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "out/{scheduled:%Y-%m-%d}",
+        "out/{{a,b}}/{scheduled:%Y}",
+        "out/{{ds}}",
+        "out/{a,b}",
+        "out/{}",
+        "a b/c=d:e/f~g/5$",
+        "s3://bucket/a:/b",
+        "./~x",
+        "file:///out",
+    ],
+)
+def test_an_output_of_an_odd_name_is_one(path: str) -> None:
+    given = raw(sink={"kind": "parquet", "path": path})
+    assert complete_spec(given, [], Path("/specs")).sink.path.endswith(path.removeprefix("./"))
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [("in/{ds}", "; it has {ds}, which"), ("s3:/bkt/x", "; it is .* mean s3://bkt/x"), ("in", "")],
+)
+def test_an_input_that_is_not_there_may_be_a_mistake(path: str, hint: str, tmp_path: Path) -> None:
+    given = raw(source={"kind": "parquet", "path": path})
+    with pytest.raises(InputNotFound, match=f"is not there; mend .*succeed{hint}") as caught:
+        check_source(complete_spec(given, [], tmp_path).source)
+    assert bool(hint) == (" it " in str(caught.value))
+
+
+def test_whole_gpus_or_a_part_of_one() -> None:
+    for num_gpus in (-1, 1.5, -0.5):
+        said = refused(resources={"num_gpus": num_gpus})
+        assert said.startswith(f"resources.num_gpus: {num_gpus} is not allowed: ")
+    for allowed in (0, 0.25, 1, 8, "auto"):
+        assert parse_spec(raw(resources={"num_gpus": allowed})).resources.num_gpus == allowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"resources": {"num_gpus": "two"}},
+            "resources.num_gpus: 'two' is not allowed: Input should be a valid number, unable to "
+            "parse string as a number; or: Input should be 'auto'",
+        ),
+        (
+            {"source": {"kind": "parquet", "path": 5}},
+            "source.path: 5 is not allowed: Input should be a valid string; or: it must be a list, "
+            "in brackets or with a dash before each item",
+        ),
+        (
+            {"stages": {"infer": {"num_cpus": 2}}},
+            "stages.infer: {'num_cpus': 2} is given, but there is no such field; the model's stage "
+            "is set by resources",
+        ),
+        (
+            {"schedule": "0 2 * * *"},
+            "schedule: '0 2 * * *' is given, but there is no such field; schedules belong to the "
+            "deployment: see deployments/README.md",
+        ),
+        (
+            {"cron": 1},
+            "cron: 1 is given, but there is no such field; schedules belong to the deployment: see "
+            "deployments/README.md",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(changes: dict[str, Any], line: str) -> None:
+    assert refused(**changes) == line
+
+
+def test_two_problems_are_two_lines() -> None:
+    said = refused(resources={"num_gpus": "two", "num_cpus": 0})
+    assert [line.partition(":")[0] for line in said.splitlines()] == [
+        "resources.num_gpus",
+        "resources.num_cpus",
+    ]
