@@ -97,7 +97,7 @@ def test_a_job_whose_submission_could_not_be_noted_is_found_again(
 
     with monkeypatch.context() as away:
         away.setattr(FsspecStorage, "write", refuse)
-        with pytest.raises(Unreachable, match="did not take .*submitted.json"):
+        with pytest.raises(Unreachable, match=r"did not take .*submitted\.json"):
             RayJobs(api).start(job)
     assert RayJobs(api).attach(job)
     assert sent == [job.id]

@@ -16,8 +16,8 @@ from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
 from tasks.protocol.rewriting import final_rejections, without_inputs
 from tasks.protocol.storage import Storage
-from tasks.protocol.texts import large
 from tasks.protocol.table import refuse_moved
+from tasks.protocol.texts import large
 
 COMMIT_ATTEMPTS = 20
 

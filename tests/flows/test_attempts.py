@@ -207,5 +207,5 @@ def test_an_error_in_a_stage_that_was_done_is_not_lost(
     def follow() -> None:
         attempts.run_stages(following, Deadline(None))
 
-    with pytest.raises(InputChanged, match="read.*/in/a.*it changed"):
+    with pytest.raises(InputChanged, match=r"read.*/in/a.*it changed"):
         follow()
