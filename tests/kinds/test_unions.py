@@ -12,8 +12,9 @@ from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
 NO_SOURCES = {"source", "listing", "table", "doubles", "fitting", "likely_rows"}
+NO_SOURCES |= {"json_arrays", "json_types"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
-NO_MODELS |= {"torch_threads", "torch_batches", "onednn"}
+NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),

@@ -14,10 +14,11 @@ from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
 from tasks.kinds.models.machine_errors import is_out_of_memory
 from tasks.kinds.models.model import BatchLimit
 from tasks.protocol.batch import ROW, RowBatch
-from tasks.ray_job.batch_limits import OTHER_GPU, name_of
+from tasks.ray_job.batch_limits import OTHER_GPU, key_of, name_of
 from tasks.ray_job.blame import is_data_error
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
+from tasks.spec_file import parse_spec
 from tests.ray_job.test_stage_adapter import at_a_time
 
 SPEC: dict[str, Any] = {
@@ -172,17 +173,12 @@ def test_a_run_goes_on_and_the_next_one_knows(run_spec: RunSpec) -> None:
     assert second.report["batch_halvings"] == []
 
 
-@pytest.mark.prefect
-@pytest.mark.parametrize(
-    ("later", "most_refused"),
-    [({"resources": {"batch_size": 64, "memory_gb": 1}}, 64), ({}, 0)],
-)
-def test_what_fits_is_tried_again_with_more_memory(
-    run_spec: RunSpec, later: dict[str, Any], most_refused: int
-) -> None:
-    run_spec({**SPEC}, rows=[{"id": each} for each in range(200)])
-    again = run_spec({**SPEC, **later}, rows=[{"id": each} for each in range(200, 300)])
-    assert {row["most_refused"] for row in again.rows if row["id"] >= 200} == {most_refused}
+@pytest.mark.parametrize("share", [{"memory_gb": 2}, {"num_gpus": 0.5}, {"batch_size": 32}])
+def test_what_fits_is_known_of_the_same_share_of_memory_alone(share: dict[str, Any]) -> None:
+    spec = parse_spec(SPEC)
+    other = parse_spec({**SPEC, "resources": {**SPEC["resources"], **share}})
+    assert key_of(spec, "weights", "cpu") == key_of(parse_spec(SPEC), "weights", "cpu")
+    assert key_of(spec, "weights", "cpu") != key_of(other, "weights", "cpu")
 
 
 @pytest.mark.prefect
