@@ -14,6 +14,7 @@ from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.followed import STOPPED
 from tasks.ray_job.job import PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
@@ -246,5 +247,4 @@ def as_stopped(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     """How a job ended; that of one which somebody stopped is no error of its own, to be retried."""
     if result["error"] is None or job.storage.stat(job.stopped_file) is None:
         return result
-    message = "somebody stopped the job; run again to go on where it stopped"
-    return {"state": "failed", "error": {"class": "RunStopped", "message": message}}
+    return {"state": "failed", "error": {"class": "RunStopped", "message": STOPPED}}

@@ -8,6 +8,7 @@ from tasks.errors import Orphaned, RunStopped
 from tasks.ray_job.job import Job
 
 LOOK_EVERY_SECONDS = 10.0
+STOPPED = "somebody stopped the job; run again to go on where it stopped"
 
 
 @dataclass
@@ -30,12 +31,10 @@ class Followed:
         if now - self.looked < min(LOOK_EVERY_SECONDS, limit / 4):
             return
         self.looked = now
-        sign, is_stopped = self.seen, False
+        refuse_if_stopped(self.job)  # by somebody whom its cluster may not have answered
+        sign = self.seen
         with suppress(OSError):
-            is_stopped = self.job.storage.stat(self.job.stopped_file) is not None
             sign = self.job.storage.read(self.job.followed_file)
-        if is_stopped:  # by somebody whom its cluster may not have answered
-            raise RunStopped("somebody stopped the job; run again to go on where it stopped")
         if sign != self.seen:
             self.seen, self.since = sign, now
         if now - self.since > limit:
@@ -43,3 +42,14 @@ class Followed:
                 f"no run has followed this job for timeouts.orphan_seconds {limit:g}; run it "
                 "again to go on where it stopped"
             )
+
+
+def refuse_if_stopped(job: Job) -> None:
+    """End a job that somebody else has stopped.
+
+    Raises:
+        RunStopped: its mark is there.
+    """
+    with suppress(OSError):  # a storage that is away for a moment is asked again
+        if job.storage.stat(job.stopped_file):
+            raise RunStopped(STOPPED)

@@ -6,14 +6,14 @@ For trials, tests, small inputs, and machines of few cores.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from tasks.errors import ErrorBudgetExceeded, RunStopped
+from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
+from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
 from tasks.ray_job.own_machine import with_all_cores
@@ -140,14 +140,3 @@ def written(job: Job, groups: Iterable[list[RowBatch]], report: Reporter) -> Ite
     for group in groups:
         write_reported(job, group, report)
     yield from ()
-
-
-def refuse_if_stopped(job: Job) -> None:
-    """End a job that somebody else has stopped.
-
-    Raises:
-        RunStopped: its mark is there.
-    """
-    with suppress(OSError):  # a storage that is away for a moment is asked again
-        if job.storage.stat(job.stopped_file):
-            raise RunStopped("somebody stopped the job; run again to go on where it stopped")

@@ -33,7 +33,7 @@ def start():
     before, begun, lines = psutil.Process().memory_info().rss, time.process_time(), []
 """
 PLANNING = """
-import fsspec, numpy as np, pyarrow as pa
+import io, fsspec, numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from s3fs import S3FileSystem
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.listing import list_inputs
@@ -45,6 +45,7 @@ from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
 from tasks.protocol.plan_file import first_plan, parquet_bytes, plan_from_bytes, plan_to_bytes
 from tasks.protocol.records import Record, StagedFile, from_json, to_json
+from tasks.ray_job.opening import lines_of
 
 objects, done, per_record = (int(each) for each in sys.argv[1:])
 
@@ -62,6 +63,15 @@ class MadeUp(S3FileSystem):
 
     def exists(self, path, **options):
         return True
+
+
+class Fetched(io.BytesIO):
+    fetched = 0
+
+    def read(self, size=-1):
+        data = super().read(size)
+        self.fetched += len(data)
+        return data
 
 
 fsspec.register_implementation("madeup", MadeUp)
@@ -101,6 +111,10 @@ assert len(gap.shards) == objects - done
 lap("what is left")
 todo = parquet_bytes(gap.todo(plan))
 lap("write the todo", len(todo))
+file = Fetched(todo)
+found = sum(map(len, lines_of(pq.ParquetFile(file, pre_buffer=True), done, done + 1000)))
+assert found == 1000
+lap("fetch of it what 1,000 objects need", file.fetched)
 print(json.dumps(lines))
 """
 
