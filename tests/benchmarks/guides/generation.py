@@ -40,8 +40,9 @@ def main(given: Arguments) -> None:
     import ray
 
     pool = given.knobs["pool"]
-    # Prompts are so small that Ray would read them as one block, for one of the actors.
-    prompts = ray.data.read_parquet(str(given.inputs), override_num_blocks=4 * pool)
+    # Prompts are so small that Ray reads them as one block, for one of the actors, and listens to
+    # no override_num_blocks.
+    prompts = ray.data.read_parquet(str(given.inputs)).repartition(4 * pool)
     texts = prompts.map_batches(
         HuggingFacePredictor,
         fn_constructor_kwargs={"model": str(given.weights), "clocks": str(given.clocks)},
