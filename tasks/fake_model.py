@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.fake_answers import made_up
 from tasks.kinds.models import (
     AnyModel,
     HttpModel,
@@ -18,6 +19,7 @@ from tasks.kinds.models import (
     output_names,
 )
 from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
+from tasks.kinds.models.llm.answer_schema import AnswerSchema
 from tasks.kinds.models.tensors.model import TensorModel
 
 Batch = dict[str, np.ndarray]
@@ -46,12 +48,20 @@ class FakeModel:
     """Numbers in an embedding."""
     normalize: bool = False
     """Whether an embedding is of length 1."""
+    answer_schema: dict[str, Any] = field(default_factory=dict)
+    """What generated texts are JSON of; its properties may be columns too."""
     refuses: Sequence[Any] = ()
     """Values at which the model fails: rows that hold one are set aside."""
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.outputs if name not in MAKERS]:
-            raise InvalidSpec.at("fake.outputs", unknown, f"must be among {sorted(MAKERS)}")
+        known = [*MAKERS, *self.answer.names]
+        if unknown := [name for name in self.outputs if name not in known]:
+            raise InvalidSpec.at("fake.outputs", unknown, f"must be among {sorted(known)}")
+
+    @property
+    def answer(self) -> AnswerSchema:
+        """What texts hold."""
+        return AnswerSchema(self.answer_schema)
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
         """The output columns of a batch.
@@ -68,7 +78,14 @@ class FakeModel:
             if value in self.refuses:
                 raise ValueError(f"the fake model refuses {value!r}")
         seeds = [seed_of(dict(zip(names, row, strict=True))) for row in rows]
-        return {name: MAKERS[name](self, seeds) for name in self.outputs}
+        made = {name: MAKERS[name](self, seeds) for name in self.outputs if name in MAKERS}
+        return made | self.properties(seeds)
+
+    def properties(self, seeds: list[int]) -> dict[str, Any]:
+        """A column for each property of an answer that is among the outputs."""
+        names = [name for name in self.answer.names if name in self.outputs]
+        answers = [made_up(self.answer_schema, seed) for seed in seeds if names]
+        return {name: [each[name] for each in answers] for name in names}
 
     def rankings(self, seeds: list[int]) -> Iterator[list[tuple[float, str]]]:
         """Labels with their scores, best first."""
@@ -110,7 +127,9 @@ class FakeModel:
         return np.asarray(vectors / length, np.float32)
 
     def texts(self, seeds: list[int]) -> list[str]:
-        """A word of its own for each content."""
+        """A word of its own for each content; JSON, where texts are to be that."""
+        if self.answer_schema:
+            return [json.dumps(made_up(self.answer_schema, seed)) for seed in seeds]
         return [f"fake-{seed:016x}" for seed in seeds]
 
     def reasons(self, seeds: list[int]) -> list[str]:
@@ -197,7 +216,9 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
         return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
     if not isinstance(model, (HttpModel, VllmModel, HuggingFaceModel)):
         return {}
-    own = {"column": model.input_column, "outputs": [*model.output_columns]}
+    own: dict[str, Any] = {"column": model.input_column, "outputs": [*model.output_columns]}
+    if model.answer_schema:
+        own["answer_schema"] = model.answer_schema
     if not isinstance(model, HuggingFaceModel):
         return own
     options = model.options

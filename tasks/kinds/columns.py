@@ -61,6 +61,13 @@ def visible(rows: pa.Table) -> list[str]:
     return [name for name in rows.column_names if not name.startswith(RESERVED)]
 
 
+def with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """Rows with a column, in its place where there was one."""
+    if name in rows.column_names:
+        return rows.set_column(rows.column_names.index(name), name, values)
+    return rows.append_column(name, values)
+
+
 def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     """One column as an array; the first dimension is rows."""
     kind = column.type

@@ -16,7 +16,7 @@ from flows.testing import RunSpec
 from tasks.errors import BatchInferenceError
 from tasks.spec_file import load_spec
 from tests.kinds.vllm_stand_in import vllm_stand_in
-from tests.llm_server import MODEL, LlmServer, error, llm_server
+from tests.llm_server import MODEL, LlmServer, Said, error, llm_server, writing
 
 SPEC = "deployments/specs/http-llm.yaml"
 KEY = "sk-live-0123456789abcdef"
@@ -74,6 +74,42 @@ def test_tickets(run_spec: RunSpec, server: LlmServer, tmp_path: Path) -> None:
     assert done.table["generated_text"].to_pylist() == expected
     assert asked == dict.fromkeys(TICKETS, 1)
     assert load_spec(SPEC).resources.num_gpus == 0, "auto takes none: the server has them"
+
+
+@pytest.mark.prefect
+def test_tickets_become_columns(run_spec: RunSpec, server: LlmServer) -> None:
+    triage = "deployments/specs/ticket-triage.yaml"
+    topics = ["billing", "bug", "other"]
+    rows: list[Any] = [{**each, "product": f"mug {each['ticket_id'] % 7}"} for each in ROWS]
+    rows[5] |= {"product": None}
+    numbers = {str(each["ticket"]): each["ticket_id"] for each in rows}
+
+    def said(texts: list[str], before: int) -> Said | None:
+        found = [number for ticket, number in numbers.items() if f"\n\n{ticket}\n\n" in texts[0]]
+        if not found:
+            return None  # what `check` asks
+        (number,) = found
+        refund = None if number % 2 else number / 4
+        answer = {"topic": topics[number % 3], "urgent": number % 5 == 0, "refund": refund}
+        content = "It is a bug." if number == 9 else json.dumps(answer)
+        return writing({"prompt": texts[0]}, {"message": {"content": content}})
+
+    server.behave = said
+    budget = "errors.max_rejected_fraction=0.1"
+    done = run_spec(triage, *at(server), budget, rows=rows)
+
+    assert {each["row"]: each["error_message"].split(":")[0] for each in done.set_aside} == {
+        5: "column 'product' is empty in this row, and the template reads it",
+        9: "the answer is no JSON, Expecting value",
+    }
+    kept = [n for n in range(40) if n not in (5, 9)]
+    found = done.table.select(["ticket_id", "topic", "urgent", "refund"])
+    expected = [(n, topics[n % 3], n % 5 == 0, None if n % 2 else n / 4) for n in kept]
+    assert [tuple(each.values()) for each in found.to_pylist()] == expected
+    assert [str(each.type) for each in found.schema][1:] == ["string", "bool", "double"]
+    first = "A customer of the product mug 0 writes:\n\nticket 0: it broke"
+    assert sum(text.startswith(first) for text in server.texts) == 1
+    assert set(server.texts.values()) == {1}, "a bad answer is paid for once"
 
 
 @pytest.mark.prefect

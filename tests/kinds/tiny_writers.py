@@ -95,3 +95,35 @@ def save_chatting_gpt2(folder: Path) -> Any:
     talking.chat_template = CHAT_TEMPLATE
     talking.save_pretrained(folder)
     return model
+
+
+def save_answering_gpt2(folder: Path, answers: dict[str, str]) -> None:
+    """A causal model that has learnt what to say to some prompts, word by word."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    talks = [[*prompt.split(), *answer.split(), "[END]"] for prompt, answer in answers.items()]
+    words = ["[PAD]", "[UNK]", *dict.fromkeys(word for talk in talks for word in talk)]
+    numbers = {word: number for number, word in enumerate(words)}
+    level = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
+    level.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "eos_token": "[END]"}
+    PreTrainedTokenizerFast(tokenizer_object=level, **special).save_pretrained(folder)
+
+    end = numbers["[END]"]
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32}
+    surely = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    ends = {"bos_token_id": end, "eos_token_id": end}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(words), **sizes, **surely, **ends))
+    longest = max(map(len, talks))
+    padded = [talk + ["[PAD]"] * (longest - len(talk)) for talk in talks]
+    ids = torch.tensor([[numbers[word] for word in talk] for talk in padded])
+    labels = ids.masked_fill(ids == numbers["[PAD]"], -100)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(100):
+        optimizer.zero_grad()
+        model(input_ids=ids, labels=labels).loss.backward()
+        optimizer.step()
+    saved(model, folder)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -10,33 +10,25 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
-from tasks.kinds.models.llm import answers, replies
+from tasks.kinds.models.llm import answers
+from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.conversations import messages_of, prompts_of
 from tasks.kinds.models.llm.credentials import Credentials
-from tasks.kinds.models.llm.options import HttpOptions
+from tasks.kinds.models.llm.http_tasks import (
+    PATHS,
+    READ,
+    TASKS_OF_FIELDS,
+    TASKS_OF_OPTIONS,
+    WRITING,
+    Task,
+)
+from tasks.kinds.models.llm.options import HttpOptions, refuse_elsewhere
 from tasks.kinds.models.model import Function, Model, Placement
 
 if TYPE_CHECKING:
     from tasks.kinds.models.llm.asking import Form
     from tasks.kinds.models.llm.endpoint import Endpoint
 
-Task = Literal["chat", "completion", "embedding"]
-WRITING: tuple[Task, ...] = ("chat", "completion")
-PATHS: dict[Task, str] = {
-    "chat": "chat/completions",
-    "completion": "completions",
-    "embedding": "embeddings",
-}
-READ: dict[Task, Callable[..., list[Any]]] = {
-    "chat": replies.read_chat,
-    "completion": replies.read_completion,
-    "embedding": replies.read_embeddings,
-}
-TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
-    **dict.fromkeys(("temperature", "max_tokens", "top_p", "seed", "stop"), WRITING),
-    "response_format": ("chat",),
-    "dimensions": ("embedding",),
-}
 REQUESTS_PER_CALL = 4
 """For each that is in flight: fewer leave the server idle at a call's end, more cost in a crash."""
 
@@ -45,7 +37,8 @@ class HttpModel(Model):
     """Chats, completions and embeddings of an OpenAI-compatible server.
 
     Adds `generated_text`, `finish_reason`, `prompt_tokens`, `completion_tokens`, and, as the
-    server says them, `served_model` and `system_fingerprint`; or `embedding`. Weights that lie
+    server says them, `served_model` and `system_fingerprint`, and the properties of
+    `answer_schema`; or `embedding`. Weights that lie
     elsewhere cannot be pinned: what the server answers with is recorded row by row, and another
     model behind the same name goes unnoticed otherwise. A row that the server refuses (400, 413,
     422, a content filter) is set aside with the server's message.
@@ -68,6 +61,12 @@ class HttpModel(Model):
     system_prompt: str | None = Field(
         default=None,
         description="Chat: what the model is told first, unless a row's messages do so themselves.",
+    )
+    answer_schema: AnswerSchemaField = Field(
+        default={},
+        description=f"{DESCRIPTION}For a chat the server is asked to keep to it, as "
+        "response_format has it, unless options.response_format says otherwise; the prompt should "
+        "say what is wanted all the same.",
     )
     options: HttpOptions = Field(
         default=HttpOptions(), description="Settings of the task; what is empty the server decides."
@@ -130,13 +129,10 @@ class HttpModel(Model):
         """The endpoint has its own."""
         return False
 
-    @field_validator("system_prompt")
+    @field_validator("system_prompt", "answer_schema")
     @classmethod
-    def _only_chats_have_one(cls, given: str | None, info: ValidationInfo) -> str | None:
-        task = info.data.get("task", "chat")
-        if given is not None and task != "chat":
-            raise ValueError(f"model.system_prompt: belongs to chat, not to {task}: leave it out")
-        return given
+    def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
+        return refuse_elsewhere(given, info, TASKS_OF_FIELDS, "chat")
 
     @field_validator("options")
     @classmethod
@@ -162,7 +158,12 @@ class HttpModel(Model):
         """What is added to a row."""
         if self.task == "embedding":
             return output_names.EMBEDDING
-        return answers.GENERATED + answers.SERVED
+        return answers.GENERATED + answers.SERVED + self.answer.names
+
+    @property
+    def answer(self) -> AnswerSchema:
+        """What each answer must hold."""
+        return AnswerSchema(self.answer_schema)
 
     @property
     def rows_per_call(self) -> int:
@@ -194,7 +195,7 @@ class HttpModel(Model):
         trial: dict[str, Any] = {"model": self.model, **self.content(["."])}
         if self.task in WRITING:
             trial["max_tokens"] = 1
-        check_server(self.url, self.credentials, self.model, PATHS[self.task], trial)
+        check_server(self.url, self.credentials, self.model, PATHS[self.task], trial, self.wanted)
 
     def fingerprint(self) -> str:
         """Digest of address, model and task: all that is known of weights that lie elsewhere."""
@@ -207,7 +208,11 @@ class HttpModel(Model):
         from tasks.kinds.models.llm.memory import Memory
 
         endpoint, form = self.endpoint(), self.form()
-        memory = Memory(lambda rows: ask_all(endpoint, form, self.prompts(rows)))
+
+        def ask(rows: pa.Table) -> list[Any]:
+            return self.answer.settled(ask_all(endpoint, form, self.prompts(rows)))
+
+        memory = Memory(ask)
 
         def predict(rows: pa.Table) -> pa.Table:
             return with_columns(rows, self.columns(memory.answers(rows)))
@@ -237,7 +242,14 @@ class HttpModel(Model):
 
     def body(self, prompts: Sequence[Any]) -> dict[str, Any]:
         """A request for one row, or for several texts."""
-        return {"model": self.model, **self.content(prompts), **self.options.body}
+        asked = self.content(prompts) | self.wanted
+        return {"model": self.model, **asked, **self.options.body}
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What the server is told of an answer's form, where nothing else is said of it."""
+        said = "response_format" in self.options.body or self.task != "chat"
+        return {} if said else self.answer.response_format
 
     def content(self, prompts: Sequence[Any]) -> dict[str, Any]:
         """What is asked, as the task has it."""
@@ -257,4 +269,5 @@ class HttpModel(Model):
         """Output columns of the answers."""
         if self.task == "embedding":
             return answers.embedding_column(found)
-        return {**answers.generated_columns(found), **answers.served_columns(found)}
+        served = answers.served_columns(found)
+        return {**answers.generated_columns(found), **served, **self.answer.columns(found)}

@@ -1,10 +1,9 @@
 """Any model in Hugging Face's format, from a folder or the Hub."""
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
@@ -15,25 +14,28 @@ from tasks.kinds.models.hf.options import (
     DEFAULT_COLUMNS,
     DETECTION,
     EMBEDDING,
+    GENERATION,
     IMAGE,
     SPEECH,
     HuggingFaceOptions,
     Task,
 )
+from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
+from tasks.kinds.models.llm.options import refuse_elsewhere
 from tasks.kinds.models.model import Function, Media, Model, Placement
 from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
 from tasks.kinds.models.torch_threads import is_worth_threads
 
 ONE_SHAPE: tuple[Task, ...] = ("image-classification", "image-feature-extraction")
 """Tasks whose batches are of one shape, for which a model can be compiled."""
-EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
 
 class HuggingFaceModel(Model):
     """Classification, detection, embeddings, text generation and speech with transformers.
 
-    Adds `predicted_label` and `predicted_score`; or `embedding`; or `generated_text`. Weights are
-    read as safetensors, and Python code or pickled objects of a checkpoint are never run.
+    Adds `predicted_label` and `predicted_score`; or `embedding`; or `generated_text` and the
+    properties of `answer_schema`. Weights are read as safetensors, and Python code or pickled
+    objects of a checkpoint are never run.
     """
 
     model_config = ConfigDict(title="Hugging Face model")
@@ -61,6 +63,9 @@ class HuggingFaceModel(Model):
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
     )
+    answer_schema: AnswerSchemaField = Field(
+        default={}, description=f"{DESCRIPTION}The prompt has to ask for it."
+    )
     runtime: RuntimeField = "eager"
 
     takes_encoded_media: ClassVar[bool] = True
@@ -75,6 +80,11 @@ class HuggingFaceModel(Model):
         if problem:
             raise ValueError(problem)
         return options
+
+    @field_validator("answer_schema")
+    @classmethod
+    def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
+        return refuse_elsewhere(given, info, {"answer_schema": GENERATION}, "text-generation")
 
     @property
     def can_use_gpu(self) -> bool:
@@ -120,7 +130,9 @@ class HuggingFaceModel(Model):
             return output_names.LABELS
         if self.task in EMBEDDING:
             return output_names.EMBEDDING
-        return output_names.OBJECTS if self.task in DETECTION else output_names.TEXT
+        if self.task in DETECTION:
+            return output_names.OBJECTS
+        return output_names.TEXT + AnswerSchema(self.answer_schema).names
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -214,7 +226,8 @@ class HuggingFaceModel(Model):
             build = predictors.BUILD_IMAGES[self.task]
             return build(self.checkpoint, placement, self.options, self.runtime)
         placement.runtimes.tell(predictors.eager_on(self.task, placement))
-        return predictors.BUILD[self.task](self.checkpoint, placement, self.options)
+        predict = predictors.BUILD[self.task](self.checkpoint, placement, self.options)
+        return AnswerSchema(self.answer_schema).reading(predict)
 
     def embedder(self, media: Media) -> Self:
         """This model; or, of one that knows texts and images, its other half.
@@ -222,21 +235,6 @@ class HuggingFaceModel(Model):
         Raises:
             InvalidSpec: it makes no embeddings, or none of such a query.
         """
-        from tasks.kinds.models.hf.joint import has_one_space
+        from tasks.kinds.models.hf.joint import EMBEDS, other_half
 
-        task = EMBEDS[media]
-        if self.task == task:
-            return self
-        if self.task not in EMBEDDING:
-            problem = f"makes no embeddings; those of {media} are made by {task}"
-            raise InvalidSpec.at("model.task", self.task, problem)
-        if not has_one_space(self.checkpoint.model_class()):
-            problem = (
-                f"embeds no {media}: search with what {self.task} embeds, with a vector, or embed "
-                "with a model of texts and images, such as CLIP"
-            )
-            raise InvalidSpec.at("model.name_or_path", self.name_or_path, problem)
-        options = HuggingFaceOptions(normalize=self.options.normalize)
-        other = self.model_copy(update={"task": task, "column": None, "options": options})
-        other.check()
-        return other
+        return self if self.task == EMBEDS[media] else other_half(self, media)

@@ -11,9 +11,10 @@ from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
+from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
 from tasks.kinds.models.llm.conversations import prompts_of, text_of
-from tasks.kinds.models.llm.options import VllmOptions
+from tasks.kinds.models.llm.options import VllmOptions, refuse_elsewhere
 from tasks.kinds.models.model import Function, Model, Placement
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
     **dict.fromkeys(("temperature", "max_tokens", "top_p", "top_k", "seed", "stop"), WRITING),
     "sampling_params": WRITING,
     "chat_template_kwargs": ("chat",),
+}
+TASKS_OF_FIELDS: dict[str, tuple[Task, ...]] = {
+    "system_prompt": ("chat",),
+    "answer_schema": WRITING,
 }
 SET_ELSEWHERE = {
     "model": "model.name_or_path",
@@ -40,10 +45,10 @@ SET_ELSEWHERE = {
 class VllmModel(Model):
     """Chats, generation, embeddings and classification with vLLM on GPUs.
 
-    Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`; or
-    `embedding`; or `predicted_label` and `predicted_score`. A prompt that the model cannot take
-    is set aside; texts to embed or classify are cut off where the model stops reading. Code of a
-    checkpoint is never run.
+    Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`, and the
+    properties of `answer_schema`; or `embedding`; or `predicted_label` and `predicted_score`. A
+    prompt that the model cannot take is set aside; texts to embed or classify are cut off where
+    the model stops reading. Code of a checkpoint is never run.
     """
 
     model_config = ConfigDict(title="vLLM")
@@ -73,6 +78,12 @@ class VllmModel(Model):
         default=None,
         description="Chat: what the model is told first, unless a row's messages do so themselves.",
     )
+    answer_schema: AnswerSchemaField = Field(
+        default={},
+        description=f"{DESCRIPTION}The engine writes nothing else, unless "
+        "options.sampling_params.structured_outputs says otherwise; the prompt should say what is "
+        "wanted all the same.",
+    )
     options: VllmOptions = Field(
         default=VllmOptions(), description="Settings of the task; empty: sensible ones."
     )
@@ -87,13 +98,10 @@ class VllmModel(Model):
     batch_size: ClassVar[int | None] = 1024
     """Several times what the engine runs at once: it fills up from the rest as rows finish."""
 
-    @field_validator("system_prompt")
+    @field_validator("system_prompt", "answer_schema")
     @classmethod
-    def _only_chats_have_one(cls, given: str | None, info: ValidationInfo) -> str | None:
-        task = info.data.get("task", "chat")
-        if given is not None and task != "chat":
-            raise ValueError(f"model.system_prompt: belongs to chat, not to {task}: leave it out")
-        return given
+    def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
+        return refuse_elsewhere(given, info, TASKS_OF_FIELDS, "chat")
 
     @field_validator("options")
     @classmethod
@@ -128,8 +136,13 @@ class VllmModel(Model):
     def output_columns(self) -> tuple[str, ...]:
         """What is added to a row."""
         if self.task in WRITING:
-            return GENERATED
+            return GENERATED + self.answer.names
         return output_names.EMBEDDING if self.task == "embed" else output_names.LABELS
+
+    @property
+    def answer(self) -> AnswerSchema:
+        """What each answer must hold."""
+        return AnswerSchema(self.answer_schema)
 
     def check(self) -> None:
         """See that vLLM is installed and the folder holds a model; the Hub is not asked.
@@ -174,7 +187,10 @@ class VllmModel(Model):
 
         def predict(rows: pa.Table) -> pa.Table:
             if self.task in WRITING:
-                return with_columns(rows, generated_columns(memory.answers(rows)))
+                found = memory.answers(rows)
+                return with_columns(
+                    rows, {**generated_columns(found), **self.answer.columns(found)}
+                )
             return with_columns(rows, self.pooled(engine, rows))
 
         return predict
@@ -186,7 +202,8 @@ class VllmModel(Model):
         on_hub = folder.local_folder(self.name_or_path) is None
         arguments = {"dtype": placement.dtype, **self.engine_kwargs}
         revision = self.revision if on_hub else None
-        return Engine(load_engine(self.name_or_path, revision, self.task, arguments), self.options)
+        llm = load_engine(self.name_or_path, revision, self.task, arguments)
+        return Engine(llm, self.options, self.answer_schema)
 
     def written(self, engine: "Engine", rows: pa.Table) -> list[Any]:
         """An outcome for each row."""
@@ -194,7 +211,7 @@ class VllmModel(Model):
 
         chat = self.task == "chat"
         prompts = prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
-        return engine.generated(prompts, draws_by(rows), chat=chat)
+        return self.answer.settled(engine.generated(prompts, draws_by(rows), chat=chat))
 
     def pooled(self, engine: "Engine", rows: pa.Table) -> Columns:
         """A vector or a label for each row.

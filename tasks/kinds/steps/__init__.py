@@ -12,6 +12,7 @@ from tasks.kinds.steps.python import PythonStep
 from tasks.kinds.steps.rename import RenameStep
 from tasks.kinds.steps.select import SelectStep
 from tasks.kinds.steps.step import Step
+from tasks.kinds.steps.template import TemplateStep
 from tasks.kinds.steps.tile_images import TileImagesStep
 
 AnyStep = Annotated[
@@ -19,6 +20,7 @@ AnyStep = Annotated[
     | RenameStep
     | SelectStep
     | FilterStep
+    | TemplateStep
     | PythonStep
     | ChunkTextStep
     | TileImagesStep,
@@ -35,5 +37,6 @@ __all__ = [
     "RenameStep",
     "SelectStep",
     "Step",
+    "TemplateStep",
     "TileImagesStep",
 ]

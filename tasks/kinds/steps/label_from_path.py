@@ -7,7 +7,8 @@ from pydantic import ConfigDict, Field
 
 from tasks.counted import counted
 from tasks.errors import UserCodeBroke
-from tasks.kinds.steps.step import Function, Step
+from tasks.kinds.columns import with_column
+from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
 
 PATH = "path"
 
@@ -25,9 +26,7 @@ class LabelFromPathStep(Step):
         default={},
         description="What to call some of them, as in {n01440764: tench}; others stay as they are.",
     )
-    column: str = Field(
-        default="label", pattern="^[^_]|^_[^_]", description="Name of the new column."
-    )
+    column: str = Field(default="label", pattern=NEW_COLUMN, description="Name of the new column.")
 
     @property
     def reads(self) -> dict[str, list[str]]:
@@ -36,7 +35,7 @@ class LabelFromPathStep(Step):
 
     def columns_after(self, names: list[str]) -> list[str]:
         """The label, in its place where there was one."""
-        return names if self.column in names else [*names, self.column]
+        return with_name(names, self.column)
 
     def build(self) -> Function:
         """The step as a function."""
@@ -52,9 +51,7 @@ class LabelFromPathStep(Step):
         if PATH not in rows.column_names:
             raise UserCodeBroke("label_from_path needs the column 'path', as files' sources give")
         labels = pa.array([self.part(path) for path in rows[PATH].to_pylist()], pa.string())
-        if self.column in rows.column_names:
-            return rows.set_column(rows.column_names.index(self.column), self.column, labels)
-        return rows.append_column(self.column, labels)
+        return with_column(rows, self.column, labels)
 
     def part(self, path: str) -> str:
         """One part of a path, by its name."""

@@ -12,6 +12,8 @@ from tasks.kinds.kind import Kind
 Function = Callable[[pa.Table], pa.Table]
 """Gets rows with their ids in `__row`. Returns as many rows in the same order, or rows with
 `__row`: ids left out are filtered, ids repeated are one row's children."""
+NEW_COLUMN = "^[^_]|^_[^_]"
+"""Names that a step may give; those with `__` are reserved."""
 
 
 class Step(Kind):
@@ -47,6 +49,11 @@ class Step(Kind):
     def build(self) -> Function:
         """The step as a function; called once in each worker process."""
         raise NotImplementedError
+
+
+def with_name(names: list[str], name: str) -> list[str]:
+    """Names of columns after one was written, in its place where there was one."""
+    return names if name in names else [*names, name]
 
 
 def column_to_cut(kind: str, rows: pa.Table, name: str, new: set[str]) -> pa.ChunkedArray:

@@ -1,11 +1,40 @@
 """Models with one space for texts and images, as CLIP and SigLIP."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.text import TextInputs
+from tasks.kinds.models.model import Media
+
+if TYPE_CHECKING:
+    from tasks.kinds.models.huggingface import HuggingFaceModel
+
+T = TypeVar("T", bound="HuggingFaceModel")
+EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
+
+
+def other_half(model: T, media: Media) -> T:
+    """The half of a model that embeds texts, of the one that embeds images, and the other way.
+
+    Raises:
+        InvalidSpec: it has none, or makes no embeddings.
+    """
+    task = EMBEDS[media]
+    if model.task not in EMBEDDING:
+        problem = f"makes no embeddings; those of {media} are made by {task}"
+        raise InvalidSpec.at("model.task", model.task, problem)
+    if not has_one_space(model.checkpoint.model_class()):
+        problem = (
+            f"embeds no {media}: search with what {model.task} embeds, with a vector, or embed "
+            "with a model of texts and images, such as CLIP"
+        )
+        raise InvalidSpec.at("model.name_or_path", model.name_or_path, problem)
+    options = HuggingFaceOptions(normalize=model.options.normalize)
+    other = model.model_copy(update={"task": task, "column": None, "options": options})
+    other.check()
+    return other
 
 
 def has_one_space(model: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ class Generated:
     """The model as the server calls it."""
     system_fingerprint: str | None = None
     """The server's word for its weights and configuration."""
+    value: dict[str, Any] | None = None
+    """What the text holds, where it is JSON that is to become columns."""
 
 
 def generated_columns(answers: Sequence[Generated]) -> Columns:

@@ -1,7 +1,7 @@
 """vLLM's own engine in this process: rows go in one by one, and are batched as they run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ class Engine:
 
     llm: Any
     options: VllmOptions
+    answer_schema: dict[str, Any] = field(default_factory=dict)
+    """JSON schema of what is written; empty: anything."""
 
     def generated(
         self, prompts: Sequence[Any], keys: Sequence[Key], *, chat: bool
@@ -105,6 +107,8 @@ class Engine:
         given = self.options.given
         given.pop("chat_template_kwargs", None)
         more = given.pop("sampling_params", {})
+        if self.answer_schema:
+            more = {"structured_outputs": {"json": self.answer_schema}, **more}
         if "structured_outputs" in more:
             structure = StructuredOutputsParams(**more["structured_outputs"])
             more = {**more, "structured_outputs": structure}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationInfo
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.hf.options import NEW_TOKENS
@@ -127,3 +127,24 @@ class VllmOptions(SamplingOptions):
             value = getattr(self, idle[0])
             return f"model.options.{idle[0]}: {value!r} does nothing without a temperature above 0"
         return None
+
+
+def refuse_elsewhere(
+    given: Any, info: ValidationInfo, tasks_of: Mapping[str, Sequence[str]], default: str
+) -> Any:
+    """A field's value, where its task takes one.
+
+    Args:
+        given: the value.
+        info: names the field and the task.
+        tasks_of: tasks that a field belongs to.
+        default: the task where none is named.
+
+    Raises:
+        ValueError: the task takes none.
+    """
+    task, name = info.data.get("task", default), str(info.field_name)
+    if given not in (None, {}) and task not in tasks_of[name]:
+        belongs_to = ", ".join(tasks_of[name])
+        raise ValueError(f"model.{name}: belongs to {belongs_to}, not to {task}: leave it out")
+    return given

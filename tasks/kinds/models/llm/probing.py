@@ -1,5 +1,6 @@
 """Whether a server is there, lets us in and has the model: found out before anything is held."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from tasks.kinds.models.llm.verdicts import NO_SUCH_PLACE, Refused, TryAgain, re
 if TYPE_CHECKING:
     import httpx
 
+Request = dict[str, Any]
 PATIENCE_SECONDS = 20.0
 SHOWN_NAMES = 10
 TELL_NOTHING = (*NO_SUCH_PLACE, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
@@ -17,7 +19,12 @@ TELL_NOTHING = (*NO_SUCH_PLACE, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUES
 
 
 def check_server(
-    url: str, credentials: Credentials, model: str, path: str, trial: dict[str, Any]
+    url: str,
+    credentials: Credentials,
+    model: str,
+    path: str,
+    trial: Request,
+    wanted: Request,
 ) -> None:
     """Look for the model in the server's list; where it is not, ask for one token.
 
@@ -27,9 +34,10 @@ def check_server(
         model: as the server knows it.
         path: of the requests to come.
         trial: body of the smallest such request.
+        wanted: what it is to say of an answer's form; the server is asked whether it takes that.
 
     Raises:
-        InvalidSpec: a wrong address, key or model.
+        InvalidSpec: a wrong address, key or model, or the server takes no such form.
         Unreachable: the server does not answer.
     """
     import httpx
@@ -41,6 +49,8 @@ def check_server(
             names = names_of(client.get("models"), url)
             if model not in names:
                 check_trial(client.post(path, json=trial), url, names)
+            if wanted:
+                check_form(lambda body: client.post(path, json=body), url, trial, wanted)
     except httpx.RequestError as error:
         said = credentials.hide(f"{type(error).__name__} {error}".strip())
         raise Unreachable(f"model.url: {url!r} does not answer: {said}") from None
@@ -74,12 +84,50 @@ def check_trial(response: "httpx.Response", url: str, names: list[str]) -> None:
         TryAgain: it cannot answer now.
     """
     try:
-        reply_of(response, url)
-    except Refused:
-        return
-    except TryAgain:
-        if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:  # that can wait for the run
-            raise
+        refusal(response, url)
     except InvalidSpec as error:
         listed = f"; its models are {', '.join(names[:SHOWN_NAMES])}" if names else ""
         raise InvalidSpec(f"{error}{listed}") from None
+
+
+def check_form(
+    ask: Callable[[Request], "httpx.Response"], url: str, trial: Request, wanted: Request
+) -> None:
+    """See that the server takes requests for answers of a form.
+
+    Args:
+        ask: sends a request.
+        url: of the API.
+        trial: the smallest request.
+        wanted: what it is to say of the form.
+
+    Raises:
+        InvalidSpec: it takes the same request without only.
+        TryAgain: it cannot answer now.
+    """
+    refused = refusal(ask(trial | wanted), url)
+    if refused is not None and refusal(ask(trial), url) is None:
+        raise InvalidSpec.at(
+            "model.answer_schema",
+            wanted,
+            f"is not what the server takes ({refused}): change the schema, or set "
+            "model.options.response_format to a form that it knows, such as {type: text}; answers "
+            "are compared with the schema all the same",
+        )
+
+
+def refusal(response: "httpx.Response", url: str) -> Refused | None:
+    """Why a server takes no such request; None of one that does, or has too many for now.
+
+    Raises:
+        InvalidSpec: it takes no request at all.
+        TryAgain: it cannot answer now.
+    """
+    try:
+        reply_of(response, url)
+    except Refused as error:
+        return error
+    except TryAgain:
+        if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:  # that can wait for the run
+            raise
+    return None

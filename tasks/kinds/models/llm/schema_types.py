@@ -1,0 +1,118 @@
+"""Which column the values of a JSON schema can be: its type in Arrow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Never
+
+import pyarrow as pa
+
+Schema = dict[str, Any]
+PLAIN = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+}
+KIND_OF: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    type(None): "null",
+}
+"""What values of an `enum` are, where no type is said."""
+CHOICES = ("anyOf", "oneOf", "allOf")
+ONE_TYPE = (
+    "give it one type, or one and null: string, integer, number, boolean, array with items, object "
+    "with properties"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a schema, and where it lies."""
+
+    schema: Any
+    root: Schema
+    """Where references lead."""
+    path: str = ""
+    """As in `.items[].price`."""
+    references: tuple[str, ...] = ()
+    """Those that lead here."""
+
+    def column_type(self) -> pa.DataType:
+        """Of a column of values that fit.
+
+        Raises:
+            ValueError: there is none; says where, and the way out.
+        """
+        found = set(self.types())
+        if found == {pa.int64(), pa.float64()}:
+            return pa.float64()
+        if len(found) != 1:
+            self.refuse(f"{'may be of several types' if found else 'has no type'}: {ONE_TYPE}")
+        return found.pop()
+
+    def types(self) -> Iterator[pa.DataType]:
+        """Those that values may have, but for null; errors as `column_type`."""
+        if not isinstance(self.schema, dict):
+            self.refuse(f"says nothing of its values: {ONE_TYPE}")
+        if "$ref" in self.schema:
+            yield from self.referred(self.schema["$ref"]).types()
+            return
+        for word in CHOICES:
+            if word in self.schema:
+                for each in self.schema[word]:
+                    yield from replace(self, schema=each).types()
+                return
+        for kind in self.kinds():
+            if kind != "null":
+                yield self.type_of(kind)
+
+    def kinds(self) -> list[str]:
+        """Names of types, as the schema has them or as its words imply."""
+        said = self.schema.get("type")
+        if said is not None:
+            return list(said) if isinstance(said, list) else [said]
+        for word, kind in (("properties", "object"), ("items", "array")):
+            if word in self.schema:
+                return [kind]
+        values = self.schema.get("enum", [self.schema["const"]] if "const" in self.schema else [])
+        return [KIND_OF.get(type(each), "") for each in values]
+
+    def type_of(self, kind: str) -> pa.DataType:
+        """The type of one kind of values; errors as `column_type`."""
+        if kind in PLAIN:
+            return PLAIN[kind]
+        if kind == "array" and "items" in self.schema:
+            return pa.list_(self.within(self.schema["items"], "[]").column_type())
+        if kind == "object" and self.schema.get("properties"):
+            return pa.struct(self.fields())
+        self.refuse(f"holds what no column can: {ONE_TYPE}")
+
+    def fields(self) -> list[pa.Field]:
+        """Those of an object; errors as `column_type`."""
+        return [
+            pa.field(name, self.within(each, f".{name}").column_type())
+            for name, each in self.schema["properties"].items()
+        ]
+
+    def within(self, schema: Any, step: str) -> "Part":
+        """A part of this one."""
+        return replace(self, schema=schema, path=self.path + step)
+
+    def referred(self, reference: str) -> "Part":
+        """What a reference leads to; errors as `column_type`."""
+        if reference in self.references:
+            self.refuse(f"holds itself, by {reference}: no column can")
+        found: Any = self.root
+        for name in reference.removeprefix("#").split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, dict) else None
+        if not reference.startswith("#") or found is None:
+            self.refuse(f"{reference} leads to nothing in this schema: #/$defs/NAME does")
+        return replace(self, schema=found, references=(*self.references, reference))
+
+    def refuse(self, problem: str) -> Never:
+        """Say what is wrong, and where."""
+        raise ValueError(f"{self.path.removeprefix('.') or 'it'} {problem}")

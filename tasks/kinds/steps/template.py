@@ -1,0 +1,158 @@
+"""A text written of a row's columns, such as a prompt."""
+
+import json
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field, field_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import inner, is_media
+from tasks.kinds.columns import visible, with_column
+from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
+
+WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
+
+
+class TemplateStep(Step):
+    """Writes a text of a row's columns: a prompt, a title with its body, a query with its prefix.
+
+    A row in which one of them is empty (null) is set aside, unless `empty` says what to write.
+    """
+
+    model_config = ConfigDict(title="Text from a template")
+    kind: Literal["template"] = "template"
+    template: str = Field(
+        min_length=1,
+        description="The text, with columns in braces, as in: Is this review of {product} kind? "
+        "{review}. Python's formats may follow a colon: {price:.2f}, {day:%d %B %Y}, {review:.2000}"
+        " for the first 2,000 characters. Lists and structs are written as JSON. A literal brace "
+        "is written twice: {{ or }}.",
+    )
+    column: str = Field(
+        default="prompt",
+        pattern=NEW_COLUMN,
+        description="Where the text goes; a column of this name is replaced.",
+    )
+    empty: str | None = Field(
+        default=None,
+        description="What to write for an empty value (null). Left out: such a row is set aside.",
+    )
+
+    @field_validator("template")
+    @classmethod
+    def _can_be_read(cls, template: str) -> str:
+        if not any(each.column for each in parts_of(template)):
+            raise ValueError(f"names no column: {WAY_OUT}")
+        return template
+
+    @property
+    def parts(self) -> list["Part"]:
+        """The template, cut at its columns."""
+        return parts_of(self.template)
+
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The columns that the template names."""
+        return {"template": sorted({each.column for each in self.parts if each.column})}
+
+    def columns_after(self, names: list[str]) -> list[str]:
+        """The text, in its place where there was one."""
+        return with_name(names, self.column)
+
+    def build(self) -> Function:
+        """The step as a function."""
+        return self.write
+
+    def write(self, rows: pa.Table) -> pa.Table:
+        """Add the column.
+
+        Raises:
+            InvalidSpec: a column is not there, or holds nothing that can be written so.
+            ValueError: a row has nothing in one.
+        """
+        pieces = [self.written(part, rows) for part in self.parts]
+        texts = map("".join, zip(*pieces, strict=True))
+        return with_column(rows, self.column, pa.array(texts, pa.string(), size=len(rows)))
+
+    def written(self, part: "Part", rows: pa.Table) -> list[str]:
+        """One part of each row's text; errors as `write`."""
+        if part.column is None:
+            return [part.text] * len(rows)
+        have = visible(rows)
+        if part.column not in have:
+            raise self.wrong(f"{part.column!r} is not among the columns {have}")
+        field = rows.schema.field(part.column)
+        if is_media(field) or not is_written(field.type):
+            raise self.wrong(f"{part.column!r} holds {field.type}, which is no text")
+        as_json = pa.types.is_nested(field.type)
+        return [self.value(part, each, as_json=as_json) for each in rows[part.column].to_pylist()]
+
+    def value(self, part: "Part", value: Any, *, as_json: bool) -> str:
+        """A row's value as it is written; errors as `write`."""
+        if value is None:
+            if self.empty is None:
+                problem = "is empty in this row, and the template reads it: set empty: to what is "
+                raise ValueError(f"column {part.column!r} {problem}to be written for it")
+            return part.text + self.empty
+        if as_json:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        try:
+            return part.text + format(value, part.spec)
+        except (ValueError, TypeError, OverflowError) as error:
+            said = f"{part.spec!r} is no format for {type(value).__name__}, as {part.column!r} has"
+            raise self.wrong(f"{said}: {error}") from error
+
+    def wrong(self, problem: str) -> InvalidSpec:
+        """An error of the template."""
+        return InvalidSpec.at("steps.template.template", self.template, problem)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A text, and the column that follows it."""
+
+    text: str
+    column: str | None
+    """None at the template's end."""
+    spec: str = ""
+    """How the value is formatted, as after the colon in Python's braces."""
+
+    @classmethod
+    def of(cls, text: str, column: str | None, spec: str | None, conversion: str | None) -> Self:
+        """A part as Python's parser gives it.
+
+        Raises:
+            ValueError: it has what is not for templates of columns.
+        """
+        if conversion:
+            raise ValueError(f"!{conversion} is not for columns: {WAY_OUT}")
+        if column == "" or "{" in (spec or ""):
+            raise ValueError(f"has braces without a column's name: {WAY_OUT}")
+        return cls(text, column, spec or "")
+
+
+def parts_of(template: str) -> list[Part]:
+    """The template, cut at its columns.
+
+    Raises:
+        ValueError: says what is wrong with it.
+    """
+    try:
+        found = list(Formatter().parse(template))
+    except ValueError as error:
+        raise ValueError(f"does not parse, {error}: {WAY_OUT}") from error
+    return [Part.of(text, column, spec, how) for text, column, spec, how in found]
+
+
+def is_written(kind: pa.DataType) -> bool:
+    """Whether values of a type can stand in a text."""
+    return not any(
+        pa.types.is_binary(each)
+        or pa.types.is_large_binary(each)
+        or pa.types.is_fixed_size_binary(each)
+        or isinstance(each, pa.BaseExtensionType)
+        for each in inner(kind)
+    )

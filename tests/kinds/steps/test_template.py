@@ -1,0 +1,135 @@
+"""A template writes one text a row, and says which braces, formats and values it cannot take."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import IMAGE, MEDIA
+from tasks.kinds.steps import TemplateStep
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import call_with_blame
+
+ROWS = pa.table(
+    {
+        ROW: [10, 11],
+        "product": pa.array(["tea", "mugs"]).dictionary_encode(),
+        "review": ["Très bon: {ever}", "meh"],
+        "price": [1.5, 2.25],
+        "exact": pa.array([Decimal("1.10"), Decimal("2.00")], pa.decimal128(5, 2)),
+        "stars": pa.array([5, 1], pa.int8()),
+        "day": [date(2026, 1, 31), date(1999, 12, 1)],
+        "at": [datetime(2026, 1, 31, 12, tzinfo=UTC)] * 2,
+        "tags": [["ü", "b"], []],
+        "meta": [{"x": 1, "d": date(2026, 1, 1)}, {"x": None, "d": None}],
+    }
+)
+
+
+def written(template: str, rows: pa.Table = ROWS, **fields: Any) -> list[str]:
+    made = TemplateStep(template=template, **fields).build()(rows)
+    texts: list[str] = made[fields.get("column", "prompt")].to_pylist()
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("template", "first"),
+    [
+        ("{product}: {review}", "tea: Très bon: {ever}"),
+        ("Is {product} good?\n{review}\nAnswer.", "Is tea good?\nTrès bon: {ever}\nAnswer."),
+        ("{product}{product}", "teatea"),
+        ("{price} {price:.2f} {exact} {stars:03d}", "1.5 1.50 1.10 005"),
+        ("{day} {day:%d %B %Y} {at:%H:%M}", "2026-01-31 31 January 2026 12:00"),
+        ("{review:.4}|{product:>5}", "Très|  tea"),
+        ('{{"tags": {tags}}}', '{"tags": ["ü", "b"]}'),
+        ("{meta}", '{"x": 1, "d": "2026-01-01"}'),
+    ],
+)
+def test_columns_are_written_as_python_formats_them(template: str, first: str) -> None:
+    assert written(template)[0] == first
+
+
+def test_the_text_joins_the_row_or_takes_a_columns_place() -> None:
+    made = TemplateStep(template="query: {review}", column="review").build()(ROWS)
+    assert made.column_names == ROWS.column_names
+    assert made["review"].to_pylist() == ["query: Très bon: {ever}", "query: meh"]
+    step = TemplateStep(template="{review}")
+    made = step.build()(ROWS)
+    assert made.column_names == [*ROWS.column_names, "prompt"]
+    assert step.columns_after(ROWS.column_names) == made.column_names
+    assert step.columns_after(["prompt", "x"]) == ["prompt", "x"]
+    assert step.reads == {"template": ["review"]}
+    assert step.build()(ROWS.slice(0, 0))["prompt"].type == pa.string()
+
+
+def test_a_row_with_an_empty_value_is_set_aside_alone_unless_empty_says_what_to_write() -> None:
+    rows = ROWS.set_column(2, "review", pa.array(["fine", None]))
+    outcome = call_with_blame(TemplateStep(template="Say: {review}").build(), rows)
+    assert outcome.rows is not None
+    assert outcome.rows["prompt"].to_pylist() == ["Say: fine"]
+    assert list(outcome.failed) == [11]
+    assert "column 'review' is empty in this row" in str(outcome.failed[11])
+    assert written("Say: {review}!", rows, empty="nothing") == ["Say: fine!", "Say: nothing!"]
+    assert written("{review:.2}", rows, empty="") == ["fi", ""]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("no column", "names no column: write columns in braces, as in {review}"),
+        ("{{review}}", "names no column"),
+        ("{", "does not parse, Single '{'"),
+        ('{"a": {review}', "does not parse"),
+        ("{review} }", "does not parse, Single '}'"),
+        ("{}", "has braces without a column's name"),
+        ("{review:{stars}}", "has braces without a column's name"),
+        ("{review!r}", "!r is not for columns"),
+    ],
+)
+def test_braces_that_name_no_column_are_refused(template: str, message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TemplateStep(template=template)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{0}", r"'0' is not among the columns \['product', 'review'"),
+        ("{meta.x}", r"'meta\.x' is not among the columns"),
+        ("{review.__class__}", r"'review\.__class__' is not among the columns"),
+        ("{__row}", "'__row' is not among the columns"),
+        ("{review:.2f}", r"'\.2f' is no format for str, as 'review' has"),
+        ("{stars:%d}", "'%d' is no format for int"),
+        ("{sound}", "'sound' holds binary, which is no text"),
+        ("{pages}", "'pages' holds list<item: binary>, which is no text"),
+        ("{image}", "'image' holds binary, which is no text"),
+        ("{wave}", "'wave' holds list<item: float>, which is no text"),
+    ],
+)
+def test_what_cannot_be_written_ends_the_run_and_blames_no_row(template: str, message: str) -> None:
+    rows = ROWS.append_column("sound", pa.array([b"", b""]))
+    rows = rows.append_column("pages", pa.array([[b""], [b""]]))
+    rows = rows.append_column(pa.field("image", pa.binary(), metadata={MEDIA: IMAGE}), [[b"", b""]])
+    wave = pa.field("wave", pa.list_(pa.float32()), metadata={MEDIA: b"audio"})
+    rows = rows.append_column(wave, pa.array([[0.5], [0.5]], wave.type))
+    with pytest.raises(InvalidSpec, match=rf"steps\.template\.template: .*{message}"):
+        call_with_blame(TemplateStep(template=template).build(), rows)
+
+
+TEXTS = st.text(st.characters(codec="utf-8"))
+
+
+@given(before=TEXTS, value=TEXTS, after=TEXTS)
+def test_any_text_stands_as_it_is(before: str, value: str, after: str) -> None:
+    doubled = [each.replace("{", "{{").replace("}", "}}") for each in (before, after)]
+    rows = pa.table({ROW: [0], "x": [value]})
+    assert written(f"{doubled[0]}{{x}}{doubled[1]}", rows) == [before + value + after]
+    assert json.loads(written("{x}", rows.set_column(1, "x", [[[value]]]))[0]) == [value]
