@@ -115,7 +115,7 @@ LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/n
         (of(generated_text={"type": "string"}), "'generated_text', a name that is taken"),
         (of(served_model={"type": "string"}), "'served_model', a name that is taken"),
         (of(__row={"type": "string"}), "'__row', a name that is taken"),
-        (of(a={"type": "strin"}), "is no JSON schema: properties.a.type: 'strin' is not"),
+        (of(a={"type": "texts"}), "is no JSON schema: properties.a.type: 'texts' is not"),
         (of(a={"const": float("nan")}), "JSON has no word for"),
     ],
 )
