@@ -187,8 +187,8 @@ DESCRIPTION = (
 
 
 def unfenced(text: str) -> str:
-    """A text that begins as JSON does, else what stands in its last fenced block, if it has one."""
-    blocks = [] if text.lstrip().startswith("{") else FENCED.findall(text)
+    """What stands in a text's last fenced block, if it has one; no JSON itself looks like that."""
+    blocks = FENCED.findall(text)
     return str(blocks[-1]) if blocks else text
 
 
