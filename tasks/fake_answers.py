@@ -36,7 +36,8 @@ def value_of(part: Part, random: np.random.Generator) -> Any:
         properties = schema["properties"].items()
         return {name: value_of(part.within(each, name), random) for name, each in properties}
     if kind == "array":
-        length = random.integers(schema.get("minItems", 1), schema.get("maxItems", 3) + 1)
+        least = schema.get("minItems", 1)
+        length = random.integers(least, schema.get("maxItems", least + 2) + 1)
         return [value_of(part.within(schema["items"], "[]"), random) for _ in range(length)]
     return plain(kind, schema, random)
 
@@ -49,5 +50,6 @@ def plain(kind: str, schema: Schema, random: np.random.Generator) -> Any:
         return bool(random.integers(2))
     low = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
     high = schema.get("maximum", schema.get("exclusiveMaximum", low + SPAN + 1) - 1)
+    low = min(low, high)
     drawn = low + random.random() * (high - low)
     return round(drawn) if kind == "integer" else float(drawn)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
+import jsonschema
 import pyarrow as pa
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -95,6 +96,15 @@ def test_a_schemas_values_have_a_columns_type(schema: dict[str, Any], expected: 
     assert Part(schema, schema).column_type() == expected
 
 
+def test_a_property_may_be_named_as_a_reference_is() -> None:
+    schema = AnswerSchema(of(**{"$ref": {"type": "string"}}))
+    schema.check()
+    assert schema.read('{"$ref": "a"}') == {"$ref": "a"}
+
+
+DEEP: dict[str, Any] = {"type": "string"}
+for _ in range(400):
+    DEEP = of(a=DEEP)
 LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/node"}
 
 
@@ -117,6 +127,8 @@ LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/n
         (of(__row={"type": "string"}), "'__row', a name that is taken"),
         (of(a={"type": "texts"}), "is no JSON schema: properties.a.type: 'texts' is not"),
         (of(a={"const": float("nan")}), "JSON has no word for"),
+        (of(a={"type": "string", "pattern": "("}), "pattern: '\\(' is not a 'regex'"),
+        (DEEP, "is nested too deeply"),
     ],
 )
 def test_a_schema_that_no_columns_fit_is_refused(schema: dict[str, Any], message: str) -> None:
@@ -363,6 +375,21 @@ def test_a_models_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert outcome.rows["stars"].to_pylist() == [5, 1] * 2
     assert tuple(outcome.rows.column_names[2:]) == model.output_columns
     assert len(written) == 8, "nothing is written twice"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "maximum": -5},
+        {"type": "integer", "exclusiveMinimum": 3, "maximum": 5},
+        {"type": "number", "minimum": 2, "exclusiveMaximum": 4},
+        {"items": {"enum": ["a", None]}, "minItems": 5},
+        {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
+    ],
+)
+def test_what_is_made_up_keeps_to_bounds(schema: dict[str, Any]) -> None:
+    for seed in range(50):
+        jsonschema.validate(made_up(schema, seed), schema)
 
 
 def test_a_fake_makes_answers_that_fit(server: LlmServer) -> None:

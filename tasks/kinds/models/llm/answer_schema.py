@@ -90,7 +90,7 @@ class AnswerSchema:
         try:
             json.dumps(self.schema, allow_nan=False)
             Draft202012Validator.check_schema(self.schema)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"holds what JSON has no word for: {error}") from error
         except SchemaError as error:
             where = ".".join(map(str, error.absolute_path)) or "it"
@@ -98,7 +98,8 @@ class AnswerSchema:
         whole = Part(self.schema, self.schema)
         for each in parts_of(self.schema):
             for word in REFERENCES & each.keys():
-                whole.referred(each[word])  # else they would be looked for on the web, row by row
+                if isinstance(each[word], str):  # else it is a property of that name
+                    whole.referred(each[word])  # not looked for on the web, row by row
         _ = self.type
 
     def settled(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -174,7 +175,10 @@ class AnswerSchema:
 
 def check_answer_schema(schema: Schema) -> Schema:
     """The schema, if there is none or answers of it can be columns; ValueError otherwise."""
-    AnswerSchema(schema).check()
+    try:
+        AnswerSchema(schema).check()
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error
     return schema
 
 
