@@ -23,13 +23,14 @@ FLOWS = [batch_inference, preview, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names", "catalog"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
 columns by the names of a model's inputs, classes by those of folders, a catalog's properties."""
-SERVER_BOXES = {"headers_env", "response_format", "extra_body"}
+SERVER_BOXES = {"headers_env", "response_format", "extra_body", "answer_schema"}
 """What servers and engines of language models take beside the fields that have names here."""
 ENGINE_BOXES = {"engine_kwargs", "sampling_params", "chat_template_kwargs"}
 UNIONS: list[Any] = [AnySource, AnyStep, AnyModel, AnySink, AnyCluster, AnyGate]
 REQUIRED = {
     "path": "/data",
     "expression": "x > 0",
+    "template": "{x}",
     "function": "code:Mine",
     "class": "code:Mine",
     "task": "text-generation",
