@@ -350,13 +350,14 @@ def test_a_models_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with torch_threads(1):
         save_answering_gpt2(tmp_path, answers)
     written: list[int] = []
-    write = Writer.write
+    batches = Writer.batches
 
-    def counting(self: Writer, rows: pa.Table, index: Any, keys: Any) -> list[str]:
-        written.extend(index)
-        return write(self, rows, index, keys)
+    def counting(self: Writer, *given: Any) -> Any:
+        for index, arguments in batches(self, *given):
+            written.extend(index)
+            yield index, arguments
 
-    monkeypatch.setattr(Writer, "write", counting)
+    monkeypatch.setattr(Writer, "batches", counting)
     model = HuggingFaceModel(
         task="text-generation",
         name_or_path=str(tmp_path),

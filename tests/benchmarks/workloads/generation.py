@@ -31,7 +31,7 @@ MODEL = Sizes(
     num_new_tokens=20,
 )
 """DistilGPT-2's."""
-ROWS_PER_FILE = 256
+ROWS_PER_FILE = 128
 TIES = 1 / 500
 """Texts that may differ: two words that are as likely but for rounding, of random weights, whose
 words are far closer to one another than a trained model's."""

@@ -17,9 +17,11 @@ from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_le
 from tasks.kinds.models.llm.memory import Key
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
-from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
 
 PROMPTS_PER_BATCH = 64
+ENOUGH_PROMPTS_ON_CPU = 32
+"""A core writes for half as many at two thirds of the pace: it reads all weights for each token."""
 LOOKS_AT_ENCODER = {"encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0}
 LOOKS_AT_PROMPT = {
     **LOOKS_AT_ENCODER,
@@ -62,12 +64,14 @@ class Writer:
         self, checkpoint: Checkpoint, model: Any, placement: Placement, options: HuggingFaceOptions
     ) -> None:
         multiply_faster(model, placement)
-        self.model, self.placement, self.options = model, placement, options
+        self.placement, self.options = placement, options
         self.tokenizer = checkpoint.tokenizer()
         self.inputs = TextInputs(self.tokenizer, placement)
         self.encodes = bool(model.config.is_encoder_decoder)
         self.inputs.left = not self.encodes
+        self.same_lengths = sees_padding(model.generation_config, self.encodes)
         self.settings = settings(model, self.tokenizer, options)
+        self.run = side_by_side(model, self.call_of, placement)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """Rows with their texts.
@@ -75,22 +79,25 @@ class Writer:
         Raises:
             ValueError: a row has nothing to go on from.
         """
-        import torch
-
-        lengths = Ragged(rows[TOKENS]).lengths
-        if len(rows) and not lengths.min():
+        tokens = Ragged(rows[TOKENS])
+        if len(rows) and not tokens.lengths.min():
             raise ValueError("a prompt is empty: the model has nothing to go on from")
-        keys = draws_by(rows)
         texts = np.empty(len(rows), dtype=object)
-        with torch.inference_mode(), torch_threads(self.placement.num_threads):
-            for index in self.batches(lengths):
-                texts[index] = self.write(rows, index, [keys[at] for at in index])
+        for index, written in self.run(self.batches(tokens, draws_by(rows))):
+            texts[index] = self.tokenizer.batch_decode(written, skip_special_tokens=True)
         return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
-    def batches(self, lengths: npt.NDArray[np.int64]) -> Iterator[Index]:
+    def batches(self, tokens: Ragged, keys: Sequence[Key]) -> Batches:
+        """Prompts that are gone on from together; their keys say what is drawn for them."""
+        for index in self.positions(tokens.lengths):
+            drawn = draws(self.options, [keys[at] for at in index], self.placement.device)
+            yield index, {**self.inputs.arguments(tokens, index), "logits_processor": drawn}
+
+    def positions(self, lengths: npt.NDArray[np.int64]) -> Iterator[Index]:
         """Prompts of like length together; of the same length, where padding would be seen."""
-        size = self.placement.rows(max(1, PROMPTS_PER_BATCH // self.settings.get("num_beams", 1)))
-        if not sees_padding(self.model.generation_config, self.encodes):
+        beams = self.settings.get("num_beams", 1)
+        size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
+        if not self.same_lengths:
             yield from batches_by_length(lengths, size)
             return
         for length in np.unique(lengths)[::-1]:
@@ -98,19 +105,24 @@ class Writer:
             for part in slices(len(same), size):
                 yield same[part]
 
-    def write(self, rows: pa.Table, index: Index, keys: Sequence[Key]) -> list[str]:
-        """The new texts of some rows, whose keys say what is drawn for them."""
-        arguments = self.inputs.arguments(Ragged(rows[TOKENS]), index)
-        found = self.model.generate(
-            **arguments,
-            **self.settings,
-            do_sample=False,
-            pad_token_id=self.inputs.padding,
-            logits_processor=draws(self.options, keys, self.placement.device),
-        )
-        start = 0 if self.encodes else arguments["input_ids"].shape[1]
-        new = found[:, start:].cpu()
-        return list(self.tokenizer.batch_decode(new, skip_special_tokens=True))
+    def prompts_per_batch(self, rows: int) -> int:
+        """So few that each thread gets a batch, where that leaves it enough to do at a time."""
+        if self.placement.device != "cpu":
+            return PROMPTS_PER_BATCH
+        share = -(-rows // self.placement.num_threads)
+        return min(PROMPTS_PER_BATCH, max(share, ENOUGH_PROMPTS_ON_CPU))
+
+    def call_of(self, model: Any) -> Call:
+        """A batch's arguments to the tokens that a model writes."""
+
+        def write(arguments: dict[str, Any]) -> Any:
+            found = model.generate(
+                **arguments, **self.settings, do_sample=False, pad_token_id=self.inputs.padding
+            )
+            start = 0 if self.encodes else arguments["input_ids"].shape[1]
+            return found[:, start:].cpu()
+
+        return write
 
 
 def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.torch_threads import shared_out, torch_threads
+from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
+from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.tensors import tensor_array
 
 FEATURES = "__features"
@@ -114,17 +115,25 @@ def transcriber(
     }
     settings = {name: value for name, value in given.items() if value is not None}
 
-    def write(features: np.ndarray) -> list[str]:
-        batch = torch.from_numpy(features).to(placement.device, torch_dtype(placement))
-        found = model.generate(input_features=batch, do_sample=False, **settings)
-        return list(tokenizer.batch_decode(found.cpu(), skip_special_tokens=True))
+    def call_of(model: Any) -> Call:
+        def write(features: Any) -> Any:
+            found = model.generate(input_features=features, do_sample=False, **settings)
+            return found.cpu()
+
+        return write
+
+    run = side_by_side(model, call_of, placement)
+
+    def batches(rows: pa.Table) -> Batches:
+        for index in slices(len(rows), placement.rows(default_size)):
+            part = rows[FEATURES].slice(index[0], len(index))
+            features = torch.from_numpy(np.array(column_to_numpy(part)))
+            yield index, features.to(placement.device, torch_dtype(placement))
 
     def predict(rows: pa.Table) -> pa.Table:
-        texts: list[str] = []
-        with torch.inference_mode(), torch_threads(placement.num_threads):
-            for index in slices(len(rows), placement.rows(default_size)):
-                part = rows[FEATURES].slice(index[0], len(index))
-                texts += write(np.array(column_to_numpy(part)))
-        return with_columns(rows, {"generated_text": pa.array(texts, pa.string())})
+        texts = np.empty(len(rows), dtype=object)
+        for index, written in run(batches(rows)):
+            texts[index] = tokenizer.batch_decode(written, skip_special_tokens=True)
+        return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
     return predict
