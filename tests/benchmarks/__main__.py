@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.benchmarks import (
+    cores,
     following,
     growth,
     incremental,
@@ -53,6 +54,8 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "numbers": numbers.measure,
     "tenfold": growth.tenfold,
     "replicas": growth.replicas,
+    "cores_images": partial(cores.measure, workload="images"),
+    "cores_generation": partial(cores.measure, workload="generation"),
 }
 WORKLOADS = ("tabular", "rides", "texts", "generation", "images", "cnn", "image_embedding")
 RESULTS = Path(__file__).parent / "RESULTS.md"

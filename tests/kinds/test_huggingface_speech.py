@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from flows.testing import RunSpec
@@ -16,10 +15,10 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.sounds import encoded, save, tone
-from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, saved, tokenizer
+from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of
+from tests.kinds.tiny_speech import RATE, save_whisper, sounds
 
 TASK = "automatic-speech-recognition"
-RATE = 16_000
 
 
 @pytest.fixture(autouse=True)
@@ -32,56 +31,6 @@ def one_thread() -> Iterator[None]:
 def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that listens for a second, of a few thousand random weights."""
     return save_whisper(tmp_path_factory.mktemp("whisper"))
-
-
-def save_whisper(folder: Path, positions: int = 32, **generation: Any) -> Path:
-    """The same with room for more tokens, and further settings of its generation."""
-    import torch
-    from transformers import (
-        WhisperConfig,
-        WhisperFeatureExtractor,
-        WhisperForConditionalGeneration,
-    )
-
-    torch.manual_seed(0)
-    parts = ("encoder", "decoder")
-    config = WhisperConfig(
-        vocab_size=len(VOCABULARY) + 1,
-        num_mel_bins=8,
-        d_model=32,
-        **{f"{part}_layers": 2 for part in parts},
-        **{f"{part}_attention_heads": 2 for part in parts},
-        **{f"{part}_ffn_dim": 64 for part in parts},
-        max_source_positions=50,
-        max_target_positions=positions,
-        decoder_start_token_id=2,
-        bos_token_id=2,
-        eos_token_id=3,
-        pad_token_id=0,
-        init_std=0.5,
-    )
-    model = WhisperForConditionalGeneration(config)
-    model.generation_config.update(
-        no_timestamps_token_id=len(VOCABULARY),
-        is_multilingual=False,
-        **{"suppress_tokens": None, "begin_suppress_tokens": None, **generation},
-    )
-    for layer in model.model.decoder.layers:  # else what it hears hardly changes what it says
-        layer.encoder_attn.out_proj.weight.data *= 30
-    WhisperFeatureExtractor(feature_size=8, chunk_length=1).save_pretrained(folder)
-    tokenizer(with_pairs=False).save_pretrained(folder)
-    saved(model, folder)
-    return folder
-
-
-def sounds(count: int) -> list[Samples]:
-    """Tones with noise, of many lengths and heights."""
-    random = np.random.default_rng(0)
-    return [
-        tone(0.1 + 0.9 * at / count, RATE, 100 * 1.5**at)
-        + 0.3 * random.normal(size=round((0.1 + 0.9 * at / count) * RATE)).astype(np.float32)
-        for at in range(count)
-    ]
 
 
 def by_hand(folder: Path, given: list[Samples], **limit: Any) -> list[str]:

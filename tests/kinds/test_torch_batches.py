@@ -15,7 +15,17 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_batches import Batches, Threads, in_turn, side_by_side
 from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
 from tests.kinds.tiny_detectors import save_detr
-from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_vit, texts
+from tests.kinds.tiny_models import (
+    images,
+    png,
+    rows_of,
+    save_bert,
+    save_gpt2,
+    save_vit,
+    texts,
+)
+from tests.kinds.tiny_speech import save_whisper, sounds
+from tests.kinds.tiny_writers import save_t5
 
 TWO = Placement(num_threads=2)
 TOGETHER = 30.0
@@ -158,6 +168,9 @@ def test_a_gpu_takes_batches_in_turn(model: Any) -> None:
         ("image-feature-extraction", save_vit, [png(each) for each in images(40)]),
         ("image-classification", save_vit, [png(each) for each in images(40)]),
         ("object-detection", save_detr, [png(each) for each in images(20)]),
+        ("text-generation", save_gpt2, texts(60)),
+        ("translation", save_t5, texts(60)),
+        ("automatic-speech-recognition", save_whisper, [each.tolist() for each in sounds(20)]),
     ],
 )
 def test_two_threads_predict_what_one_does(
@@ -189,5 +202,11 @@ def test_two_threads_predict_what_one_does(
 
 
 def options_of(task: Task) -> HuggingFaceOptions:
-    """A detector of random weights is sure of nothing."""
-    return HuggingFaceOptions(threshold=0.01 if task == "object-detection" else None)
+    """A detector of random weights is sure of nothing; a row's draws are its own."""
+    given: dict[Task, dict[str, Any]] = {
+        "object-detection": {"threshold": 0.01},
+        "text-generation": {"max_new_tokens": 5, "do_sample": True, "seed": 3},
+        "translation": {"max_new_tokens": 5},
+        "automatic-speech-recognition": {"max_new_tokens": 5},
+    }
+    return HuggingFaceOptions(**given.get(task, {}))

@@ -98,9 +98,10 @@ def replaced(scene: Scene, kill: Callable[[], None]) -> Struck:
 
 
 def flow(scene: Scene) -> Struck:
-    """SIGKILL whoever runs the flow, and run it again at once."""
-    killed = scene.orchestrator.kill_and_start()
-    return Struck(killed, killed, scene.attached_after(killed))
+    """SIGKILL whoever runs the flow, and run it again at once, while the model waits for it."""
+    with scene.held():
+        killed = scene.orchestrator.kill_and_start()
+        return Struck(killed, killed, scene.attached_after(killed))
 
 
 def network(scene: Scene) -> Struck:
@@ -120,10 +121,10 @@ FAULTS: dict[str, Fault] = {
     "head": Fault(head, 60, jobs=2),
     "head-alone": Fault(head_alone, 60, jobs=2, spoils_cluster=True),
     "gcs": Fault(gcs, 60, jobs=2, spoils_cluster=True),
-    "flow": Fault(flow, 5, lambda stage: 12),
+    "flow": Fault(flow, 5),
     "network": Fault(network, 5, lambda stage: CUTS[stage][1]),
     "namespaces": Fault(
         network, 5, lambda stage: CUTS[stage][1], own_addresses=True, stages=("infer",)
     ),
-    "prefect-worker": Fault(flow, 5, lambda stage: 75, by_worker=True),
+    "prefect-worker": Fault(flow, 5, by_worker=True),
 }

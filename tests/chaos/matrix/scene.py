@@ -3,7 +3,8 @@
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,6 +83,16 @@ class Scene:
         found = [each for each in marked(self.place.mark) if role(each) == "driver"]
         # A shell stands above it.
         return next(each for each in found if not each.name().endswith("sh"))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The model predicts nothing, so that whoever comes back finds the job at work."""
+        sign = self.place.log / "held"
+        sign.touch()
+        try:
+            yield
+        finally:
+            sign.unlink()
 
     def attached_after(self, moment: float) -> float:
         """Wait until somebody follows again; seconds since the new flow had its plan."""

@@ -17,6 +17,12 @@ def note(event: str, batch: Batch) -> None:
         opened.write(f"{line}\n".encode())
 
 
+def wait_while_held() -> None:
+    """Predict nothing as long as the cell says so: what it waits for may take its time."""
+    while (Path(os.environ["CHAOS_LOG"]) / "held").exists():
+        time.sleep(0.05)
+
+
 class Shift:
     """A step: adds one to `x`."""
 
@@ -37,5 +43,6 @@ class Double:
     def __call__(self, batch: Batch) -> Batch:
         note("came", batch)
         time.sleep(self.seconds * len(batch["x"]))
+        wait_while_held()
         note("went", batch)
         return {"y": batch["x"] * 2}
