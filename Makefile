@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install develop demo up down test test-clusters check chaos soak simulate bench audit
+.PHONY: install develop demo up down test test-clusters check chaos soak simulate bench gpu audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
@@ -59,3 +59,8 @@ simulate: develop
 
 bench: develop
 	$(BIN)/python -m tests.benchmarks $(ROW)
+
+# For whoever has a GPU: models there beside the same on the CPU, and how fast they are.
+gpu: develop
+	$(BIN)/pytest -m gpu
+	$(BIN)/python -m tests.benchmarks.gpu_models

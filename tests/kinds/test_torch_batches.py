@@ -9,25 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
-from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_batches import Batches, Threads, in_turn, side_by_side
 from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
-from tests.kinds.tiny_detectors import save_detr
-from tests.kinds.tiny_models import (
-    images,
-    png,
-    rows_of,
-    save_bert,
-    save_gpt2,
-    save_vit,
-    texts,
-)
-from tests.kinds.tiny_speech import save_whisper, sounds
-from tests.kinds.tiny_writers import save_t5
+from tests.kinds.tiny_tasks import TINY_TASKS, TinyTask, assert_alike
 
 TWO = Placement(num_threads=2)
+ON_GPU = Placement(device="cuda", num_threads=4)
+"""In name: what is called here reckons on the CPU."""
 TOGETHER = 30.0
 
 
@@ -69,7 +58,7 @@ def by_call(model: Any) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 40])
 def test_batches_side_by_side_say_what_they_say_in_turn(model: Any, number: int) -> None:
     told = side_by_side(model, by_call, TWO)(batches(number))
-    expected = in_turn(by_call(model), 1)(batches(number))
+    expected = in_turn(by_call(model), Placement())(batches(number))
     assert sorted((int(at[0]), float(made)) for at, made in told) == [
         (int(at[0]), float(made)) for at, made in expected
     ]
@@ -156,31 +145,45 @@ def test_a_gpu_takes_batches_in_turn(model: Any) -> None:
     def call_of(own: Any) -> Callable[[Any], Any]:
         return lambda values: own is model and threading.current_thread().name
 
-    run = side_by_side(model, call_of, Placement(device="cuda", num_threads=4))
+    run = side_by_side(model, call_of, ON_GPU)
     assert {name for _, name in run(batches(8))} == {threading.current_thread().name}
 
 
-@pytest.mark.parametrize(
-    ("task", "save", "values"),
-    [
-        ("feature-extraction", save_bert, texts(60)),
-        ("text-classification", save_bert, texts(60)),
-        ("image-feature-extraction", save_vit, [png(each) for each in images(40)]),
-        ("image-classification", save_vit, [png(each) for each in images(40)]),
-        ("object-detection", save_detr, [png(each) for each in images(20)]),
-        ("text-generation", save_gpt2, texts(60)),
-        ("translation", save_t5, texts(60)),
-        ("automatic-speech-recognition", save_whisper, [each.tolist() for each in sounds(20)]),
-    ],
-)
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_the_next_batch_for_a_gpu_is_made_meanwhile(model: Any, number: int) -> None:
+    made = [threading.Event() for _ in range(number)]
+
+    def making() -> Batches:
+        for (index, values), event in zip(batches(number), made, strict=True):
+            event.set()
+            yield index, values
+
+    def call(values: Any) -> float:
+        at = int(values)
+        assert all(each.wait(TOGETHER) for each in made[at + 1 : at + 2])
+        assert not any(each.is_set() for each in made[at + 2 :])  # there is memory for one more
+        return float(values)
+
+    told = in_turn(call, ON_GPU)(making())
+    assert [(int(at[0]), value) for at, value in told] == [(at, at) for at in range(number)]
+
+
+def test_a_gpu_predicts_what_comes_before_a_batch_that_cannot_be_made(model: Any) -> None:
+    seen = []
+
+    def broken() -> Batches:
+        yield from batches(3)
+        raise ValueError("no arguments for this one")
+
+    with pytest.raises(ValueError, match="no arguments for this one"):
+        in_turn(seen.append, ON_GPU)(broken())
+    assert [int(each) for each in seen] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("tiny", TINY_TASKS, ids=str)
 def test_two_threads_predict_what_one_does(
-    task: Task,
-    save: Callable[[Path], Any],
-    values: list[Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: TinyTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save(tmp_path)
     numbers, run = list[int](), Threads.run
 
     def noted(own: Threads, batches: Batches) -> Any:
@@ -188,25 +191,7 @@ def test_two_threads_predict_what_one_does(
         return run(own, batches)
 
     monkeypatch.setattr(Threads, "run", noted)
-    model = HuggingFaceModel(task=task, name_or_path=str(tmp_path), options=options_of(task))
-    rows = model.preprocessor()(rows_of(model.input_column, values))
+    model, rows = tiny.saved(tmp_path)
     one, two = (model.predictor(Placement(num_threads=each))(rows) for each in (1, 2))
     assert numbers == [2]
-    assert one.schema == two.schema
-    for name in one.column_names:
-        theirs, ours = one[name].to_pylist(), two[name].to_pylist()
-        if name in ("embedding", "predicted_score"):
-            np.testing.assert_allclose(ours, theirs, atol=1e-6)
-        else:
-            assert ours == theirs
-
-
-def options_of(task: Task) -> HuggingFaceOptions:
-    """A detector of random weights is sure of nothing; a row's draws are its own."""
-    given: dict[Task, dict[str, Any]] = {
-        "object-detection": {"threshold": 0.01},
-        "text-generation": {"max_new_tokens": 5, "do_sample": True, "seed": 3},
-        "translation": {"max_new_tokens": 5},
-        "automatic-speech-recognition": {"max_new_tokens": 5},
-    }
-    return HuggingFaceOptions(**given.get(task, {}))
+    assert_alike(two, one, 1e-6)

@@ -22,15 +22,29 @@ Run = Callable[[Batches], list[tuple[Index, Any]]]
 """Positions of rows, and what the model makes of them; batches are in any order."""
 
 
-def in_turn(call: Call, num_threads: int) -> Run:
+def in_turn(call: Call, placement: Placement) -> Run:
     """Run batches one after another: all threads are for each."""
     import torch
 
     def run(batches: Batches) -> list[tuple[Index, Any]]:
-        with torch.inference_mode(), torch_threads(num_threads):
+        if placement.device != "cpu":
+            batches = one_ahead(batches)
+        with torch.inference_mode(), torch_threads(placement.num_threads):
             return [(index, call(arguments)) for index, arguments in batches]
 
     return run
+
+
+def one_ahead(batches: Batches) -> Batches:
+    """The same batches, of which a thread makes the next while the last is worked on.
+
+    They are made on the CPU and copied: a device would have nothing to do meanwhile.
+    """
+    with pool_of_single_threads(1) as thread:
+        coming = thread.submit(next, batches, None)
+        while batch := coming.result():
+            coming = thread.submit(next, batches, None)
+            yield batch
 
 
 def side_by_side(model: Any, call_of: CallOf, placement: Placement) -> Run:
@@ -44,7 +58,7 @@ def side_by_side(model: Any, call_of: CallOf, placement: Placement) -> Run:
         call_of: called with it and with others like it.
         placement: where it runs; a GPU takes batches in turn.
     """
-    alone = in_turn(call_of(model), placement.num_threads)
+    alone = in_turn(call_of(model), placement)
     if placement.device != "cpu" or placement.num_threads == 1:
         return alone
     threads = Threads(model, call_of, placement.num_threads)

@@ -45,4 +45,4 @@ def image_run(
     call = run_on(runtime, model, call, placement, lambda _: inputs.size)
     if runtime == "eager":
         return side_by_side(model, call_of, placement)
-    return in_turn(call, placement.num_threads)
+    return in_turn(call, placement)

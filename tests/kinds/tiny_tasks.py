@@ -1,0 +1,70 @@
+"""A tiny model of each of Hugging Face's tasks, with rows for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.options import Task
+from tests.kinds.tiny_detectors import save_detr
+from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_gpt2, save_vit, texts
+from tests.kinds.tiny_speech import save_whisper, sounds
+from tests.kinds.tiny_writers import save_t5
+
+
+@dataclass(frozen=True)
+class TinyTask:
+    """How to make a model, what to give it, and what to ask of it."""
+
+    task: Task
+    save: Callable[[Path], Any]
+    values: list[Any]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.task
+
+    def saved(self, folder: Path) -> tuple[HuggingFaceModel, pa.Table]:
+        """The model, saved there, and rows as its preprocessing leaves them."""
+        self.save(folder)
+        given = {"task": self.task, "name_or_path": str(folder), "options": self.options}
+        model = HuggingFaceModel.model_validate(given)
+        return model, model.preprocessor()(rows_of(model.input_column, self.values))
+
+
+FEW_TOKENS = {"max_new_tokens": 5}
+TINY_TASKS = (
+    TinyTask("feature-extraction", save_bert, texts(60)),
+    TinyTask("text-classification", save_bert, texts(60)),
+    TinyTask("image-feature-extraction", save_vit, [*map(png, images(40))]),
+    TinyTask("image-classification", save_vit, [*map(png, images(40))]),
+    # A detector of random weights is sure of nothing.
+    TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),
+    # A row's draws are its own.
+    TinyTask("text-generation", save_gpt2, texts(60), FEW_TOKENS | {"do_sample": True, "seed": 3}),
+    TinyTask("translation", save_t5, texts(60), FEW_TOKENS),
+    TinyTask(
+        "automatic-speech-recognition",
+        save_whisper,
+        [each.tolist() for each in sounds(20)],
+        FEW_TOKENS,
+    ),
+)
+
+
+def assert_alike(ours: pa.Table, theirs: pa.Table, tolerance: float) -> None:
+    """See that both say the same, numbers up to a difference of rounding."""
+    assert ours.schema == theirs.schema
+    for name in ours.column_names:
+        one, other = ours[name].to_pylist(), theirs[name].to_pylist()
+        if name in ("embedding", "predicted_score"):
+            np.testing.assert_allclose(one, other, atol=tolerance)
+        elif name in ("boxes", "scores"):
+            for mine, its in zip(one, other, strict=True):
+                np.testing.assert_allclose(mine, its, rtol=tolerance, atol=tolerance)
+        else:
+            assert one == other
