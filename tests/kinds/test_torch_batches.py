@@ -169,7 +169,7 @@ def test_the_next_batch_for_a_gpu_is_made_meanwhile(model: Any, number: int) -> 
 
 
 def test_a_gpu_predicts_what_comes_before_a_batch_that_cannot_be_made(model: Any) -> None:
-    seen = []
+    seen: list[Any] = []
 
     def broken() -> Batches:
         yield from batches(3)
