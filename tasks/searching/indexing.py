@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec, StaleLedger
+from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import lance_options
 from tasks.searching.index import IndexedVectors, IndexPlace, IndexState
@@ -29,8 +29,8 @@ def bring_up_to_date(vectors: PublishedVectors, wanted_recall: float) -> Indexed
         wanted_recall: share of the ten nearest rows to be found, on average.
 
     Raises:
-        InvalidSpec: the vectors cannot be indexed, or Lance is missing.
-        StaleLedger: somebody else was at it.
+        InvalidSpec: the vectors cannot be indexed, a file is lost, or Lance is missing.
+        StaleLedger: somebody else was at it, or published anew.
     """
     require("index", "update", "lance", "lance")
     place = IndexPlace(vectors.spec, vectors.column)
@@ -103,26 +103,38 @@ class IndexWriter:
     next_number: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
     without: dict[str, int] = field(default_factory=dict)
-    refused: InvalidSpec | None = None
+    broke: BatchInferenceError | None = None
     """What Lance cannot pass on from where it asks for rows."""
 
     def write(self, files: Iterable[int], place: IndexPlace, mode: str) -> Any:
         """Write the rows of some files; return the dataset.
 
         Raises:
-            InvalidSpec: one of them holds what cannot be indexed.
+            InvalidSpec: one of them holds what cannot be indexed, or is lost.
+            StaleLedger: one was replaced meanwhile.
         """
         import lance
 
         options = lance_options(self.vectors.spec.sink.storage_options)
-        rows, schema = self.batches(files), self.schema
+        rows, schema = self.noting_errors(self.batches(files)), self.schema
         try:
             return lance.write_dataset(
                 rows, place.url, schema=schema, mode=mode, storage_options=options
             )
         except OSError:
-            if self.refused:
-                raise self.refused from None
+            if self.broke:
+                raise self.broke from None
+            raise
+
+    def noting_errors(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows, and a note of what they end with."""
+        try:
+            yield from batches
+        except FileNotFoundError as error:
+            self.broke = self.vectors.gone(error)
+            raise
+        except InvalidSpec as error:
+            self.broke = error
             raise
 
     @property
@@ -162,11 +174,7 @@ class IndexWriter:
         """One piece's rows, without those that cannot be compared."""
         kind = self.vectors.schema.field(self.vectors.column).type
         matrix, rows = as_matrix(column, self.width, kind)
-        try:
-            keep = comparable(matrix, self.vectors.column)
-        except InvalidSpec as error:
-            self.refused = error
-            raise
+        keep = comparable(matrix, self.vectors.column)
         matrix, rows = matrix[keep], rows[keep]
         self.without[path] += len(column) - len(rows)
         numbers = pa.array(np.full(len(rows), number, np.int32))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec, StaleLedger
+from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.machine import cores
 from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.plan import ledger_of
@@ -59,7 +59,7 @@ class PublishedVectors:
         """The rows whose vectors have the largest cosines with a vector of length 1.
 
         Raises:
-            InvalidSpec: the published vectors are of another length.
+            InvalidSpec: the published vectors are of another length, or a file is lost.
             StaleLedger: a file was replaced meanwhile.
         """
         self.check_width(len(query))
@@ -67,9 +67,20 @@ class PublishedVectors:
             best, num_without = self.look_at_all(query, count)
             rows = self.rows_at(best.rows)
         except FileNotFoundError as error:
-            problem = "the output was published anew while it was searched; search again"
-            raise StaleLedger(f"{problem} ({error})") from error
+            raise self.gone(error) from error
         return Nearest(best.scores.tolist(), rows, int(self.starts[-1]), num_without)
+
+    def gone(self, error: FileNotFoundError) -> BatchInferenceError:
+        """What to say of a published file that is not there: whether another search would do."""
+        if ledger_of(self.spec).look().version != self.seen.version:
+            problem = "the output was published anew while it was searched; search again"
+            return StaleLedger(f"{problem} ({error})")
+        problem = (
+            f"has lost a published file ({error}): somebody has deleted it, or compacted and "
+            "vacuumed the table; run again with --replace-output, and before that delete all rows "
+            "of a table"
+        )
+        return InvalidSpec.at("output", self.spec.sink.path, problem)
 
     def check_width(self, width: int) -> None:
         """See that a query has as many numbers as what it is compared with.

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import AnyModel, HuggingFaceModel
+from tasks.kinds.models.hf import folder as hf_folder
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.embedding import wanted
+from tasks.kinds.models.hf.folder import listed_types, types_here
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import predicted, rows_of, save_bert
 
 Spoil = Callable[[Path], Any]
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
 
 
 def edit_config(**fields: Any) -> Spoil:
@@ -102,8 +106,20 @@ def model(folder: Path | str, task: str = "text-classification", **fields: Any) 
         (
             edit_config(auto_map={"AutoModel": "x.Y"}, model_type=None),
             "feature-extraction",
-            "Python code of its own",
+            "without a model_type, and brings Python code of its own, which is never run: give a ",
         ),
+        (
+            edit_config(auto_map={"AutoConfig": "x.Z"}, model_type="evil-model"),
+            "text-classification",
+            "type 'evil-model', .* not know, and brings Python code .*, with kind: python, if you ",
+        ),
+        (
+            edit_config(model_type="evil-model", is_encoder_decoder=True),
+            "text-classification",
+            "type 'evil-model', .* does not know; see that config.json is right, or install a ne",
+        ),
+        (edit_config(model_type=["a"]), "text-classification", "not know; see that config.json"),
+        (edit_config(model_type=None), "text-classification", "without a model_type; see that it"),
     ],
 )
 def test_a_folder_that_does_not_do_is_explained(
@@ -113,6 +129,116 @@ def test_a_folder_that_does_not_do_is_explained(
     with pytest.raises(InvalidSpec, match=message) as raised:
         model(copied, task).check()
     assert str(raised.value).startswith(f"model.name_or_path: {str(copied)!r} ")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"auto_map": {"AutoModel": "x.Y"}},
+        {"model_type": "audio-spectrogram-transformer"},
+        {"model_type": "bert-japanese"},  # in no list, but there is a folder of that name
+    ],
+)
+def test_a_type_that_transformers_may_have_is_not_refused(
+    copied: Path, fields: dict[str, Any]
+) -> None:
+    edit_config(**fields)(copied)
+    model(copied).check()
+
+
+def test_timms_files_need_no_type(copied: Path) -> None:
+    (copied / CONFIG).write_text(json.dumps({"pretrained_cfg": {}}))
+    model(copied).check()
+
+
+def test_the_types_that_transformers_has_are_those_that_it_lists() -> None:
+    from transformers.models.auto import auto_mappings, configuration_auto
+
+    listed = listed_types(Path(configuration_auto.__file__).parent)
+    assert listed == set(configuration_auto.CONFIG_MAPPING_NAMES)
+    assert {*auto_mappings.SPECIAL_MODEL_TYPE_TO_MODULE_NAME, "gpt-sw3", "timm_wrapper"} <= listed
+    assert listed < types_here()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"auto_mappings.py": 'CONFIG_MAPPING_NAMES = {"bert": "BertConfig"}'},
+        {"auto_mappings.py": "def", "configuration_auto.py": ""},
+        {"auto_mappings.py": "\0", "configuration_auto.py": ""},
+        {"auto_mappings.py": 'OTHER = {"bert": "BertConfig"}', "configuration_auto.py": ""},
+        {"auto_mappings.py": "from x import CONFIG_MAPPING_NAMES", "configuration_auto.py": ""},
+    ],
+)
+def test_lists_of_another_transformers_name_no_types(files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert listed_types(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "type 'evilmodel', which .* not know; see that config.json is right, or install a "),
+        ({"auto_map": {"AutoConfig": "x.Y"}}, "type 'evilmodel', .* not know, and brings Python "),
+    ],
+)
+def test_loading_refuses_a_type_that_the_check_could_not_tell(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setattr(hf_folder, "types_here", frozenset)
+    edit_config(model_type="evilmodel", **fields)(copied)
+    asked = model(copied)
+    asked.check()
+    loads: list[Callable[[], Any]] = [asked.preprocessor, partial(asked.predictor, Placement())]
+    for load in loads:
+        with pytest.raises(InvalidSpec, match=message) as raised:
+            load()
+        assert str(raised.value).startswith(f"model.name_or_path: {str(copied)!r} ")
+
+
+def test_loading_refuses_a_class_that_only_the_checkpoint_has(copied: Path) -> None:
+    edit_config(auto_map={"AutoModelForObjectDetection": "x.Y"})(copied)
+    message = r"^model.name_or_path: '.*' brings Python code of its own, which is never run: give "
+    with pytest.raises(InvalidSpec, match=message):
+        Checkpoint(str(copied)).model("AutoModelForObjectDetection", Placement())
+    with pytest.raises(ValueError, match="Unrecognized configuration class"):
+        Checkpoint(str(copied)).model("AutoModelForVideoClassification", Placement())
+
+
+def bring_code(folder: Path, runs: Path) -> None:
+    """Give a text classifier code that touches a file for each part that is loaded with it."""
+    runs.mkdir()
+    classes = {
+        "config": ("AutoConfig", "BertConfig"),
+        "model": ("AutoModelForSequenceClassification", "BertForSequenceClassification"),
+        "tokenizer": ("AutoTokenizer", "PreTrainedTokenizerFast"),
+    }
+    for part, (_, base) in classes.items():
+        touch = f"from pathlib import Path\nPath({str(runs / part)!r}).touch()"
+        (folder / f"evil_{part}.py").write_text(f"{touch}\nfrom transformers import {base} as Evil")
+    maps = {auto: f"evil_{part}.Evil" for part, (auto, _) in classes.items()}
+    tokenizer = json.loads((folder / TOKENIZER).read_text())
+    own = {"auto_map": {"AutoTokenizer": [None, maps.pop("AutoTokenizer")]}}
+    (folder / TOKENIZER).write_text(json.dumps({**tokenizer, **own}))
+    edit_config(auto_map=maps)(folder)
+
+
+def test_code_of_a_checkpoint_is_never_run(copied: Path, tmp_path: Path) -> None:
+    rows, runs = rows_of("text", ["a b c", "d"]), tmp_path / "runs"
+    before = predicted(copied, "text-classification", rows)
+    bring_code(copied, runs)
+    assert predicted(copied, "text-classification", rows) == before
+    assert list(runs.iterdir()) == []
+
+    script = f"""
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+for each in (AutoModelForSequenceClassification, AutoTokenizer):
+    each.from_pretrained({str(copied)!r}, trust_remote_code=True)
+"""
+    in_a_clean_process(script, HF_HOME=str(tmp_path))
+    assert {each.name for each in runs.iterdir()} == {"config", "model", "tokenizer"}
 
 
 def test_classes_without_names_are_the_checkpoints_fault(copied: Path) -> None:
@@ -275,7 +401,7 @@ def test_a_hub_name_resolves_to_a_commit_also_offline_if_it_was_used_before(tmp_
     commit = "0123456789abcdef0123456789abcdef01234567"
     cache = tmp_path / "hub" / "models--org--known"
     (cache / "snapshots" / commit).mkdir(parents=True)
-    (cache / "snapshots" / commit / CONFIG).write_text("{}")
+    (cache / "snapshots" / commit / CONFIG).write_text('{"model_type": "bert"}')
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text(commit)
     script = """

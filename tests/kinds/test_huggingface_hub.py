@@ -20,6 +20,14 @@ from tests.kinds.tiny_writers import save_chatting_gpt2, save_nllb
 LATER = "f" * 40
 
 
+def save_unknown(folder: Path) -> None:
+    """A model of a type that transformers does not have, with code of its own."""
+    save_bert(folder)
+    config = json.loads((folder / "config.json").read_text())
+    own = {"model_type": "evilmodel", "auto_map": {"AutoConfig": "evil.Config"}}
+    (folder / "config.json").write_text(json.dumps({**config, **own}))
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One folder for each tiny model."""
@@ -27,6 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     saves = {"bert": save_bert, "gpt2": save_gpt2, "chat": save_chatting_gpt2}
     for name, save in {**saves, "nllb": save_nllb, "clip": save_clip}.items():
         save(base / name)
+    save_unknown(base / "unknown")
     return {each.name: each for each in base.iterdir()}
 
 
@@ -81,6 +90,7 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
         ("org/gated", {}, "'org/gated' wants its terms accepted"),
         ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is no branch, tag or commit"),
         ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
+        ("org/unknown", {}, r"model\.name_or_path: .* 'evilmodel', .* own, which is never run"),
         (
             "org/gpt2",
             {"task": "text-generation", "options": {"chat": True}},

@@ -1,5 +1,6 @@
 """Searching published files against plain NumPy over all of their rows."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.searching.outputs import published, spec_at
 
 WIDTH = 6
 EMBEDDING = pa.list_(pa.float32(), WIDTH)
+PARTED = ["parquet", "jsonl", "csv", "delta", "iceberg"]
+"""Sinks that part rows by a column."""
 
 
 def tables(count: int = 5, rows: int = 40) -> list[pa.Table]:
@@ -47,8 +50,10 @@ def brute_force(rows: list[dict[str, Any]], query: Any, count: int) -> list[tupl
     return [(usable[at]["id"], scores[at]) for at in order.tolist()]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-@pytest.mark.parametrize("partition_by", [[], ["kind"]])
+@pytest.mark.parametrize(
+    ("kind", "partition_by"),
+    [*product([*PARTED, "lance"], [[]]), *product(PARTED, [["kind"]])],
+)
 def test_the_best_rows_of_all_files(
     tmp_path: Path, kind: str, partition_by: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,9 +223,7 @@ class TorchvisionModel(FileModel):
 
     def state_dict(self, architecture: Architecture) -> Mapping[str, Any]:
         """The weights, from the file or the server."""
-        if not self.path:
-            return architecture.download()
-        path = self.local()
+        path = self.local() if self.path else architecture.downloaded()
         with path.open("rb") as file:
             content = torch_file.content_of(file)
         return torch_weights.read(path, content, self.state_dict_key)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import hub
-from tasks.kinds.models.hf.folder import local_folder
+from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknown_type
 from tasks.kinds.models.model import Placement
 
 
@@ -34,27 +35,28 @@ class Checkpoint:
         """The model's configuration."""
         from transformers import AutoConfig
 
-        return AutoConfig.from_pretrained(**self.where)
+        with self.without_code():
+            return AutoConfig.from_pretrained(**self.where)
 
     def image_processor(self) -> Any:
         """What turns images into the model's input."""
         from transformers import AutoImageProcessor
 
-        with quiet():
+        with quiet(), self.without_code():
             return AutoImageProcessor.from_pretrained(**self.where)
 
     def feature_extractor(self) -> Any:
         """What turns sounds into the model's input."""
         from transformers import AutoFeatureExtractor
 
-        with quiet():
+        with quiet(), self.without_code():
             return AutoFeatureExtractor.from_pretrained(**self.where)
 
     def tokenizer(self) -> Any:
         """What turns text into token numbers."""
         from transformers import AutoTokenizer
 
-        with quiet():
+        with quiet(), self.without_code():
             return AutoTokenizer.from_pretrained(**self.where)
 
     def model_class(self) -> Any:
@@ -77,11 +79,12 @@ class Checkpoint:
         """The model with its weights on the device, ready to predict.
 
         Raises:
-            InvalidSpec: the checkpoint lacks weights that predictions need.
+            InvalidSpec: the checkpoint lacks weights that predictions need, or needs code of its
+                own.
         """
         import transformers
 
-        with quiet(), only_tensors(self.name):
+        with quiet(), only_tensors(self.name), self.without_code():
             model, found = getattr(transformers, auto_class).from_pretrained(
                 **self.where,
                 dtype=torch_dtype(placement),
@@ -96,6 +99,25 @@ class Checkpoint:
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem)
         return model.to(placement.device).eval()
+
+    @contextmanager
+    def without_code(self) -> Iterator[None]:
+        """Explain why a part cannot be loaded that transformers has no class for.
+
+        Raises:
+            InvalidSpec: it does not know the type of the model, or stops short of running code.
+        """
+        from transformers import CONFIG_MAPPING
+
+        try:
+            yield
+        except ValueError as error:
+            config = self.json_file("config.json") or {}
+            if type_of(config) not in CONFIG_MAPPING:
+                raise unknown_type(self.name, config) from error
+            if stops_short_of_code(error):
+                raise InvalidSpec.at(hub.FIELD, self.name, OWN_CODE) from error
+            raise
 
 
 @contextmanager
@@ -113,6 +135,15 @@ def only_tensors(name: str) -> Iterator[None]:
             "never unpickled; save them as safetensors, or give another model"
         )
         raise InvalidSpec.at(hub.FIELD, name, problem) from error
+
+
+def stops_short_of_code(error: ValueError) -> bool:
+    """Whether transformers would have run a checkpoint's code, were it let.
+
+    Its error is a general one: where it was raised tells, whatever it says.
+    """
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_code.co_name == "resolve_trust_remote_code"
 
 
 def torch_dtype(placement: Placement) -> Any:

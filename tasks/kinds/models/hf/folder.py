@@ -1,12 +1,15 @@
 """What can be found wrong with a checkpoint from its files alone, and what identifies it."""
 
+import ast
 import hashlib
 import importlib.util
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, SPEECH, TEXT, Task
 from tasks.kinds.models.safetensors_file import check_whole
@@ -28,6 +31,12 @@ TOKENIZER_FILES = (
     "vocab.json",
     "spiece.model",
     "sentencepiece.bpe.model",
+)
+TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
+"""Where transformers lists the types of models that it has."""
+OWN_CODE = (
+    "brings Python code of its own, which is never run: give a model that transformers itself has "
+    "a class for; or load this one in a class of yours, with kind: python, if you trust its code"
 )
 
 
@@ -109,15 +118,15 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     """See that a model was made for the task.
 
     Raises:
-        InvalidSpec: it was made for another, or needs code of its own.
+        InvalidSpec: it was made for another, or transformers has no class for it.
     """
+    types = types_here()
+    if types and not types & {type_of(config), type_of(config).replace("-", "_")}:
+        raise unknown_type(name, config)
     have = [str(each) for each in config.get("architectures") or []]
     encoder_decoder = bool(config.get("is_encoder_decoder"))
     if encoder_decoder and task in TEXT and task not in SEQ2SEQ:
         problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
-        raise InvalidSpec.at(FIELD, name, problem)
-    if config.get("auto_map") and not config.get("model_type"):
-        problem = "needs Python code of its own, which is never run; give a model without"
         raise InvalidSpec.at(FIELD, name, problem)
     if task in SEQ2SEQ and not encoder_decoder:
         problem = f"is no encoder-decoder ({', '.join(have)}), which {task} wants"
@@ -132,6 +141,69 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
         raise InvalidSpec.at(FIELD, name, problem)
+
+
+def type_of(config: dict[str, Any]) -> str:
+    """What transformers goes by to find a model's classes; empty where the file does not say."""
+    of_timm = "timm_wrapper" if False else ""
+    return str(config.get("model_type", of_timm) or "")
+
+
+def unknown_type(name: str, config: dict[str, Any]) -> InvalidSpec:
+    """What to say of a model that transformers has no classes for."""
+    model_type = type_of(config)
+    said = f"is of the type {shown(model_type)}, which the installed transformers does not know"
+    way_out = "see that config.json is right, or install a newer one, here and on every node"
+    if not model_type:
+        said, way_out = "has a config.json without a model_type", "see that it is the right file"
+    if config.get("auto_map"):
+        return InvalidSpec.at(FIELD, name, f"{said}, and {OWN_CODE}")
+    return InvalidSpec.at(FIELD, name, f"{said}; {way_out}")
+
+
+@cache
+def types_here() -> frozenset[str]:
+    """Types of models that the installed transformers has; empty where that cannot be told.
+
+    It is not imported for that, which would take seconds.
+    """
+    package = importlib.util.find_spec("transformers")
+    if package is None or package.origin is None:
+        return frozenset()
+    models = Path(package.origin).with_name("models")
+    listed = listed_types(models / "auto")
+    # A type with a folder is there, wherever a newer transformers may list it: who is refused by
+    # mistake has no way out.
+    return frozenset(listed | {each.name for each in models.iterdir()}) if listed else frozenset()
+
+
+def listed_types(folder: Path) -> set[str]:
+    """Types of models that transformers lists; empty where the lists are not as we know them."""
+    try:
+        trees = [ast.parse((folder / each).read_text("utf-8")) for each in TYPES_FILES]
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    found = {each for tree in trees for each in keys_of_types(tree)}
+    return found if "bert" in found else set()
+
+
+def keys_of_types(tree: ast.Module) -> Iterator[str]:
+    """Keys of what a file of transformers puts into its types."""
+    for statement in tree.body:
+        nodes = list(ast.walk(statement))
+        if any(isinstance(each, ast.Name) and each.id == TYPES for each in nodes):
+            keys = (key for node in nodes for key in keys_in(node))
+            yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
+
+
+def keys_in(node: ast.AST) -> list[ast.expr | None]:
+    """Keys that a part of Python code gives: of a dict, or of a pair that will be one's."""
+    match node:
+        case ast.Dict(keys=keys):
+            return keys
+        case ast.Tuple(elts=[key, _]):
+            return [key]
+    return []
 
 
 def needs_timm(config: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """torchvision's models by name: which there are, which weights they have, how they are built."""
 
+import re
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 
 SECONDS_TO_ANSWER = 20
+HASH = re.compile(r"-([0-9a-f]+)\.")
+"""The beginning of the SHA-256 of a file of weights, in its name."""
 
 
 @dataclass(frozen=True)
@@ -63,38 +66,59 @@ class Architecture:
         """Of the weights; a part of their hash is in it."""
         return str(self.entry.url).rpartition("/")[2]
 
+    @property
+    def cached(self) -> Path:
+        """Where torch keeps that file on this node."""
+        import torch
+
+        return Path(torch.hub.get_dir()) / "checkpoints" / self.file_name
+
     def check_download(self) -> None:
         """See that the weights can be had: they are in torch's cache, or their server answers.
 
         Raises:
             InvalidSpec: neither.
         """
-        import torch
-
-        cache = Path(torch.hub.get_dir()) / "checkpoints"
-        if (cache / self.file_name).is_file():
+        if self.cached.is_file():
             return
         asked = urllib.request.Request(self.entry.url, method="HEAD")
         try:
             urllib.request.urlopen(asked, timeout=SECONDS_TO_ANSWER).close()
         except OSError as error:
-            problem = (
-                f"lies at {self.entry.url}, which is out of reach ({error}): put that file into "
-                f"{cache} on every node, or give it as model.path"
-            )
+            problem = f"lies at {self.entry.url}, which is out of reach {self.way_out(error)}"
             raise InvalidSpec.at("model.weights", self.entry.name, problem) from error
 
-    def download(self) -> Mapping[str, Any]:
-        """The weights as torchvision gives them out, from torch's cache where they are there."""
-        from torch.hub import load_state_dict_from_url
+    def downloaded(self) -> Path:
+        """The file of weights in torch's cache, where it is fetched once.
 
-        found: Mapping[str, Any] = load_state_dict_from_url(
-            self.entry.url, map_location="cpu", progress=False, check_hash=True, weights_only=True
+        Raises:
+            Unreachable: the server does not answer, or something else came from it.
+        """
+        import torch
+
+        file = self.cached
+        if file.is_file():
+            return file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        named = HASH.search(file.name)
+        try:
+            torch.hub.download_url_to_file(
+                self.entry.url, str(file), named and named[1], progress=False
+            )
+        except (OSError, RuntimeError) as error:  # the latter where the hash is another
+            problem = f"did not come whole from {self.entry.url} {self.way_out(error)}"
+            raise Unreachable(f"model.weights: {self.entry.name!r} {problem}") from error
+        return file
+
+    def way_out(self, error: Exception) -> str:
+        """What to do without the server."""
+        return (
+            f"({error}): put that file into {self.cached.parent} on every node, or give it as "
+            "model.path"
         )
-        return found
 
     def built(self, weights: Mapping[str, Any], classes: Sequence[str]) -> Any:
-        """The model, as torchvision builds it for its own weights, with these.
+        """The model, as torchvision builds it for its own weights, with these, in their memory.
 
         Raises:
             RuntimeError: they do not fit.
@@ -102,7 +126,11 @@ class Architecture:
         from torchvision import models
 
         with instead_of_its_own(self.entry, weights, classes):
-            return models.get_model(self.name, weights=self.entry).eval()
+            model = models.get_model(self.name, weights=self.entry).eval()
+        # torchvision copies weights; those of a mapped file are shared with other replicas. It has
+        # thrown away what is for training only, so that some find no place any more.
+        model.load_state_dict(weights, strict=False, assign=True)
+        return model.float()  # as it was built, where a file is in half precision
 
 
 @contextmanager
