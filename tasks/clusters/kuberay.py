@@ -32,6 +32,7 @@ from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs, submitted
 from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.kinds.clusters import KubeRayCluster
+from tasks.kinds.extras import require
 from tasks.ray_job.job import Job
 
 logger = logging.getLogger(__name__)
@@ -120,9 +121,11 @@ class KubeRay:
         """See that Kubernetes answers, knows RayClusters, and would take ours; make nothing.
 
         Raises:
-            InvalidSpec: it is of another Ray than ours, or is refused.
+            InvalidSpec: its client is not installed, or it is of another Ray than ours, or is
+                refused.
             Unreachable: Kubernetes does not answer, or does not let us.
         """
+        require("cluster.kind", self.cluster.kind, "kubernetes", "kuberay", where="here")
         ours = version("ray")
         theirs = str(load_manifest(self.cluster)["spec"].get("rayVersion", ours))
         if ours.split(".")[:2] != theirs.split(".")[:2]:

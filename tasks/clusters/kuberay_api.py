@@ -28,14 +28,10 @@ class KubeApi:
         """The official client, set up by the kubeconfig, or by the pod that this runs in.
 
         Raises:
-            InvalidSpec: neither is there, or the client is not installed.
+            InvalidSpec: neither is there.
         """
-        try:
-            from kubernetes import client, config
-        except ModuleNotFoundError as error:
-            raise InvalidSpec.at(
-                "cluster.kind", "kuberay", "needs the extra: pip install prefect-ray-data[kuberay]"
-            ) from error
+        from kubernetes import client, config
+
         settings = client.Configuration()
         try:
             if self.context is None and "KUBERNETES_SERVICE_HOST" in os.environ:

@@ -5,8 +5,10 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 
+EVERYWHERE = "here and on every node"
 
-def require(field: str, value: Any, module: str, extra: str) -> None:
+
+def require(field: str, value: Any, module: str, extra: str, where: str = EVERYWHERE) -> None:
     """See that a package is installed, without importing it.
 
     Args:
@@ -14,6 +16,7 @@ def require(field: str, value: Any, module: str, extra: str) -> None:
         value: of that field.
         module: to be imported, as in `onnxruntime`.
         extra: of this project, that brings it.
+        where: it has to be.
 
     Raises:
         InvalidSpec: it is not; says how to install it.
@@ -23,8 +26,5 @@ def require(field: str, value: Any, module: str, extra: str) -> None:
     except ModuleNotFoundError:
         found = None
     if found is None:
-        problem = (
-            f"needs the package {module}: pip install 'prefect-ray-data[{extra}]', here and on "
-            "every node"
-        )
+        problem = f"needs the package {module}: pip install 'prefect-ray-data[{extra}]', {where}"
         raise InvalidSpec.at(field, value, problem)

@@ -1,45 +1,46 @@
 """Replicas on one node share one copy of the weights: the file's pages, mapped by each of them."""
 
 import os
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import yaml
 
+from tests.kinds.memory import Memory, memory_of
+
 REPLICAS = (1, 4)
-TEXTS = 80
+TEXTS = 1_000
+"""So many that the first replica is not done with them before the last has begun."""
 READ = 0.8
 """Of the weights, by those who have used them: the vectors of words that no text has are not."""
-MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
 MB = 1_000_000
 
 
 def measure(folder: Path) -> list[str]:
-    """Resident memory of one replica and of four."""
+    """Resident memory of one replica and of four, when all of them have used the weights."""
     model = save_model(folder / "model")
-    size = (model / "model.safetensors").stat().st_size
-    found = {replicas: run(folder, model, replicas) for replicas in REPLICAS}
+    weights = model / "model.safetensors"
+    size = weights.stat().st_size
+    found = {replicas: run(folder, weights, replicas) for replicas in REPLICAS}
     lines = [
         f"BERT, {size / MB:,.0f} MB in float32, as safetensors; text embedding on CPU. Weights: "
         "pages of the file in the memory of replicas, each counted once (proportional set size). "
-        "Other: what each replica has for itself, mostly torch and transformers.",
+        "Other: what each replica has for itself, mostly torch and transformers. Measured when all "
+        "replicas have used the weights, and all live.",
         "",
-        "| replicas | that have used them | weights in memory | copies | other, each |",
-        "| --- | --- | --- | --- | --- |",
+        "| replicas | weights in memory | copies | other, each |",
+        "| --- | --- | --- | --- |",
     ]
-    for replicas, processes in found.items():
-        weights = sum(each["weights"] for each in processes)
-        other = sum(each["private"] for each in processes) / len(processes)
-        whole = sum(each["seen"] > READ * size for each in processes)
+    for replicas, held in found.items():
+        share = sum(each.share for each in held)
+        other = sum(each.own for each in held) / replicas
         lines.append(
-            f"| {replicas} | {whole} | {weights / MB:,.0f} MB | {weights / size:.2f} | "
-            f"{other / MB:,.0f} MB |"
+            f"| {replicas} | {share / MB:,.0f} MB | {share / size:.2f} | {other / MB:,.0f} MB |"
         )
     return lines
 
@@ -66,8 +67,8 @@ def save_model(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, model: Path, replicas: int) -> list[dict[str, int]]:
-    """One whole run; the replicas' memory when most of them had read the weights."""
+def run(folder: Path, weights: Path, replicas: int) -> list[Memory]:
+    """One whole run; the replicas' memory as soon as all of them have read the weights."""
     source = folder / "texts"
     source.mkdir(exist_ok=True)
     for number in range(TEXTS // 10):
@@ -77,7 +78,7 @@ def run(folder: Path, model: Path, replicas: int) -> list[dict[str, int]]:
         "model": {
             "kind": "huggingface",
             "task": "feature-extraction",
-            "name_or_path": str(model),
+            "name_or_path": str(weights.parent),
             "options": {"pooling": "mean", "normalize": False},
         },
         "sink": {"kind": "parquet", "path": str(folder / f"out-{replicas}")},
@@ -90,36 +91,23 @@ def run(folder: Path, model: Path, replicas: int) -> list[dict[str, int]]:
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    best: list[dict[str, int]] = []
+    held: list[Memory] = []
     pause = threading.Event()
     while process.poll() is None:
-        now = list(replicas_of(process.pid, str(model)))
-        best = max(best, now, key=lambda each: sum(one["seen"] for one in each))
+        if len(held) < replicas:
+            held = max(held, users_of(process.pid, weights), key=len)
+            if len(held) == replicas:  # again: the first look was long, and one read meanwhile
+                held = users_of(process.pid, weights)
         pause.wait(1.0)
     assert process.returncode == 0
-    assert len(best) == replicas, f"{len(best)} replicas were seen at once"
-    return best
+    assert len(held) == replicas, f"at most {len(held)} of {replicas} replicas had used the weights"
+    return held
 
 
-def replicas_of(pid: int, model: str) -> Iterator[dict[str, int]]:
-    """Memory, in bytes, of each process below this one that has mapped the model's weights."""
+def users_of(pid: int, weights: Path) -> list[Memory]:
+    """Memory of each process below this one that has predicted something with the weights."""
+    found = []
     for process in psutil.Process(pid).children(recursive=True):
-        try:
-            lines = Path(f"/proc/{process.pid}/smaps").read_text().splitlines()
-        except OSError:
-            continue
-        found = {"weights": 0, "seen": 0, "private": 0}
-        is_model = False
-        for line in lines:
-            if MAPPING.match(line):
-                is_model = line.endswith(f"{model}/model.safetensors")
-                continue
-            name, _, value = line.partition(":")
-            if name == "Pss" and is_model:
-                found["weights"] += int(value.split()[0]) * 1024
-            elif name == "Rss" and is_model:
-                found["seen"] += int(value.split()[0]) * 1024
-            elif name == "Anonymous":
-                found["private"] += int(value.split()[0]) * 1024
-        if found["seen"]:
-            yield found
+        with suppress(OSError):  # it is gone
+            found.append(memory_of(process.pid, weights))
+    return [each for each in found if each.seen > READ * weights.stat().st_size]

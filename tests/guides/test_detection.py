@@ -15,6 +15,8 @@ from tests.guides.pictures import save_pictures
 from tests.kinds.tiny_detectors import NAMES, save_detr
 
 PIXEL, SCORE = 0.01, 1e-4
+GREY_LEVELS = 30
+"""By which a pixel differs where something is drawn on it; JPEG makes a tenth of that."""
 SIDEWAYS = 6
 """EXIF's word for a picture to be turned a quarter."""
 
@@ -54,12 +56,27 @@ def assert_found(
 
 def check_thumbnails(done: FinishedRun, count: int) -> None:
     """The report shows images with boxes on them, each as large as labels need."""
-    images = re.findall(r"data:image/jpeg;base64,([^\"]+)", done.page)
+    rows = {row["path"]: row for row in done.rows}
+    images = re.findall(r"data:image/jpeg;base64,([^\"]+)\"></td><td>([^<]+)</td>", done.page)
     assert len(images) == count
-    for each in images:
-        with Image.open(io.BytesIO(base64.b64decode(each))) as image:
+    for data, path in images:
+        with Image.open(io.BytesIO(base64.b64decode(data))) as image:
             assert max(image.size) == 256
+            check_box(image, upright(path), rows[path]["boxes"][0])
     assert len(done.page) < 1_000_000
+
+
+def check_box(thumbnail: Image.Image, image: Image.Image, box: list[float]) -> None:
+    """The best object's edges are drawn, which no other's hide; most of the image is as it was."""
+    width, height = thumbnail.size
+    plain = np.asarray(image.resize(thumbnail.size), np.int16)
+    changed = np.abs(np.asarray(thumbnail, np.int16) - plain).max(axis=2)
+    scale = np.tile(np.divide(thumbnail.size, image.size), 2)
+    corners = np.clip(box * scale, 0, [width - 1, height - 1] * 2)
+    x0, y0, x1, y1 = corners.astype(int)
+    edges = changed[y0:y1, x0], changed[y0:y1, x1], changed[y0, x0:x1], changed[y1, x0:x1]
+    assert min(np.percentile(edge, 10) for edge in edges) > GREY_LEVELS
+    assert np.median(changed) < GREY_LEVELS / 2
 
 
 @pytest.mark.prefect

@@ -1,6 +1,8 @@
 """The classes that Ray's guides print run as they are, and give what they give when called."""
 
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 from PIL import Image
 
 from flows.testing import FinishedRun, RunSpec
+from tasks.kinds.images import decode_image
+from tests.guides.pictures import save_pictures
 from tests.guides.user_code import guide_predictors
 from tests.kinds import tiny_models
 
-SPEC = "deployments/specs/python-class.yaml"
+SPEC = str(Path(__file__).parents[2] / "deployments/specs/python-class.yaml")
 CODE = f"environment.working_dir={Path(__file__).parent / 'user_code'}"
 RANDOM = np.random.default_rng(0)
 
@@ -64,27 +68,54 @@ def pictures(tmp_path: Path) -> tuple[str, list[np.ndarray]]:
 
 
 @pytest.mark.prefect
-def test_hugging_face_pipeline(run_spec: RunSpec, tmp_path: Path) -> None:
+def test_hugging_face_pipeline(
+    run_spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import GenerationConfig
+
     tiny_models.save_gpt2(tmp_path / "gpt2")
+    # The checkpoint says so, not the class: a pipeline draws tokens at random by itself.
+    GenerationConfig(do_sample=False, eos_token_id=3).save_pretrained(tmp_path / "gpt2")
+    monkeypatch.chdir(tmp_path)  # where the name that stands in the class is that folder's
     prompts = ["a b c", "d e", "f g h i", "j"]
-    init = f"model.init={{model: {tmp_path / 'gpt2'}}}"
     rows = [{"data": each} for each in prompts]
-    done = run(run_spec, "HuggingFacePredictor", init, rows=rows)
-    predictor = guide_predictors.HuggingFacePredictor(str(tmp_path / "gpt2"))
+    done = run(run_spec, "HuggingFacePredictor", "model.init={}", rows=rows)
+    predictor = guide_predictors.HuggingFacePredictor()
     expected = predictor({"data": np.asarray(prompts, object)})
     assert done.table["data"].to_pylist() == prompts
     assert done.table["output"].to_pylist() == list(expected["output"])
+
+
+def tensorflow() -> ModuleType:
+    """As far as the class uses it: Keras over torch, of which nothing can be trained.
+
+    Torch lets nobody have the numbers of a result while it might be trained by; TensorFlow does.
+    """
+    keras = pytest.importorskip("keras", reason="needs Keras")
+    keras.utils.set_random_seed(0)  # here Keras looks for TensorFlow, once: it is not to find this
+
+    def sequential(layers: list[Any]) -> Any:
+        model = keras.Sequential(layers)
+        model.trainable = False
+        return model
+
+    names = {"Input": keras.Input, "layers": keras.layers, "utils": keras.utils}
+    found = ModuleType("tensorflow")
+    vars(found)["keras"] = SimpleNamespace(Sequential=sequential, **names)
+    return found
 
 
 @pytest.mark.prefect
 @pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"
 )  # Keras over torch
-@pytest.mark.parametrize("predictor", ["TorchPredictor", "KerasPredictor"])
+@pytest.mark.parametrize("predictor", ["TorchPredictor", "TFPredictor", "KerasPredictor"])
 def test_torch_and_keras(
     run_spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predictor: str
 ) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "torch")
+    if predictor == "TFPredictor":
+        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow())
     source, data = numbers(tmp_path)
     done = run(run_spec, predictor, source, "model.init={}")
     expected = getattr(guide_predictors, predictor)()({"data": data})["output"]
@@ -125,6 +156,43 @@ def test_resnet_that_hands_the_pictures_back(
     expected = guide_predictors.ResnetModel()(batch)
     assert done.table["predicted_label"].to_pylist() == expected["predicted_label"]
     np.testing.assert_array_equal(done.table["original_image"].to_pylist(), np.stack(pixels))
+
+
+def save_weights(folder: Path, pictures: list[np.ndarray]) -> None:
+    """A ResNet-18 that tells pictures apart, in the file that torchvision takes for its own."""
+    import torch
+    from torchvision.models import ResNet18_Weights
+
+    from tests.torchvision_shim.models import classifier
+
+    folder.mkdir()
+    file = ResNet18_Weights.IMAGENET1K_V1.url.rpartition("/")[2]
+    torch.save(classifier("resnet18", 1000, pictures).state_dict(), folder / file)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("torchvision")
+def test_resnet_of_torchvision(
+    run_spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    folder = save_pictures(tmp_path / "pictures", each=1, seed=0)  # of several sizes
+    pixels = [decode_image(path.read_bytes()) for path in sorted(folder.rglob("*.jpg"))]
+    save_weights(tmp_path / "checkpoints", pixels)
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+    source = f"source={{kind: images, path: {folder}}}"
+    step = "steps=[{kind: python, function: guide_resnet:preprocess_images}]"
+    model = "model={kind: python, class: guide_resnet:ResnetModel}"
+    done = run_spec(SPEC, CODE, source, step, model, "sink.keep_columns=[]")
+
+    from tests.guides.user_code import guide_resnet
+
+    batch = guide_resnet.preprocess_images({"image": pixels})
+    batch["transformed_image"] = batch["transformed_image"].numpy()
+    expected = guide_resnet.ResnetModel()(batch)["predicted_label"]
+    assert done.table.to_pydict() == {"predicted_label": expected}
+    assert len(set(expected)) > 1
 
 
 @pytest.mark.prefect

@@ -92,6 +92,17 @@ def test_a_function_does_as_well(
     assert done.table["passenger_count"].null_count == frame["passenger_count"].isna().sum() > 0
 
 
+@pytest.mark.prefect
+def test_what_was_an_actor_is_handed_files(run_spec: RunSpec, tmp_path: Path) -> None:
+    files = {str(tmp_path / f"rides-{rides}.parquet"): rides for rides in (1, 2, 3)}
+    for file, rides in files.items():
+        pd.DataFrame({"passenger_count": range(rides)}).to_parquet(file)
+    source = f"source={{kind: binary, path: {tmp_path}/*.parquet}}"
+    model = "model={kind: python, class: fares:PredictFiles}"
+    done = run_spec(SPEC, source, CODE, model, "sink.keep_columns=[path]")
+    assert done.table.to_pydict() == {"path": [*files], "predicted": [*files.values()]}
+
+
 class CountingFile(io.FileIO):
     """A file that counts the bytes that are read from it."""
 

@@ -27,14 +27,20 @@ Spoil = Callable[[Path], Any]
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
 
 
+def edit(name: str, **fields: Any) -> Spoil:
+    """Overwrite fields of a JSON file."""
+
+    def write(folder: Path) -> None:
+        file = folder / name
+        old = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**old, **fields}))
+
+    return write
+
+
 def edit_config(**fields: Any) -> Spoil:
     """Overwrite fields of config.json."""
-
-    def edit(folder: Path) -> None:
-        config = json.loads((folder / CONFIG).read_text())
-        (folder / CONFIG).write_text(json.dumps({**config, **fields}))
-
-    return edit
+    return edit(CONFIG, **fields)
 
 
 def cut_off(name: str) -> Spoil:
@@ -166,14 +172,15 @@ def test_the_types_that_transformers_has_are_those_that_it_lists() -> None:
         {},
         {"auto_mappings.py": 'CONFIG_MAPPING_NAMES = {"bert": "BertConfig"}'},
         {"auto_mappings.py": "def", "configuration_auto.py": ""},
-        {"auto_mappings.py": "\0", "configuration_auto.py": ""},
+        {"auto_mappings.py": '"\xff"', "configuration_auto.py": ""},
+        {"auto_mappings.py": 'CONFIG_MAPPING_NAMES = {"a": "b"}', "configuration_auto.py": ""},
         {"auto_mappings.py": 'OTHER = {"bert": "BertConfig"}', "configuration_auto.py": ""},
         {"auto_mappings.py": "from x import CONFIG_MAPPING_NAMES", "configuration_auto.py": ""},
     ],
 )
 def test_lists_of_another_transformers_name_no_types(files: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, "latin-1")
     assert listed_types(tmp_path) == set()
 
 
@@ -198,13 +205,45 @@ def test_loading_refuses_a_type_that_the_check_could_not_tell(
         assert str(raised.value).startswith(f"model.name_or_path: {str(copied)!r} ")
 
 
-def test_loading_refuses_a_class_that_only_the_checkpoint_has(copied: Path) -> None:
-    edit_config(auto_map={"AutoModelForObjectDetection": "x.Y"})(copied)
+@pytest.mark.parametrize(
+    ("file", "fields", "load"),
+    [
+        (
+            CONFIG,
+            {"auto_map": {"AutoModelForObjectDetection": "x.Y"}},
+            lambda it: it.model("AutoModelForObjectDetection", Placement()),
+        ),
+        (
+            TOKENIZER,
+            {"auto_map": {"AutoTokenizer": ["x.Y", None]}, "tokenizer_class": "Evil"},
+            Checkpoint.tokenizer,
+        ),
+        (
+            "preprocessor_config.json",
+            {"auto_map": {"AutoImageProcessor": "x.Y"}},
+            Checkpoint.image_processor,
+        ),
+        (
+            "preprocessor_config.json",
+            {"auto_map": {"AutoFeatureExtractor": "x.Y"}},
+            Checkpoint.feature_extractor,
+        ),
+    ],
+)
+def test_loading_refuses_a_part_that_only_code_of_the_checkpoint_makes(
+    copied: Path, file: str, fields: dict[str, Any], load: Callable[[Checkpoint], Any]
+) -> None:
+    if file == TOKENIZER:  # for BERT's, transformers has one of its own
+        edit_config(model_type="resnet")(copied)
+    edit(file, **fields)(copied)
     message = r"^model.name_or_path: '.*' brings Python code of its own, which is never run: give "
     with pytest.raises(InvalidSpec, match=message):
-        Checkpoint(str(copied)).model("AutoModelForObjectDetection", Placement())
+        load(Checkpoint(str(copied)))
+
+
+def test_other_errors_of_loading_stay_what_they_are(copied: Path) -> None:
     with pytest.raises(ValueError, match="Unrecognized configuration class"):
-        Checkpoint(str(copied)).model("AutoModelForVideoClassification", Placement())
+        Checkpoint(str(copied)).model("AutoModelForObjectDetection", Placement())
 
 
 def bring_code(folder: Path, runs: Path) -> None:
@@ -219,9 +258,7 @@ def bring_code(folder: Path, runs: Path) -> None:
         touch = f"from pathlib import Path\nPath({str(runs / part)!r}).touch()"
         (folder / f"evil_{part}.py").write_text(f"{touch}\nfrom transformers import {base} as Evil")
     maps = {auto: f"evil_{part}.Evil" for part, (auto, _) in classes.items()}
-    tokenizer = json.loads((folder / TOKENIZER).read_text())
-    own = {"auto_map": {"AutoTokenizer": [None, maps.pop("AutoTokenizer")]}}
-    (folder / TOKENIZER).write_text(json.dumps({**tokenizer, **own}))
+    edit(TOKENIZER, auto_map={"AutoTokenizer": [None, maps.pop("AutoTokenizer")]})(folder)
     edit_config(auto_map=maps)(folder)
 
 

@@ -1,12 +1,15 @@
 """torchvision's models through the kind say what they say by themselves.
 
-All of this runs with torchvision's operators declared by the tests (`tests/torchvision_shim`).
+Where torch has no CUDA, all of this runs with torchvision's operators declared by the tests
+(`tests/torchvision_shim`).
 """
 
 import copy
+import hashlib
 import shutil
 import sys
 import urllib.error
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models import TorchvisionModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.pixels import PIXELS
 from tests.kinds.declared import as_declared
 from tests.kinds.tiny_models import images, noise, png, rows_of
+from tests.web_server import WebServer, web_server
 
 if TYPE_CHECKING:
     import torch
@@ -63,14 +67,12 @@ def kind(path: Path | str = "", name: str = CLASSIFIER, **given: Any) -> Torchvi
 
 
 def predicted(
-    model: TorchvisionModel, pictures: list[np.ndarray], batch_size: int | None = None
+    model: TorchvisionModel, pictures: list[np.ndarray], placement: Placement | None = None
 ) -> pa.Table:
     model.check()
     rows = rows_of("image", [png(each) for each in pictures])
     preprocess = model.preprocessor()
-    return as_declared(
-        model, rows, model.predictor(Placement(batch_size=batch_size))(preprocess(rows))
-    )
+    return as_declared(model, rows, model.predictor(placement or Placement())(preprocess(rows)))
 
 
 def probabilities(model: Any, pictures: list[np.ndarray]) -> np.ndarray:
@@ -115,7 +117,7 @@ def test_a_thin_line_is_not_resized_to_gigabytes(classifier: tuple[Any, Path]) -
 
 def test_scores_do_not_depend_on_the_batch(classifier: tuple[Any, Path]) -> None:
     together = predicted(kind(classifier[1]), PICTURES)
-    alone = predicted(kind(classifier[1]), PICTURES, batch_size=1)
+    alone = predicted(kind(classifier[1]), PICTURES, Placement(batch_size=1))
     first, second = (rows["predicted_score"].to_numpy() for rows in (together, alone))
     assert np.allclose(first, second, atol=SCORE)
     none = predicted(kind(classifier[1]), [])
@@ -139,6 +141,83 @@ def test_weights_come_from_any_file_of_them(
     key = {"state_dict_key": "model"} if form == "checkpoint" else {}
     rows = predicted(kind(path, **key), PICTURES)
     assert rows.equals(predicted(kind(classifier[1]), PICTURES))
+
+
+def random_weights(name: str) -> dict[str, Any]:
+    """Of three classes."""
+    from torchvision import models
+
+    bare = {"weights_backbone": None} if name == DETECTOR else {}
+    return dict(models.get_model(name, weights=None, num_classes=3, **bare).state_dict())
+
+
+def loaded(name: str, weights: dict[str, Any], file: Path) -> "torch.nn.Module":
+    """A model on the CPU as the kind has it, of weights that it finds in a file."""
+    import torch
+    from safetensors.torch import save_file
+
+    save = save_file if file.suffix == ".safetensors" else torch.save
+    save(weights, file)
+    model = kind(file, name)
+    made: torch.nn.Module = model.built(model.architecture, ["cat", "dog", "owl"])
+    return made
+
+
+def outside(file: Path, model: "torch.nn.Module") -> set[str]:
+    """Names of a model's tensors that are not where this process has mapped a file."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    spans = [line.split()[0].split("-") for line in lines if line.endswith(str(file))]
+    mapped = [range(int(low, 16), int(high, 16)) for low, high in spans]
+    tensors = model.state_dict().items()
+    return {name for name, each in tensors if not any(each.data_ptr() in span for span in mapped)}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("resnet18", "pth"), ("resnet18", "safetensors"), ("swin_t", "pth"), (DETECTOR, "pth")],
+)
+def test_replicas_share_the_files_memory(
+    torchvision: None, tmp_path: Path, name: str, form: str
+) -> None:
+    """Weights are not copied on a CPU: the model's are those of the file."""
+    file = tmp_path / f"model.{form}"
+    assert outside(file, loaded(name, random_weights(name), file)) == set()
+
+
+def test_weights_by_names_of_older_releases_are_shared_too(
+    torchvision: None, tmp_path: Path
+) -> None:
+    """A layer of the head had another name once; torchvision renames it while it loads."""
+    weights = random_weights(DETECTOR)
+    for each in ("weight", "bias"):
+        weights[f"rpn.head.conv.{each}"] = weights.pop(f"rpn.head.conv.0.0.{each}")
+    file = tmp_path / "model.safetensors"
+    model = loaded(DETECTOR, weights, file)
+    assert outside(file, model) == set()
+    found = model.state_dict()["rpn.head.conv.0.0.weight"]
+    assert found.equal(weights["rpn.head.conv.weight"])
+
+
+def test_weights_in_half_precision_are_used_in_full(torchvision: None, tmp_path: Path) -> None:
+    """A model would else take the file's precision with its memory, and detectors cannot."""
+    weights = random_weights(DETECTOR)
+    halves = {name: each.half() for name, each in weights.items() if each.is_floating_point()}
+    model = loaded(DETECTOR, weights | halves, tmp_path / "model.pth")
+    for name, each in model.state_dict().items():
+        assert each.dtype == weights[name].dtype
+        assert each.equal(halves.get(name, each).to(each.dtype))
+
+
+def test_folded_convolutions_are_each_replicas_own(torchvision: None, tmp_path: Path) -> None:
+    import torch
+
+    from tasks.kinds.models.vision import convolutions
+
+    file = tmp_path / "model.pth"
+    model = loaded("resnet18", random_weights("resnet18"), file)
+    example = {"x": torch.zeros(1, 3, 32, 32)}
+    convolutions.tune(model, lambda given: model(given["x"]), example)
+    assert {*model.state_dict()} - outside(file, model) == {"fc.weight", "fc.bias"}
 
 
 @pytest.fixture
@@ -169,6 +248,59 @@ def test_torchvisions_own_weights_come_from_torchs_cache(
     assert rows["predicted_label"].to_pylist() == names
     assert model.fingerprint() == "IMAGENET1K_V1 shufflenetv2_x0.5-f707e7126e.pth"
     assert model.pinned(model.fingerprint()).weights == "IMAGENET1K_V1"
+
+
+@pytest.fixture
+def served(
+    thousand: "torch.nn.Module", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WebServer]:
+    """A server that stands for torchvision's; torch's cache, in `hub` beside it, is empty."""
+    import torch
+    from torchvision import models
+
+    web = tmp_path / "web"
+    web.mkdir()
+    torch.save(thousand.state_dict(), web / "model.pth")
+    digest = hashlib.sha256((web / "model.pth").read_bytes()).hexdigest()
+    (web / "model.pth").rename(web / f"model-{digest[:8]}.pth")
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path / "hub"))
+    entry = models.get_model_weights(CLASSIFIER).DEFAULT
+    with web_server(web) as server:
+        monkeypatch.setattr(entry.value, "url", server.url(f"model-{digest[:8]}.pth"))
+        yield server
+
+
+def test_torchvisions_own_weights_are_fetched_once(
+    served: WebServer, thousand: "torch.nn.Module", tmp_path: Path
+) -> None:
+    model = TorchvisionModel(name=CLASSIFIER)
+    rows = predicted(model, PICTURES[:3])
+    wanted = probabilities(thousand, PICTURES[:3]).max(1)
+    assert np.allclose(rows["predicted_score"].to_numpy(), wanted, atol=SCORE)
+    (file,) = served.folder.iterdir()
+    assert [each.name for each in (tmp_path / "hub" / "checkpoints").iterdir()] == [file.name]
+    assert model.fingerprint() == f"IMAGENET1K_V1 {file.name}"
+    served.trouble = 503
+    assert predicted(model, PICTURES[:3]).equals(rows)
+
+
+def test_own_weights_with_another_hash_than_their_name_has_are_refused(
+    served: WebServer, tmp_path: Path
+) -> None:
+    (file,) = served.folder.iterdir()
+    with file.open("ab") as more:
+        more.write(b"\0")
+    model = TorchvisionModel(name=CLASSIFIER)
+    model.check()
+    said = rf"model\.weights: 'IMAGENET1K_V1' .*{file.name} \(invalid hash value.*model\.path"
+    with pytest.raises(Unreachable, match=said):
+        model.predictor(Placement())
+    assert [*(tmp_path / "hub" / "checkpoints").iterdir()] == []
+    served.trouble = 503
+    with pytest.raises(InvalidSpec, match=r"out of reach \(HTTP Error 503.*model\.path"):
+        model.check()
+    with pytest.raises(Unreachable, match=r"\(HTTP Error 503"):
+        model.predictor(Placement())
 
 
 def test_weights_out_of_reach_are_a_clear_error(
@@ -252,6 +384,40 @@ def test_objects_are_torchvisions_own(detector: tuple[Any, Path]) -> None:
     assert sum(map(len, rows["labels"].to_pylist())) > len(pictures)
     (alone,) = predicted(kind_of_detector(path, threshold=0.3), pictures[2:3]).to_pylist()
     assert_same_objects(alone, wanted[2], 0.3)
+
+
+@pytest.fixture
+def gpu() -> Placement:
+    """A GPU that calculates as exactly as a CPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU and a torch built for it")
+    return Placement("cuda", dtype="float32", batch_size=4)
+
+
+@pytest.mark.gpu
+def test_a_gpu_sees_the_classes_that_a_cpu_does(
+    gpu: Placement, classifier: tuple[Any, Path]
+) -> None:
+    model = kind(classifier[1], options={"top_k": 3})
+    rows, wanted = predicted(model, PICTURES, gpu), predicted(model, PICTURES)
+    assert rows["predicted_label"].to_pylist() == wanted["predicted_label"].to_pylist()
+    scores, expected = (each["predicted_score"].to_pylist() for each in (rows, wanted))
+    assert np.allclose(scores, expected, atol=1e-3)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_objects_that_a_cpu_does(
+    gpu: Placement, detector: tuple[Any, Path]
+) -> None:
+    """With torchvision's own operators, which are built for torch with CUDA."""
+    model = kind_of_detector(detector[1], threshold=0, max_detections=3)
+    pictures = PICTURES[-2:]
+    rows, wanted = predicted(model, pictures, gpu), predicted(model, pictures)
+    assert rows["labels"].to_pylist() == wanted["labels"].to_pylist()
+    for name, most in (("scores", 1e-3), ("boxes", 0.5)):
+        assert np.allclose(rows[name].to_pylist(), wanted[name].to_pylist(), atol=most)
 
 
 def test_options_choose_the_best_objects(detector: tuple[Any, Path]) -> None:

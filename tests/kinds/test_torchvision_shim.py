@@ -1,7 +1,7 @@
 """The operators that these tests declare in torchvision's place do what torchvision's do.
 
 What needs torchvision runs here, and elsewhere in these tests, with operators declared by the
-tests: there is no torchvision built for torch without CUDA.
+tests: there is no torchvision built for torch without CUDA. With CUDA they are torchvision's.
 """
 
 import math
@@ -97,6 +97,24 @@ def test_roi_align_is_that_of_loops(torchvision: None, ratio: int, aligned: bool
         for channel in range(3):
             wanted = pooled_by_loops(planes[image, channel], box, 0.5, 3, ratio, aligned)
             assert np.allclose(found[at, channel].numpy(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("cuda", "declared"), [(None, ["ours"]), ("13.0", [])])
+def test_torchvisions_own_operators_are_used_where_there_are_any(
+    cuda: str | None, declared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second declaration of one would be an error."""
+    import torch
+
+    from tests.torchvision_shim import loading
+
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(loading, "DECLARED", [])
+    monkeypatch.setattr(loading, "declare", lambda: "ours")
+    monkeypatch.setattr(loading, "pretend_ops_are_there", lambda: None)
+    for _ in range(2):
+        loading.declare_what_is_missing()
+    assert declared == loading.DECLARED
 
 
 def test_transformers_takes_no_notice(torchvision: None) -> None:

@@ -4,10 +4,13 @@ Here the engine is a stand-in; what needs a GPU is marked, and run by
 `python -m pytest -m gpu tests/kinds/test_vllm.py` on a machine with one and with vLLM.
 """
 
+import importlib
 import importlib.util
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +20,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec, StageFailed
 from tasks.kinds.models import VllmModel
 from tasks.kinds.models.hf.sampling import seed_of
-from tasks.kinds.models.llm.engine import CUT_OFF
+from tasks.kinds.models.llm.engine import CUT_OFF, Engine, load_engine
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import Outcome, call_with_blame
@@ -25,6 +28,7 @@ from tests.kinds.tiny_writers import save_chatting_gpt2
 from tests.kinds.vllm_stand_in import BROKEN, LLM, vllm_stand_in
 
 Fields = dict[str, Any]
+NO_GPU = "needs vLLM, which may well be without a GPU"
 
 
 @pytest.fixture
@@ -212,6 +216,55 @@ def test_a_folder_is_looked_at_before_anything_starts(
 def test_what_does_not_go_together_is_refused(fields: Fields, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         model_of(**fields)
+
+
+@pytest.fixture(params=["the stand-in", "vLLM"])
+def package(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """What `import vllm` gives."""
+    if request.param == "vLLM":
+        yield pytest.importorskip("vllm", reason=NO_GPU)
+        return
+    with vllm_stand_in():
+        yield importlib.import_module("vllm")
+
+
+def test_calls_are_those_that_vllm_takes(package: Any) -> None:
+    """A call that does not fit the signature of the method is a TypeError of the mock's."""
+    llm = create_autospec(package.LLM, instance=True)
+    for call in (llm.wait_for_completion, llm.embed, llm.classify):
+        call.return_value = []
+    structure = {"structured_outputs": {"json": {"type": "object"}}, "min_p": 0.1}
+    given = {"temperature": 0.7, "top_k": 3, "top_p": 0.9, "seed": 5, "stop": ["."]}
+    template = {"enable_thinking": False}
+    options = {**given, "sampling_params": structure, "chat_template_kwargs": template}
+    asked = Engine(llm, model_of(options=options).options)
+    asked.enqueue("a", (1, 0), chat=False)
+    asked.enqueue([{"role": "user", "content": "a"}], (1, 0), chat=True)
+    assert asked.finished() == []
+    assert asked.embeddings(["a"]) == asked.pooled(llm.classify, ["a"]) == []
+    (text,), (talk,) = llm.enqueue.call_args_list, llm.enqueue_chat.call_args_list
+    for method, call in (("enqueue", text), ("enqueue_chat", talk)):
+        bound = inspect.signature(getattr(package.LLM, method)).bind(llm, *call.args, **call.kwargs)
+        assert isinstance(bound.arguments["sampling_params"][0], package.SamplingParams)
+
+
+@pytest.mark.parametrize("task", ["generate", "embed", "classify"])
+def test_arguments_are_those_that_vllm_takes(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vllm = pytest.importorskip("vllm", reason=NO_GPU)
+    callables = vllm.LLM, vllm.EngineArgs  # LLM hands the others on to it
+    monkeypatch.setattr(vllm, "LLM", create_autospec(vllm.LLM))
+    load_engine("some/model", "main", task, {"dtype": "bfloat16", "max_model_len": 20})
+    known = {name for each in callables for name in inspect.signature(each).parameters}
+    assert vllm.LLM.call_args.kwargs.keys() <= known
+
+
+def test_the_stand_in_has_vllms_calls() -> None:
+    vllm = pytest.importorskip("vllm", reason=NO_GPU)
+    for name in ("enqueue", "enqueue_chat", "wait_for_completion", "generate", "embed", "classify"):
+        ours, theirs = (inspect.signature(getattr(each, name)) for each in (LLM, vllm.LLM))
+        assert ours.parameters.keys() <= theirs.parameters.keys(), name
+    exceptions = importlib.import_module("vllm.exceptions")
+    assert issubclass(exceptions.VLLMValidationError, exceptions.VLLMClientError)
 
 
 @pytest.mark.gpu

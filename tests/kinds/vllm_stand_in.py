@@ -2,7 +2,8 @@
 
 It has what the kind calls of vLLM 0.29's `LLM`, with the same arguments, outputs and errors. A
 prompt's tokens are its characters; the model writes the prompt backwards. What this proves is how
-rows, outcomes and errors travel; that vLLM takes these calls is for the test marked `gpu`.
+rows, outcomes and errors travel. That vLLM takes these calls, its own signatures say where it is
+installed, and that it answers them is for the test marked `gpu`.
 """
 
 import sys

@@ -1,5 +1,6 @@
 """An index of published vectors: what it finds of the exact answer, and what it gets right."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -163,6 +164,17 @@ def test_an_output_without_a_vector(tmp_path: Path) -> None:
     vectors = published(spec_at(tmp_path), [empty])
     found = bring_up_to_date(vectors, 0.9).nearest(unit([1, 0]), 3)
     assert (found.rows, found.num_searched, found.num_without) == ([], 2, 2)
+
+
+def test_without_lance_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = published(spec_at(tmp_path), tables(1, rows=60))
+    bring_up_to_date(vectors, 0.5)
+    monkeypatch.setitem(sys.modules, "lance", None)  # neither found nor imported
+    way_out = r"pip install 'prefect-ray-data\[lance\]'"
+    with pytest.raises(InvalidSpec, match=f"^index: 'use' needs the package lance: {way_out}"):
+        with_index(vectors)
+    with pytest.raises(InvalidSpec, match=f"^index: 'update' needs the package lance: {way_out}"):
+        bring_up_to_date(vectors, 0.5)
 
 
 def different_lengths() -> pa.Table:

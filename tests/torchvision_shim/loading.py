@@ -1,5 +1,7 @@
 """torchvision beside a torch that it was not built for: unpacked aside, its operators declared.
 
+Beside a torch with CUDA, for which the wheel is built, the operators are torchvision's own.
+
 Nothing is installed: transformers, once it finds torchvision, prepares images in other ways, and
 all other tests are to see what users without torchvision see.
 """
@@ -67,9 +69,7 @@ def importable(folder: Path) -> Iterator[None]:
     assert not is_torchvision_available()  # asked once, it never looks again
     sys.path.append(str(folder))
     sys.modules.update(LOADED)
-    if not DECLARED:
-        DECLARED.append(declare())
-        pretend_ops_are_there()
+    declare_what_is_missing()
     try:
         yield
     finally:
@@ -77,6 +77,13 @@ def importable(folder: Path) -> Iterator[None]:
         LOADED.update({n: m for n, m in sys.modules.items() if n.split(".")[0] == "torchvision"})
         for name in LOADED:
             del sys.modules[name]
+
+
+def declare_what_is_missing() -> None:
+    """The operators, once; with CUDA the wheel's library can be loaded, and declares them."""
+    if torch.version.cuda is None and not DECLARED:
+        DECLARED.append(declare())
+        pretend_ops_are_there()
 
 
 def declare() -> torch.library.Library:

@@ -84,7 +84,7 @@ class SklearnModel(FileModel):
             InvalidSpec: says what is missing, or which types are not trusted.
             Unreachable: the storage does not answer.
         """
-        for module in ("sklearn", "skops", "joblib"):
+        for module in ("sklearn", "skops", "joblib", "threadpoolctl"):
             require("model.kind", self.kind, module, "sklearn")
         super().check()
         loading.check_pickle(self.path, self.trust_pickle)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 
 class FareCheck:
@@ -40,3 +41,25 @@ def load_model() -> Callable[[pd.DataFrame], pd.DataFrame]:
         return pd.DataFrame({"score": batch["passenger_count"] % 2 == 0})
 
     return model
+
+
+class BatchPredictor:
+    """What was an actor's class: it is handed the model, and reads a file by itself."""
+
+    def __init__(self, model: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        self.model = model
+
+    def predict(self, shard_path: str) -> int:
+        frame = pq.read_table(shard_path).to_pandas()
+        result = self.model(frame)
+        return len(result)
+
+
+class PredictFiles(BatchPredictor):
+    """The same, called with paths, one of them after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(load_model())
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[int]]:
+        return {"predicted": [self.predict(path) for path in batch["path"]]}

@@ -7,15 +7,13 @@ import pandas as pd
 
 
 class HuggingFacePredictor:
-    def __init__(self, model: str) -> None:
+    def __init__(self) -> None:
         from transformers import pipeline
 
-        self.model = pipeline("text-generation", model=model)
+        self.model = pipeline("text-generation", model="gpt2")
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        predictions = self.model(
-            list(batch["data"]), max_length=20, num_return_sequences=1, do_sample=False
-        )
+        predictions = self.model(list(batch["data"]), max_length=20, num_return_sequences=1)
         batch["output"] = [each[0]["generated_text"] for each in predictions]  # type: ignore[assignment]
         return batch
 
@@ -37,7 +35,22 @@ class TorchPredictor:
             return {"output": self.model(tensor).numpy()}
 
 
+class TFPredictor:
+    def __init__(self) -> None:
+        from tensorflow import keras  # type: ignore[import-untyped]
+
+        keras.utils.set_random_seed(0)
+        input_layer = keras.Input(shape=(100,))
+        output_layer = keras.layers.Dense(1, activation="sigmoid")
+        self.model = keras.Sequential([input_layer, output_layer])
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"output": self.model(batch["data"]).numpy()}
+
+
 class KerasPredictor:
+    """The same where torch is under Keras, whose tensors have to be cut off from it first."""
+
     def __init__(self) -> None:
         import keras
 

@@ -145,7 +145,7 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
 
 def type_of(config: dict[str, Any]) -> str:
     """What transformers goes by to find a model's classes; empty where the file does not say."""
-    of_timm = "timm_wrapper" if False else ""
+    of_timm = "timm_wrapper" if "pretrained_cfg" in config else ""
     return str(config.get("model_type", of_timm) or "")
 
 

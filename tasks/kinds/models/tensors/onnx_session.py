@@ -44,8 +44,8 @@ def opened(file: Path, alone: bool, placement: Placement) -> Any:
     if alone:  # where weights beside it would not be found, so that all is in the fingerprint
         options.add_session_config_entry(WEIGHTS_BESIDE, str(file))
     try:
-        model = file.read_bytes() if alone else str(file)
-        session = onnxruntime.InferenceSession(model, options, providers(placement.device))
+        # Of bytes onnxruntime would keep a copy for as long as it lives, beside the weights.
+        session = onnxruntime.InferenceSession(str(file), options, providers(placement.device))
     except Exception as error:  # onnxruntime's are of no common class
         if is_of_the_machine(error):
             raise
