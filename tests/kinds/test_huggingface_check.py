@@ -21,7 +21,7 @@ from tasks.kinds.models.hf.embedding import wanted
 from tasks.kinds.models.hf.folder import listed_types, types_here
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Placement
-from tests.kinds.tiny_models import predicted, rows_of, save_bert
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_vit, saved
 
 Spoil = Callable[[Path], Any]
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
@@ -333,15 +333,48 @@ def test_full_dumps_validate_for_every_task() -> None:
     assert model("some/name", column="body").input_columns == ["body"]
 
 
-def test_a_checkpoint_without_the_tasks_weights_is_refused(copied: Path) -> None:
+def remove_weights(folder: Path, part: str) -> None:
+    """Leave out of a checkpoint the weights in whose names a part stands, of which there are."""
     from safetensors.numpy import load_file, save_file
 
-    weights = load_file(copied / WEIGHTS)
-    kept = {name: values for name, values in weights.items() if "classifier" not in name}
-    save_file(kept, copied / WEIGHTS, {"format": "pt"})
+    weights = load_file(folder / WEIGHTS)
+    kept = {name: values for name, values in weights.items() if part not in name}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / WEIGHTS, {"format": "pt"})
+
+
+def test_a_checkpoint_without_the_tasks_weights_is_refused(copied: Path) -> None:
+    remove_weights(copied, "classifier")
     with pytest.raises(InvalidSpec, match=r"lacks weights .*classifier"):
         predicted(copied, "text-classification", rows_of("text", ["a"]))
     predicted(copied, "feature-extraction", rows_of("text", ["a"]))
+
+
+def test_vectors_are_of_the_checkpoints_weights_alone(copied: Path) -> None:
+    """Weights that are missing are made up, anew at each load."""
+    given = rows_of("text", ["a b"])
+    whole = predicted(copied, "feature-extraction", given)
+    remove_weights(copied, "pooler")  # through which no vector goes
+    assert predicted(copied, "feature-extraction", given) == whole
+    remove_weights(copied, "position_embeddings")
+    with pytest.raises(InvalidSpec, match=r"lacks weights .*position_embeddings"):
+        predicted(copied, "feature-extraction", given)
+
+
+def test_vectors_of_images_are_too(tmp_path: Path) -> None:
+    from transformers import BeitConfig, BeitModel
+
+    task, given = "image-feature-extraction", rows_of("image", [png(images(1)[0])])
+    save_vit(tmp_path / "vit")  # a classifier, which has no pooler
+    predicted(tmp_path / "vit", task, given)
+    save_vit(tmp_path / "beit")  # for the images' processor
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = BeitModel(BeitConfig(image_size=16, patch_size=4, intermediate_size=8, **sizes))
+    saved(model, tmp_path / "beit")
+    predicted(tmp_path / "beit", task, given)
+    remove_weights(tmp_path / "beit", "pooler")  # the mean's own layer
+    with pytest.raises(InvalidSpec, match=r"lacks weights .*pooler.layernorm"):
+        predicted(tmp_path / "beit", task, given)
 
 
 class Bomb:

@@ -75,8 +75,14 @@ class Checkpoint:
         path = folder / name if folder else hub.download(self.name, name, self.revision)
         return json.loads(path.read_text()) if path and path.is_file() else None
 
-    def model(self, auto_class: str, placement: Placement, needs_all_weights: bool = True) -> Any:
+    def model(self, auto_class: str, placement: Placement, unused: str = "") -> Any:
         """The model with its weights on the device, ready to predict.
+
+        Args:
+            auto_class: of transformers, that makes it.
+            placement: where it runs.
+            unused: what stands in the names of weights that predictions do not go through, and
+                that may be missing: transformers makes them up.
 
         Raises:
             InvalidSpec: the checkpoint lacks weights that predictions need, or needs code of its
@@ -91,8 +97,9 @@ class Checkpoint:
                 output_loading_info=True,
                 weights_only=True,
             )
-        missing = sorted({*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])})
-        if missing and needs_all_weights:
+        lacking = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+        missing = sorted(key for key in lacking if not unused or unused not in f".{key}")
+        if missing:
             problem = (
                 f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it "
                 "was trained for something else; give a checkpoint trained for model.task"

@@ -9,6 +9,10 @@ from tasks.kinds.models.hf.options import HuggingFaceOptions
 
 Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+UNUSED_OF_TEXTS = ".pooler."
+"""In the names of weights that no embedding goes through; a checkpoint with a head lacks them."""
+UNUSED_OF_IMAGES = ".pooler.dense."
+"""The same: a pooler of another make gives the model's own embedding."""
 
 
 def module_paths(checkpoint: Checkpoint) -> dict[str, str]:

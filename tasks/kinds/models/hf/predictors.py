@@ -55,7 +55,7 @@ def embed_images(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, runtime: Runtime
 ) -> Function:
     """Embeddings of images."""
-    model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
+    model = checkpoint.model("AutoModel", placement, unused=embedding.UNUSED_OF_IMAGES)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
 
     def forward_of(model: Any) -> embedding.Forward:
@@ -71,7 +71,7 @@ def embed_texts(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
 ) -> Function:
     """Embeddings of texts."""
-    model = checkpoint.model("AutoModel", placement, needs_all_weights=False)
+    model = checkpoint.model("AutoModel", placement, unused=embedding.UNUSED_OF_TEXTS)
     multiply_faster(model, placement)
     tokenizer = checkpoint.tokenizer()
     inputs = TextInputs(tokenizer, placement)
