@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.options import Task
+from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_gpt2, save_vit, texts
 from tests.kinds.tiny_speech import save_whisper, sounds
@@ -26,7 +27,7 @@ class TinyTask:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return self.task
+        return f"{self.task} {self.save.__name__}"
 
     def saved(self, folder: Path) -> tuple[HuggingFaceModel, pa.Table]:
         """The model, saved there, and rows as its preprocessing leaves them."""
@@ -40,7 +41,9 @@ FEW_TOKENS = {"max_new_tokens": 5}
 TINY_TASKS = (
     TinyTask("feature-extraction", save_bert, texts(60)),
     TinyTask("text-classification", save_bert, texts(60)),
+    TinyTask("feature-extraction", save_clip, texts(60)),
     TinyTask("image-feature-extraction", save_vit, [*map(png, images(40))]),
+    TinyTask("image-feature-extraction", save_clip, [*map(png, images(40))]),
     TinyTask("image-classification", save_vit, [*map(png, images(40))]),
     # A detector of random weights is sure of nothing.
     TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),
