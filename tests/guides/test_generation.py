@@ -1,11 +1,14 @@
 """Prompts, chats and articles through their specs: what the model's `generate` writes."""
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.testing import RunSpec
+from tasks.errors import StageFailed
 from tests.kinds.tiny_models import save_gpt2, texts
 from tests.kinds.tiny_writers import save_bart, save_chatting_gpt2
 
@@ -19,6 +22,18 @@ def write(model: Any, tokenizer: Any, inputs: Any, **arguments: Any) -> str:
     out = model.generate(**ids, do_sample=False, pad_token_id=3, **arguments)
     start = 0 if model.config.is_encoder_decoder else ids["input_ids"].shape[1]
     return tokenizer.decode(out[0, start:], skip_special_tokens=True)
+
+
+def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
+    """A method that works a few times; then the environment breaks."""
+    called = itertools.count(1)
+
+    def call(*given: Any, **named: Any) -> Any:
+        if next(called) > calls:
+            raise OSError(5, "the device is gone")
+        return method(*given, **named)
+
+    return call
 
 
 @pytest.mark.prefect
@@ -35,6 +50,38 @@ def test_prompts(run_spec: RunSpec, tmp_path: Path) -> None:
         inputs = tokenizer(prompt, return_tensors="pt")
         written = write(model, tokenizer, inputs, max_new_tokens=8)
         assert row == {"prompt": prompt, "generated_text": written}
+
+
+@pytest.mark.prefect
+def test_drawn_texts_follow_from_seed_and_row(
+    run_spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever rows a prompt is with, and wherever a run was ended and resumed."""
+    from transformers import GPT2LMHeadModel
+
+    save_gpt2(tmp_path / "gpt2")
+    options = "{max_new_tokens: 8, do_sample: true, seed: 1}"
+    given = f"model.name_or_path={tmp_path / 'gpt2'}", f"model.options={options}"
+    spec = "deployments/specs/text-generation.yaml"
+    drawn = run_spec(spec, *given, rows=[{"prompt": prompt} for prompt in PROMPTS])
+    assert [row["prompt"] for row in drawn.rows] == PROMPTS
+    again = *given, f"source.path={drawn.spec.source.paths[0]}"
+    others = run_spec(spec, *again, "name=other-batches", "stages.read.rows_per_batch=5")
+    assert others.rows == drawn.rows
+
+    resumed = *again, "name=resumed", "stages.read.rows_per_batch=3"
+    with monkeypatch.context() as patched:
+        patched.setattr(GPT2LMHeadModel, "generate", dying(GPT2LMHeadModel.generate, calls=2))
+        with pytest.raises(StageFailed, match="the device is gone"):
+            run_spec(spec, *resumed)
+    done = run_spec(spec, *resumed)
+    assert done.report["resumed_rows"] == 6
+    assert done.rows == drawn.rows
+
+    other_seed = run_spec(spec, *again, "name=other-seed", "model.options.seed=2")
+    assert [row["prompt"] for row in other_seed.rows] == PROMPTS
+    differ = [one != other for one, other in zip(other_seed.rows, drawn.rows, strict=True)]
+    assert sum(differ) > 6
 
 
 @pytest.mark.prefect

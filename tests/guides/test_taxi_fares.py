@@ -74,10 +74,15 @@ def test_two_replicas_have_a_model_each(run_spec: RunSpec, year: list[Path], log
 
 @pytest.mark.prefect
 @pytest.mark.parametrize(
-    ("function", "init"), [("even_passengers", "{divisor: 2}"), ("load_model", "{}")]
+    ("function", "init", "ray"),
+    [
+        ("even_passengers", "{divisor: 2}", False),
+        ("load_model", "{}", False),
+        pytest.param("even_passengers", "{divisor: 2}", True, marks=pytest.mark.ray),
+    ],
 )
 def test_a_function_does_as_well(
-    run_spec: RunSpec, year: list[Path], function: str, init: str
+    run_spec: RunSpec, year: list[Path], function: str, init: str, ray: bool
 ) -> None:
     done = run_spec(
         SPEC,
@@ -86,6 +91,7 @@ def test_a_function_does_as_well(
         CODE,
         f"model.class=fares:{function}",
         f"model.init={init}",
+        ray=ray,
     )
     frame = pd.read_parquet(year[3], columns=["passenger_count"])
     assert done.table["score"].to_pylist() == even_passengers(frame)["score"].tolist()

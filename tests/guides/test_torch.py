@@ -1,5 +1,7 @@
 """PyTorch models publish what the module gives when it is called with the same rows."""
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +71,37 @@ def test_patients(run_spec: RunSpec, tmp_path: Path) -> None:
     assert aside["error_message"].startswith("column 'bmi' is empty in this row")
 
 
+def save_exported(module: Any, file: Path) -> None:
+    """The program that PyTorch exports of a module, for any number of rows."""
+    import torch
+
+    shapes = ({0: torch.export.Dim("rows", min=1)},)
+    program = torch.export.export(module, (torch.zeros(2, 64),), dynamic_shapes=shapes)
+    torch.export.save(program, file)
+
+
+def save_script(module: Any, file: Path) -> None:
+    """The same as TorchScript, which PyTorch itself warns of."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(module).save(file)
+
+
 @pytest.mark.prefect
-def test_scans(run_spec: RunSpec, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("save", "name"), [(save_exported, "digits.pt2"), (save_script, "digits.pt")]
+)
+def test_scans(
+    run_spec: RunSpec, tmp_path: Path, save: Callable[[Any, Path], None], name: str
+) -> None:
     import torch
 
     module = digits_module()
-    shapes = ({0: torch.export.Dim("rows", min=1)},)
-    program = torch.export.export(module, (torch.zeros(2, 64),), dynamic_shapes=shapes)
-    torch.export.save(program, tmp_path / "digits.pt2")
-    done = run_spec(
-        "deployments/specs/torch-exported.yaml",
-        f"model.path={tmp_path / 'digits.pt2'}",
-        rows=scans(),
-    )
+    save(module, tmp_path / name)
+    spec, path = "deployments/specs/torch-exported.yaml", f"model.path={tmp_path / name}"
+    done = run_spec(spec, path, rows=scans())
 
     with torch.inference_mode():
         scores = softmax(module(torch.from_numpy(unseen())).numpy())

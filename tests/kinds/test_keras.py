@@ -1,6 +1,9 @@
 """The keras kind: as the model itself, whatever it is built of; here on torch."""
 
+import importlib.util
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from tests.kinds.digits import (
     values,
     weights,
 )
+from tests.kinds.one_backend import NUMBERS
 
 CODE = "tests.kinds.keras_code"
 
@@ -257,6 +261,32 @@ def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch
         message = "resources.num_gpus: 'cuda' .* the torch of this node sees none"
         with pytest.raises(InvalidSpec, match=message):
             predicted(model_of(file, backend="torch"), rows, device="cuda")
+
+
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_other_backends_predict_as_they_do_alone(tmp_path: Path, keras: Any, backend: str) -> None:
+    """From files that Keras wrote on torch. A process has one backend, so each gets its own."""
+    if importlib.util.find_spec(backend) is None:  # importing it here would start its threads
+        pytest.skip(f"needs {backend}")
+    dense = [keras.layers.Dense(10), keras.layers.BatchNormalization()]
+    model = keras.Sequential([keras.Input((64,)), *dense])
+    dense[0].set_weights(weights())
+    save(model, tmp_path / "digits.keras")
+    number = keras.Input((1,), name="number", dtype="int64")
+    half = keras.Input((1,), name="half", dtype="float64")
+    outputs = {"double": number * 2, "third": keras.layers.Rescaling(1 / 3, dtype="float64")(half)}
+    save(keras.Model([number, half], outputs), tmp_path / "wide.keras")
+
+    command = [sys.executable, "-m", "tests.kinds.one_backend", backend, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "found.npz")
+    assert found["backend"] == backend
+    np.testing.assert_allclose(found["predicted"], found["direct"], atol=1e-6)
+    here = model(unseen(), training=False).detach().numpy()
+    np.testing.assert_allclose(found["predicted"], here, atol=1e-5)
+    assert found["double"].tolist() == [2 * each for each in NUMBERS]
+    assert found["third"].tolist() == [each / 2 * (1 / 3) for each in NUMBERS], "of 64 bits"
 
 
 @pytest.mark.gpu

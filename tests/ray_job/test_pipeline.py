@@ -68,3 +68,30 @@ def test_a_replica_holds_the_cores_that_it_was_given(
     job = job_of(spec(resources={"num_cpus": asked}))
     pipeline.run_pipeline(job, [(0, 1)], 0.0, lambda report: None, None)
     assert [*told.stages.values()][-2]["num_cpus"] == wanted
+
+
+def test_a_replica_gets_what_its_resources_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told()
+    monkeypatch.setattr("ray.data.read_datasource", told.read_datasource)
+    resources = {
+        "memory_gb": 1.5,
+        "accelerator_type": "A100",
+        "min_replicas": 2,
+        "max_replicas": 5,
+    }
+    job = job_of(spec(resources=resources, cluster=ELSEWHERE))
+    pipeline.run_pipeline(job, [(0, 1)], 0.5, lambda report: None, None)
+    replica = told.stages["Infer"]
+    assert replica["num_gpus"] == 0.5
+    assert replica["memory"] == 1.5 * 2**30
+    assert replica["accelerator_type"] == "A100"
+    assert (replica["compute"].min_size, replica["compute"].max_size) == (2, 5)
+
+
+def test_what_nobody_asked_for_is_not_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told()
+    monkeypatch.setattr("ray.data.read_datasource", told.read_datasource)
+    pipeline.run_pipeline(job_of(spec(cluster=ELSEWHERE)), [(0, 1)], 0.0, lambda report: None, None)
+    replica = told.stages["Infer"]
+    assert [replica[name] for name in ("num_gpus", "memory", "accelerator_type")] == [0, None, None]
+    assert (replica["compute"].min_size, replica["compute"].max_size) == (1, 4)

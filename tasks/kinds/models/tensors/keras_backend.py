@@ -30,7 +30,7 @@ def chosen(backend: Backend) -> str:
 
 
 def keras_with(backend: str, num_threads: int = 1) -> Any:
-    """Keras, computing with a backend; TensorFlow's threads are of the whole process.
+    """Keras, computing with a backend; some of their settings are of the whole process.
 
     Raises:
         InvalidSpec: this process has imported it with another.
@@ -45,6 +45,9 @@ def keras_with(backend: str, num_threads: int = 1) -> Any:
             f"already; set {VARIABLE} before it starts, or run on another cluster than inline"
         )
         raise InvalidSpec.at("model.backend", backend, problem)
+    if backend == "jax":
+        # Else 64 bits are cut to 32: large numbers become others, and only a warning says so.
+        importlib.import_module("jax").config.update("jax_enable_x64", True)
     if backend == "tensorflow":
         with suppress(RuntimeError):  # it has begun
             threading = importlib.import_module("tensorflow").config.threading
