@@ -50,7 +50,8 @@ def check_reference(field: str, reference: str) -> None:
     """See that a module defines a name, from its source alone.
 
     Raises:
-        InvalidSpec: no such module, it does not parse, or it does not define the name.
+        InvalidSpec: no such module, it does not parse, it does not define the name, or Ray would
+            call it and not we.
     """
     file = source_file(field, reference)
     name = reference.partition(":")[2].split(".")[0]
@@ -63,6 +64,9 @@ def check_reference(field: str, reference: str) -> None:
     names = top_level_names(tree)
     if name not in names and "*" not in names:
         raise InvalidSpec.at(field, reference, f"is not there: {file.name} defines {sorted(names)}")
+    if is_remote(tree, name):
+        problem = "is under @ray.remote: take that off, for replicas and workers are Ray's already"
+        raise InvalidSpec.at(field, reference, problem)
 
 
 def top_level_names(tree: ast.Module) -> set[str]:
@@ -77,6 +81,16 @@ def top_level_names(tree: ast.Module) -> set[str]:
             case ast.Import() | ast.ImportFrom():
                 names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
     return names
+
+
+def is_remote(tree: ast.Module, name: str) -> bool:
+    """Whether a module makes a class or function Ray's own, so that nobody else can call it."""
+    return any(
+        ast.unparse(decorator).startswith("ray.remote")
+        for node in outermost(tree)
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
+        for decorator in node.decorator_list
+    )
 
 
 def outermost(node: ast.AST) -> Iterator[ast.AST]:

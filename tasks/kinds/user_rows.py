@@ -151,12 +151,11 @@ def column_from_user(name: object, values: Any) -> pa.Array:
     """
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
-    if hasattr(values, "detach"):  # a torch tensor; torch is not imported for this
-        values = values.detach().cpu().numpy()
     try:
+        values = without_torch(values)
         if isinstance(values, np.ndarray):
             return array_from_numpy(values)
-        values = list(values)
+        values = [without_torch(value) for value in values]
         present = [value for value in values if value is not None]
         if present and isinstance(present[0], np.ndarray) and present[0].ndim > 0:
             return array_from_numpy(stack(values))
@@ -164,6 +163,11 @@ def column_from_user(name: object, values: Any) -> pa.Array:
     except (TypeError, ValueError, pa.ArrowException) as error:
         kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
         raise kind(f"column {name!r} has no Arrow type: {error}") from error
+
+
+def without_torch(value: Any) -> Any:
+    """The numbers of a torch tensor; anything else as it is. Torch is not imported for this."""
+    return value.detach().cpu().numpy()[()] if hasattr(value, "detach") else value
 
 
 def array_from_numpy(values: np.ndarray) -> pa.Array:

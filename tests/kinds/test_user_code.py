@@ -98,3 +98,33 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(batch_format: An
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1], "y": [2]})
     with pytest.raises(KeyError, match=r"'z'; the batch has the columns x, y"):
         user_code.call(lambda batch: {"a": batch["z"]}, rows, batch_format, False)
+
+
+@pytest.mark.parametrize("decorator", ["@ray.remote", "@ray.remote(num_gpus=1)"])
+@pytest.mark.parametrize("what", ["class Predictor: pass", "def predict(batch): pass"])
+def test_what_ray_alone_can_call_is_refused_by_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decorator: str, what: str
+) -> None:
+    (tmp_path / "rays_own.py").write_text(f"import ray\n\n{decorator}\n{what}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = what.split()[1].partition("(")[0].rstrip(":")
+    with pytest.raises(InvalidSpec, match=r"model.class: .* is under @ray.remote: take that off"):
+        user_code.check_reference("model.class", f"rays_own:{name}")
+
+
+def test_tensors_come_back_as_arrays_do_in_one_or_for_each_row() -> None:
+    import torch
+
+    rows = pa.table({ROW: pa.array([1, 2], pa.int64()), "x": [1.0, 2.0]})
+    pixels = torch.arange(8.0).reshape(2, 2, 2)
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        one = {"pixels": pixels, "score": pixels[:, 0, 0]}
+        each = {f"{name}s": list(values) for name, values in one.items()}
+        return {**batch, **one, **each}
+
+    made = user_code.call(predict, rows, "numpy", False)
+    assert made["pixels"].type == made["pixelss"].type == pa.list_(pa.list_(pa.float32(), 2), 2)
+    assert made["pixels"] == made["pixelss"]
+    assert made["score"] == made["scores"]
+    assert made["scores"].type == pa.float32()
