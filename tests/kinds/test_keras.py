@@ -266,7 +266,7 @@ def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("backend", ["jax", "tensorflow"])
 def test_other_backends_predict_as_they_do_alone(tmp_path: Path, keras: Any, backend: str) -> None:
     """From files that Keras wrote on torch. A process has one backend, so each gets its own."""
-    if importlib.util.find_spec(backend) is None:  # importing it here would start its threads
+    if importlib.util.find_spec(backend) is None:  # importing it takes seconds
         pytest.skip(f"needs {backend}")
     dense = [keras.layers.Dense(10), keras.layers.BatchNormalization()]
     model = keras.Sequential([keras.Input((64,)), *dense])
