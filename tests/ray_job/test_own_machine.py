@@ -318,7 +318,10 @@ def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)
     stages = report["stages"]
     assert [stages[stage]["rows"] for stage in STAGES] == [1000] * 4
-    assert len([*Path(ours.sink.path).glob("*.parquet")]) == 4  # of 256 rows at most
+    # Four batches; one that waits long for the second replica comes out in parts.
+    parts = [pq.read_metadata(file).num_rows for file in Path(ours.sink.path).glob("*.parquet")]
+    assert len(parts) >= 4
+    assert max(parts) <= 256
     assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
     assert os.getpid() not in {row["predicted_by"] for row in rows}
 
