@@ -29,7 +29,7 @@ from tests.flows.conftest import published, spec_of
 
 OWN = {"kind": "local", "object_store_gb": 0.2}
 NO_RAY = json.dumps({"ray": {"address": "nonsense"}}) + "\n"
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def job_of(folder: Path, **changes: Any) -> Job:
