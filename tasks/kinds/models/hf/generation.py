@@ -97,6 +97,9 @@ class Writer:
         """Prompts of like length together; of the same length, where padding would be seen."""
         beams = self.settings.get("num_beams", 1)
         size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
+        if not self.same_lengths and self.cuts_evenly:
+            yield from even_batches(lengths + self.settings["max_new_tokens"], size)
+            return
         if not self.same_lengths:
             yield from batches_by_length(lengths, size)
             return
@@ -104,6 +107,12 @@ class Writer:
             same = np.flatnonzero(lengths == length)
             for part in slices(len(same), size):
                 yield same[part]
+
+    @property
+    def cuts_evenly(self) -> bool:
+        """Whether threads have a batch each, of as many rows as we like: none is to wait long."""
+        own = self.placement
+        return own.device == "cpu" and not own.batch_size and not own.limit.halvings
 
     def prompts_per_batch(self, rows: int) -> int:
         """So few that each thread gets a batch, where that leaves it enough to do at a time."""
@@ -123,6 +132,20 @@ class Writer:
             return found[:, start:].cpu()
 
         return write
+
+
+def even_batches(tokens: npt.NDArray[np.int64], size: int) -> list[Index]:
+    """Positions of rows, those of most tokens first, in batches of about as many tokens.
+
+    Args:
+        tokens: of each row, read and written.
+        size: rows that each batch would have, had all the same number.
+    """
+    order = np.argsort(-tokens, kind="stable")
+    number = -(-len(order) // size)
+    shares = np.cumsum(tokens[order]) * number / max(1, tokens.sum())
+    ends = np.searchsorted(shares, np.arange(1, number))
+    return [each for each in np.split(order, ends) if len(each)]
 
 
 def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[str, Any]:
