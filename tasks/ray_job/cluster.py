@@ -21,6 +21,7 @@ from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import Job
+from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Snapshot
@@ -84,7 +85,7 @@ def run_on_ray(job: Job) -> None:
     progress.occupancy.cores = resources.get("CPU", 0.0)
     nodes = nodes_now()
     progress.occupancy.is_one_machine = len(nodes) == 1
-    Watch.progress, Watch.followed = progress, followed
+    Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
     gpus = gpus_of_replica(job.spec.resources, nodes)
     job = within_limit(job, gpus)
     if is_own_machine(job.spec):
@@ -182,6 +183,7 @@ class Watch(ExecutionCallback):
 
     progress: ClassVar[Progress | None] = None
     followed: ClassVar[Followed | None] = None
+    pace: ClassVar[LookPace] = LookPace()
     growing: ClassVar[Growing | None] = None
 
     def on_execution_step(self, executor: Any) -> None:
@@ -192,6 +194,7 @@ class Watch(ExecutionCallback):
             self.progress.step(lambda: self.standing(executor, now))
             if self.growing:
                 self.growing.look(executor, self.progress.predicted, self.progress.total, now)
+            self.pace.follow(executor, is_predicting=self.progress.predicted > 0)
             self.followed.check()
 
     def standing(self, executor: Any, now: float) -> Standing:

@@ -5,11 +5,12 @@ Knows no Ray Data, whose import takes as long as a worker's start: the two are t
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import GIB
+from tasks.ray_job.bare_head import bare_head
 from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import cores_handed_out, is_own_machine
 from tasks.spec import BatchInferenceSpec
@@ -35,7 +36,8 @@ def connect(options: dict[str, Any]) -> None:
     """Start Ray, or join one, with what `connection` gave."""
     import ray
 
-    ray.init(log_to_driver=True, logging_level="WARNING", **options)
+    with bare_head() if options["address"] == "local" else nullcontext():
+        ray.init(log_to_driver=True, logging_level="WARNING", **options)
 
 
 def connection(spec: BatchInferenceSpec, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""How often Ray's executor looks round."""
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.ray_job.look_pace import LONGEST_SECONDS, SHORTEST_SECONDS, LookPace
+from tests.test_waiting import PATIENCE
+
+STILL_SECONDS = 4.0
+LOOKS = f"""
+import json, sys, time
+import ray
+from ray.data import DataContext
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+from tasks.ray_job.look_pace import LookPace
+
+class Looks(ExecutionCallback):
+    at, pace, is_predicting = [], None, False
+    def on_execution_step(self, executor):
+        self.at.append(time.monotonic())
+        self.pace.follow(executor, is_predicting=self.is_predicting)
+
+def takes_long(rows):
+    begun = time.monotonic()
+    time.sleep({STILL_SECONDS})
+    rows["begun"], rows["ended"] = [begun], [time.monotonic()]
+    return rows
+
+ray.init(address=sys.argv[1], logging_level="ERROR")
+DataContext.get_current().custom_execution_callback_classes = [Looks]
+counts = []
+for is_predicting in (False, True):
+    Looks.at, Looks.pace, Looks.is_predicting = [], LookPace(), is_predicting
+    (row,) = ray.data.range(1).map_batches(takes_long, batch_size=None).take_all()
+    counts.append(sum(row["begun"] < at < row["ended"] for at in Looks.at))
+print(json.dumps(counts))
+"""
+
+
+def executor_of(*events: tuple[int, int, int]) -> Any:
+    """With operators that have begun and ended so many tasks, of which so much came."""
+    metrics = (
+        SimpleNamespace(
+            num_tasks_submitted=begun, num_tasks_finished=ended, num_task_outputs_generated=made
+        )
+        for begun, ended, made in events
+    )
+    return SimpleNamespace(_topology=[SimpleNamespace(metrics=each) for each in metrics])
+
+
+@pytest.fixture
+def rays_own(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What Ray takes as the time between two looks; as it was after the test."""
+    from ray.data._internal.execution import streaming_executor_state as module
+
+    name = "WAIT_FOR_TASK_COMPLETION_TIMEOUT_S"
+    assert getattr(module, name) == SHORTEST_SECONDS
+    monkeypatch.setattr(module, name, SHORTEST_SECONDS)
+    return lambda: getattr(module, name)
+
+
+def test_the_longer_nothing_ends_the_longer_it_waits(rays_own: Any) -> None:
+    pace, waits = LookPace(), []
+    for _ in range(6):
+        pace.follow(executor_of((4, 2, 2), (1, 0, 0)), is_predicting=True)
+        waits.append(rays_own())
+    assert waits[0] == SHORTEST_SECONDS
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_SECONDS
+
+
+@pytest.mark.parametrize("event", [(5, 2, 2), (4, 3, 2), (4, 2, 3)])
+def test_it_is_quick_again_when_something_has_happened(
+    event: tuple[int, int, int], rays_own: Any
+) -> None:
+    pace = LookPace()
+    for _ in range(6):
+        pace.follow(executor_of((4, 2, 2), (1, 0, 0)), is_predicting=True)
+    pace.follow(executor_of(event, (1, 0, 0)), is_predicting=True)
+    assert rays_own() == SHORTEST_SECONDS
+
+
+def test_it_is_quick_while_the_model_is_loaded(rays_own: Any) -> None:
+    pace = LookPace()
+    for _ in range(6):
+        pace.follow(executor_of((1, 0, 0)), is_predicting=False)
+    assert rays_own() == SHORTEST_SECONDS
+
+
+@pytest.mark.ray
+def test_rays_executor_keeps_to_it(ray_address: str) -> None:
+    command = [sys.executable, "-c", LOOKS, ray_address]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    usual, fewer = json.loads(done.stdout.splitlines()[-1])
+    assert fewer <= 3 + STILL_SECONDS / LONGEST_SECONDS
+    assert usual > 2 * fewer
