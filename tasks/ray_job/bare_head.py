@@ -21,7 +21,7 @@ def bare_head() -> Iterator[None]:
 
     usual: Any = ray._private.node.Node
 
-    class BareHead(usual):  # type: ignore[misc]
+    class BareHead(usual):
         """Starts the rest."""
 
         def start_monitor(self) -> None:
@@ -32,7 +32,7 @@ def bare_head() -> Iterator[None]:
 
     for name, value in NO_FIGURES.items():
         os.environ.setdefault(name, value)  # all that it starts inherit it
-    ray._private.node.Node = BareHead  # type: ignore[misc]
+    ray._private.node.Node = BareHead
     try:
         yield
     finally:

@@ -42,9 +42,17 @@ def in_equal_shares(job: Job, rows: int | None) -> Job:
     # One alone leaves no other idle, and texts sorted by length want to be many.
     fewest = spec.model.least_rows_per_batch * (2 if replicas == 1 else 1)
     fewest = LEAST_MEDIA_ROWS if spec.source.has_media else fewest
+    fewest = evenly(rows, fewest, replicas)
     call = spec.batch_size or spec.model.rows_per_call or 1
     whole_calls = math.ceil(max(share, fewest) / call) * call
     return with_rows_per_batch(job, min(whole_calls, usual))
+
+
+def evenly(rows: int, size: int, replicas: int) -> int:
+    """Rows in a batch, or some more, so that each of several replicas gets as many batches."""
+    batches = math.ceil(rows / size)
+    left_over = batches % replicas
+    return math.ceil(rows / (batches - left_over)) if 0 < left_over < batches else size
 
 
 def usual_rows(job: Job) -> int:

@@ -1,9 +1,7 @@
 """The job on Ray: wait for turn and room, cut the input into shares, run the pipeline, watch it."""
 
-import math
 import time
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -36,13 +34,11 @@ from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import crowding, gpus_of_replica
+from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
-MAX_READ_TASKS = 10_000
-BYTES_PER_READ_TASK = 256 << 20
-READ_TASKS_PER_CPU = 4
 RAY_WAITS_LONGER_SECONDS = 60.0
 """Ray's own guard against a stall comes so much later than the run's."""
 SNAPSHOT_SECONDS = 10.0
@@ -79,21 +75,21 @@ def run_on_ray(job: Job) -> None:
     if counts is None:
         return
     resources = ray.cluster_resources()
-    shares = list(cut_shares(job, int(resources.get("CPU", 1))))
-    rows = likely_rows_left(job)
-    progress = Progress(job, LastSnapshot(counts), len(shares), rows)
-    progress.occupancy.cores = resources.get("CPU", 0.0)
-    nodes = nodes_now()
-    progress.occupancy.is_one_machine = len(nodes) == 1
-    Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
+    rows, nodes = likely_rows_left(job), nodes_now()
     gpus = gpus_of_replica(job.spec.resources, nodes)
     job = within_limit(job, gpus)
     if is_own_machine(job.spec):
         job = fitted(job, gpus, resources.get("GPU", 0.0))
+    job = in_equal_shares(job, rows)
+    shares = list(cut_shares(job, int(resources.get("CPU", 1)), rows))
+    progress = Progress(job, LastSnapshot(counts), len(shares), rows)
+    progress.occupancy.cores = resources.get("CPU", 0.0)
+    progress.occupancy.is_one_machine = len(nodes) == 1
+    if is_own_machine(job.spec):
         progress.occupancy.cores = float(cores())  # more are handed out than there are
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
-    job = in_equal_shares(job, rows)
+    Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
     replicas = plan_workers(job, gpus, rows)
     try:
         run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
@@ -240,12 +236,3 @@ def stage_of(operator: str) -> str:
     """The stage that one of Ray's operators is named after."""
     names = (stage for stage in reversed(STAGES) if stage in operator.lower())
     return next(names, STAGES[0])
-
-
-def cut_shares(job: Job, num_cpus: int) -> Iterator[tuple[int, int]]:
-    """Shares of the shards for the read tasks: enough to keep every core busy, at most 10,000."""
-    by_size = math.ceil(job.todo_bytes / BYTES_PER_READ_TASK)
-    wanted = max(by_size, num_cpus * READ_TASKS_PER_CPU)
-    count = max(1, min(wanted, job.num_shards, MAX_READ_TASKS))
-    for number in range(count):
-        yield number * job.num_shards // count, (number + 1) * job.num_shards // count

@@ -22,7 +22,7 @@ from tasks.run import left_to_do, next_attempt
 begun = time.monotonic()
 attempt = next_attempt(planned, left_to_do(planned, tried=False))
 todo = time.monotonic() - begun
-from tasks.ray_job.cluster import cut_shares
+from tasks.ray_job.shares import cut_shares
 print(len(planned.plan.shards), seconds, todo, before, after)
 print(len(list(cut_shares(attempt.job, 64))))
 print(len(list(cut_shares(attempt.job, 100_000))))

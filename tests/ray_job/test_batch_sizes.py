@@ -1,5 +1,6 @@
 """How large batches are where the user has no wish."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tasks.ray_job.counts import AFTER_CUT, Counts, Report
 from tasks.ray_job.job import Job
 from tasks.ray_job.progress import Progress
 from tasks.ray_job.reading import read_reported
+from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.writing import batches_per_write
 from tasks.run import left_to_do, new_job
 from tests.ray_job.test_own_machine import job_of, spec
@@ -41,6 +43,8 @@ SIZES: dict[str, tuple[dict[str, Any], int | None, int]] = {
     "few trees": (TREES, 200_000, 65_536),
     "texts that are sorted": (TEXTS, 6_000, 1_024),
     "texts that are written": (PROMPTS, 1_000, 256),
+    "as many batches to each replica": (PROMPTS, 1_280, 320),  # and not three and two of 256
+    "fewer rows than replicas could share": (PROMPTS, 100, 256),
     "files of so many rows": (
         {"sink": {"kind": "parquet", "path": "out", "rows_per_file": 512}},
         24_000,
@@ -70,6 +74,28 @@ def test_a_replica_alone_gets_larger_ones_of_few_rows(
     one = asked.resources.model_copy(update={"max_replicas": 1})
     job = job_of(asked.model_copy(update={"resources": one}))
     assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
+
+
+SHARES: dict[str, tuple[dict[str, Any], int, int | None, int]] = {
+    "of a size": ({}, 10 << 30, 40_000_000, 40),
+    "as many as keep cores busy": ({}, 1, 40_000_000, 16),
+    "nobody knows how many rows": ({}, 1, None, 16),
+    "of several batches each": (TEXTS, 1, 2_048 * 4 * 3, 3),
+    "a single one of few rows": (TEXTS, 1, 3_000, 1),
+    "of media, which take long to read": (IMAGES, 1, 3_000, 16),
+}
+
+
+@pytest.mark.parametrize(("changes", "size", "rows", "wanted"), SHARES.values(), ids=SHARES)
+def test_readers_get_their_share(
+    changes: dict[str, Any], size: int, rows: int | None, wanted: int
+) -> None:
+    job = replace(job_of(spec(**changes)), num_shards=1_000, todo_bytes=size)
+    shares = list(cut_shares(job, 4, rows))
+    assert len(shares) == wanted
+    assert shares[0][0] == 0
+    assert shares[-1][1] == 1_000
+    assert all(stop == start for (_, stop), (start, _) in itertools.pairwise(shares))
 
 
 NUMBERS = pa.schema([("id", pa.int64()), ("x", pa.float32()), ("at", pa.timestamp("us"))])

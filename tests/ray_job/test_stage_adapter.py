@@ -87,6 +87,20 @@ def test_a_slow_stage_comes_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     check_conservation(list(range(50)), 10)
 
 
+@pytest.mark.parametrize(("seconds", "parts"), [(0.4, 5), (0.2, 2), (0.1, 1)])
+def test_a_part_ends_before_a_call_that_would_make_it_last_too_long(
+    seconds: float, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.7)
+
+    def slow(rows: pa.Table) -> pa.Table:
+        time.sleep(seconds)
+        return rows
+
+    adapter = StageAdapter("infer", (slow,), pace=Pace.fixed(10), cuts_itself=False)
+    assert len(list(adapter(batch_of(list(range(50)))))) == parts
+
+
 def test_outcomes_of_earlier_stages_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
     before = Rejection(99, "/in/a.csv", 99, "read", "ValueError", "ragged", "")
@@ -202,7 +216,7 @@ def test_the_pace_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_pace_follows_the_model() -> None:
     pace = Pace()
     found = []
-    for seconds in (1.0, 4.9, 20.0, 31.0):
+    for seconds in (1.0, 6.9, 20.0, 31.0):
         pace.follow(seconds)
         found.append(pace.rows)
     assert found == [256, 1_024, 1_024, 256]

@@ -1,0 +1,32 @@
+"""How the shards are shared out among the read tasks."""
+
+import math
+from collections.abc import Iterator
+
+from tasks.ray_job.job import Job
+
+MAX_READ_TASKS = 10_000
+BYTES_PER_READ_TASK = 256 << 20
+READ_TASKS_PER_CPU = 4
+BATCHES_PER_SHARE = 4
+"""With fewer, the last one of each would be much of them all."""
+
+
+def cut_shares(job: Job, num_cpus: int, rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """Shares of the shards for the read tasks: enough to keep every core busy, at most 10,000.
+
+    Few of few rows: no batch has rows of two shares, and small ones are not worth their way.
+
+    Args:
+        job: what to do.
+        num_cpus: cores of the cluster.
+        rows: left to do, as far as that can be known.
+    """
+    by_size = math.ceil(job.todo_bytes / BYTES_PER_READ_TASK)
+    by_cores = num_cpus * READ_TASKS_PER_CPU
+    if rows is not None and not job.spec.source.has_media:
+        by_cores = min(by_cores, rows // (BATCHES_PER_SHARE * job.spec.rows_per_batch))
+    wanted = max(by_size, by_cores)
+    count = max(1, min(wanted, job.num_shards, MAX_READ_TASKS))
+    for number in range(count):
+        yield number * job.num_shards // count, (number + 1) * job.num_shards // count
