@@ -8,7 +8,7 @@ from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.plan import PlannedRun
 from tasks.preflight import could_run_inline
-from tasks.ray_job.own_machine import is_path
+from tasks.ray_job.own_machine import lies_near
 from tasks.spec import BatchInferenceSpec
 
 START_SECONDS = 12.0
@@ -48,11 +48,10 @@ def one_process_does(spec: BatchInferenceSpec) -> bool:
     Other code than the built-in models' may keep the others from computing; and of storages that
     are slow to answer Ray reads several files at once.
     """
-    source, asked = spec.source, spec.resources.num_cpus
+    asked = spec.resources.num_cpus
     has_all_cores = spec.model.uses_threads and (asked == "auto" or asked >= cores())
     is_quick = has_all_cores and not any(each.is_heavy for each in spec.steps)
-    is_near = source.holds == "file" and all(map(is_path, source.paths))
-    return is_quick and is_near and cores() <= FEW_CORES
+    return is_quick and lies_near(spec.source) and cores() <= FEW_CORES
 
 
 def seconds_of(rows: int, speed: float) -> str | None:

@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 
 from tasks.kinds.clusters import InlineCluster, LocalCluster
+from tasks.kinds.sources.source import Source
 from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, with_max_replicas
@@ -177,8 +178,7 @@ def most_readers(spec: BatchInferenceSpec) -> int | None:
     options, source = spec.stages.read, spec.source
     if options.max_workers is not None or options.num_cpus != ReadOptions().num_cpus:
         return options.max_workers
-    is_near = is_own_machine(spec) and source.holds == "file" and all(map(is_path, source.paths))
-    return few() if is_near else None
+    return few() if is_own_machine(spec) and lies_near(source) else None
 
 
 def most_writers(spec: BatchInferenceSpec) -> int:
@@ -191,6 +191,11 @@ def most_writers(spec: BatchInferenceSpec) -> int:
         return spec.stages.write.max_workers
     is_near = is_own_machine(spec) and is_path(spec.sink.path)
     return min(WRITERS, few()) if is_near else WRITERS
+
+
+def lies_near(source: Source) -> bool:
+    """Whether a source's files are on this machine's disk."""
+    return source.holds == "file" and all(map(is_path, source.paths))
 
 
 def is_path(url: str) -> bool:

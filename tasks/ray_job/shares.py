@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from tasks.ray_job.job import Job
+from tasks.ray_job.own_machine import is_own_machine, lies_near
 
 MAX_READ_TASKS = 10_000
 BYTES_PER_READ_TASK = 256 << 20
@@ -15,7 +16,8 @@ BATCHES_PER_SHARE = 4
 def cut_shares(job: Job, num_cpus: int, rows: int | None = None) -> Iterator[tuple[int, int]]:
     """Shares of the shards for the read tasks: enough to keep every core busy, at most 10,000.
 
-    Few of few rows: no batch has rows of two shares, and small ones are not worth their way.
+    Few of few rows on this machine's disk: no batch has rows of two shares, and small ones are not
+    worth their way. Elsewhere, and of media, many readers wait side by side.
 
     Args:
         job: what to do.
@@ -24,7 +26,8 @@ def cut_shares(job: Job, num_cpus: int, rows: int | None = None) -> Iterator[tup
     """
     by_size = math.ceil(job.todo_bytes / BYTES_PER_READ_TASK)
     by_cores = num_cpus * READ_TASKS_PER_CPU
-    if rows is not None and not job.spec.source.has_media:
+    source, is_near = job.spec.source, is_own_machine(job.spec) and lies_near(job.spec.source)
+    if rows is not None and is_near and not source.has_media:
         by_cores = min(by_cores, rows // (BATCHES_PER_SHARE * job.spec.rows_per_batch))
     wanted = max(by_size, by_cores)
     count = max(1, min(wanted, job.num_shards, MAX_READ_TASKS))

@@ -107,7 +107,8 @@ class StageAdapter:
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                done, emitted, size = [], time.time(), 0
+                emitted = called = time.time()
+                done, size = [], 0
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, emitted, time.time())

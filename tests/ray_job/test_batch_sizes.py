@@ -21,7 +21,7 @@ from tasks.ray_job.reading import read_reported
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.writing import batches_per_write
 from tasks.run import left_to_do, new_job
-from tests.ray_job.test_own_machine import job_of, spec
+from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 IMAGES = {"source": {"kind": "images", "path": "in"}}
 TREES = {"model": {"kind": "xgboost", "path": "model.ubj"}}
@@ -76,6 +76,7 @@ def test_a_replica_alone_gets_larger_ones_of_few_rows(
     assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
 
 
+SQL = {"kind": "sql", "path": "sqlite:////in.db", "table": "t", "key": "id"}
 SHARES: dict[str, tuple[dict[str, Any], int, int | None, int]] = {
     "of a size": ({}, 10 << 30, 40_000_000, 40),
     "as many as keep cores busy": ({}, 1, 40_000_000, 16),
@@ -83,6 +84,9 @@ SHARES: dict[str, tuple[dict[str, Any], int, int | None, int]] = {
     "of several batches each": (TEXTS, 1, 2_048 * 4 * 3, 3),
     "a single one of few rows": (TEXTS, 1, 3_000, 1),
     "of media, which take long to read": (IMAGES, 1, 3_000, 16),
+    "of files elsewhere": ({"source": {"kind": "parquet", "path": "s3://in"}}, 1, 3_000, 16),
+    "of a database": ({"source": SQL}, 1, 3_000, 16),
+    "on other machines": ({"cluster": ELSEWHERE}, 1, 3_000, 16),
 }
 
 
