@@ -94,6 +94,26 @@ def test_it_is_quick_while_the_model_is_loaded(rays_own: Any) -> None:
     assert rays_own() == SHORTEST_SECONDS
 
 
+@pytest.mark.parametrize(("predicted", "is_longer"), [(0, False), (1, True)])
+def test_a_jobs_executor_is_told(
+    predicted: int, is_longer: bool, rays_own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.ray_job.cluster import Watch
+
+    progress = SimpleNamespace(
+        occupancy=SimpleNamespace(see=lambda *_: None), step=lambda _: None, predicted=predicted
+    )
+    for name, value in (
+        ("progress", progress),
+        ("followed", SimpleNamespace(check=lambda: None)),
+        ("growing", None),
+        ("pace", LookPace()),
+    ):
+        monkeypatch.setattr(Watch, name, value)
+    Watch().on_execution_step(SimpleNamespace(_topology={}))
+    assert (rays_own() > SHORTEST_SECONDS) is is_longer
+
+
 @pytest.mark.ray
 def test_rays_executor_keeps_to_it(ray_address: str) -> None:
     command = [sys.executable, "-c", LOOKS, ray_address]
