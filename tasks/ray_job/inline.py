@@ -17,10 +17,11 @@ from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
 from tasks.ray_job.own_machine import with_all_cores
+from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.progress import WRITE_EVERY_SECONDS, Progress, Standing
 from tasks.ray_job.reading import read_reported
-from tasks.ray_job.stage_adapter import EMIT_EVERY_SECONDS, StageAdapter
+from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import (
     has_preprocessing,
     infer_stage,

@@ -26,9 +26,10 @@ def cut_shares(job: Job, num_cpus: int, rows: int | None = None) -> Iterator[tup
     """
     by_size = math.ceil(job.todo_bytes / BYTES_PER_READ_TASK)
     by_cores = num_cpus * READ_TASKS_PER_CPU
-    source, is_near = job.spec.source, is_own_machine(job.spec) and lies_near(job.spec.source)
-    if rows is not None and is_near and not source.has_media:
-        by_cores = min(by_cores, rows // (BATCHES_PER_SHARE * job.spec.rows_per_batch))
+    spec = job.spec
+    is_quick = is_own_machine(spec) and lies_near(spec.source) and not spec.source.has_media
+    if rows is not None and is_quick:
+        by_cores = min(by_cores, rows // (BATCHES_PER_SHARE * spec.rows_per_batch))
     wanted = max(by_size, by_cores)
     count = max(1, min(wanted, job.num_shards, MAX_READ_TASKS))
     for number in range(count):

@@ -18,9 +18,10 @@ from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.ray_job.pace import Pace
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
-from tasks.ray_job.stage_adapter import Pace, StageAdapter
+from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
 QUICK_SECONDS = 0.02

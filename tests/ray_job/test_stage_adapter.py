@@ -14,7 +14,8 @@ from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.blame import Function
-from tasks.ray_job.stage_adapter import Pace, StageAdapter
+from tasks.ray_job.pace import Pace
+from tasks.ray_job.stage_adapter import StageAdapter
 
 
 def batch_of(ids: list[int]) -> RowBatch:
@@ -206,15 +207,14 @@ def test_whole_numbers_and_fractions_go_together() -> None:
     assert out.rows["y"].to_pylist() == [1.0, 1.0, 0.5, None]
 
 
-def test_the_pace_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_adapter, "GROW_BELOW_SECONDS", 600.0)
+def test_the_pace_is_found_once() -> None:
     sizes: list[int] = []
 
     def function(rows: pa.Table) -> pa.Table:
         sizes.append(len(rows))
         return rows
 
-    adapter = StageAdapter("infer", (function,))
+    adapter = StageAdapter("infer", (function,), pace=Pace(grow_below_seconds=600.0))
     for count in (400, 3, 400):
         list(adapter(batch_of(list(range(count)))))
     assert sizes == [64, 256, 80, 3, 400], "a batch that was soon used up says nothing"
