@@ -1,13 +1,17 @@
 """How many rows a stage takes at a time, by how long they take and what comes of them."""
 
+import math
 from dataclasses import dataclass
 
 EMIT_EVERY_SECONDS = 30.0
 """What a stage has done is handed on so often."""
-GROW_BELOW_SECONDS = 7.0
-"""Four times as many rows then take no longer than that."""
+CALL_SECONDS = 24.0
+"""That a call takes at most where as many rows are at hand: of more rows, sorted by length, fewer
+tokens are padding, and threads wait for each other wherever a call ends."""
 BYTES_PER_CALL = 64 << 20
 """That come out of a call, about."""
+MOST_TIMES = 8
+"""As many rows as before: those to come may be longer."""
 
 
 @dataclass
@@ -17,7 +21,7 @@ class Pace:
     rows: int = 64
     least: int = 1
     most: int = 1 << 20
-    grow_below_seconds: float = GROW_BELOW_SECONDS
+    call_seconds: float = CALL_SECONDS
 
     @classmethod
     def fixed(cls, rows: int) -> "Pace":
@@ -33,8 +37,12 @@ class Pace:
         """
         if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
             self.rows = max(self.least, self.rows // 4)
-        elif seconds < self.grow_below_seconds and 4 * size <= BYTES_PER_CALL:
-            self.rows = max(self.rows, min(4 * self.rows, self.most))
+            return
+        by_time = self.call_seconds / seconds if seconds > 0 else MOST_TIMES
+        by_size = BYTES_PER_CALL / size if size else MOST_TIMES
+        doublings = int(math.log2(min(MOST_TIMES, by_time, by_size)))  # none where it is under two
+        if doublings > 0:
+            self.rows = max(self.rows, min(self.rows << doublings, self.most))
 
     def shrink(self) -> bool:
         """Take fewer rows from here on, if it may; whether it does."""

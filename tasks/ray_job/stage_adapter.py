@@ -1,6 +1,7 @@
 """Carries row ids, outcomes and timings around user code."""
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -102,13 +103,19 @@ class StageAdapter:
         left = batch.rows
         while len(left):
             begun, warm, size = time.monotonic(), self.runtimes.warm_up_seconds, 0
-            rows, left = cut(left, self.pace.rows)
+            rows, left = cut(left, self.share_of(left))
             for outcome in self.fitting(rows, batch):
                 size += outcome.rows.nbytes
                 yield outcome
             if len(left):  # else it may have been but a few
                 seconds = time.monotonic() - begun - self.warmed_up_since(warm)
                 self.pace.follow(seconds, size)
+
+    def share_of(self, rows: pa.Table) -> int:
+        """Rows of the next call: where it may have any number, the calls to come have as many."""
+        if not self.cuts_itself:
+            return self.pace.rows
+        return math.ceil(len(rows) / math.ceil(len(rows) / self.pace.rows))
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.

@@ -24,8 +24,8 @@ from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
-QUICK_SECONDS = 0.02
-"""A call that takes no longer is mostly what every call costs, however few its rows."""
+QUICK_SECONDS = 0.05
+"""Of a call that takes a fraction of it, most is what every call costs, however few its rows."""
 
 
 def has_preprocessing(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> bool:
@@ -81,7 +81,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     elif spec.batch_size or limit.halvings or not spec.model.calls_may_grow:
         pace = Pace.fixed(spec.batch_size or rows)
     else:
-        pace = Pace(rows, least=rows, grow_below_seconds=QUICK_SECONDS)
+        pace = Pace(rows, least=rows, call_seconds=QUICK_SECONDS)
     return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
 
 

@@ -214,19 +214,22 @@ def test_the_pace_is_found_once() -> None:
         sizes.append(len(rows))
         return rows
 
-    adapter = StageAdapter("infer", (function,), pace=Pace(grow_below_seconds=600.0))
-    for count in (400, 3, 400):
+    adapter = StageAdapter("infer", (function,), pace=Pace(call_seconds=600.0))
+    for count in (640, 3, 640):
         list(adapter(batch_of(list(range(count)))))
-    assert sizes == [64, 256, 80, 3, 400], "a batch that was soon used up says nothing"
+    assert sizes == [64, 288, 288, 3, 640], "a batch that was soon used up says nothing"
 
 
-def test_the_pace_follows_the_model() -> None:
-    pace = Pace()
-    found = []
-    for seconds in (1.0, 6.9, 20.0, 31.0):
-        pace.follow(seconds)
-        found.append(pace.rows)
-    assert found == [256, 1_024, 1_024, 256]
+def test_what_cuts_itself_gets_calls_of_as_many_rows() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    adapter = StageAdapter("infer", (function,), pace=Pace(600, most=600))
+    list(adapter(batch_of(list(range(1_024)))))
+    assert sizes == [512, 512], "not a call of 600, and one whose threads have little to do"
 
 
 def test_quick_calls_get_more_rows() -> None:
@@ -237,10 +240,10 @@ def test_quick_calls_get_more_rows() -> None:
         time.sleep(0.0001 * len(rows))
         return rows
 
-    pace = Pace(64, least=64, grow_below_seconds=0.02)
+    pace = Pace(64, least=64, call_seconds=0.05)
     adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
     list(adapter(batch_of(list(range(1_000)))))
-    assert sizes[:2] == [64, 256]
+    assert sizes[0] == 64
     assert max(sizes) == 256, "26 ms are no moment any more"
 
 
@@ -253,12 +256,12 @@ def test_calls_grow_no_more_once_memory_has_run_out() -> None:
             raise MemoryError
         return rows
 
-    pace = Pace(64, least=64, grow_below_seconds=600.0)
+    pace = Pace(64, least=64, call_seconds=600.0)
     adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
-    (out,) = adapter(batch_of(list(range(2_000))))
-    assert len(out.rows) == 2_000
-    assert sizes[:4] == [64, 256, 1_024, 256]
-    assert max(sizes[3:]) == 256
+    (out,) = adapter(batch_of(list(range(6_000))))
+    assert len(out.rows) == 6_000
+    assert sizes[:4] == [64, 512, 4_096, 1_024]
+    assert max(sizes[4:]) == 256
     assert adapter.limit.halvings == 0, "what it begins with has room"
 
 

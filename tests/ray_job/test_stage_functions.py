@@ -101,7 +101,7 @@ def test_columns_to_keep_must_be_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("batch_size", "halvings", "rows"),
-    [("auto", 0, 256), ("auto", 1, 64), (64, 0, 64), (5_000, 0, 5_000)],
+    [("auto", 0, 512), ("auto", 1, 64), (64, 0, 64), (5_000, 0, 5_000)],
     ids=["quick calls grow", "memory has run out before", "as asked", "as many as asked"],
 )
 def test_what_your_own_class_gets_after_a_quick_call(

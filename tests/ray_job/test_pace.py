@@ -1,0 +1,49 @@
+"""How many rows a stage takes at a time."""
+
+import pytest
+
+from tasks.ray_job.pace import Pace
+
+
+def test_the_pace_follows_the_model() -> None:
+    pace = Pace()
+    found = []
+    for seconds in (2.9, 11.9, 23.8, 29.0, 31.0):
+        pace.follow(seconds)
+        found.append(pace.rows)
+    assert found == [512, 1_024, 1_024, 1_024, 256]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rows"), [(0.0, 512), (-600.0, 512), (3.1, 256), (6.1, 128), (12.1, 64)]
+)
+def test_a_call_gets_no_more_rows_than_take_24_seconds(seconds: float, rows: int) -> None:
+    """It may have taken no time, or less by what is put down to warming up."""
+    pace = Pace(64)
+    pace.follow(seconds)
+    assert pace.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("size", "rows"), [(65 << 20, 16), (33 << 20, 64), (32 << 20, 128), (9 << 20, 256), (1, 512)]
+)
+def test_a_call_makes_no_more_bytes_than_64_mib(size: int, rows: int) -> None:
+    pace = Pace(64)
+    pace.follow(0.1, size)
+    assert pace.rows == rows
+
+
+def test_a_fixed_pace_stays() -> None:
+    pace = Pace.fixed(64)
+    for seconds in (0.1, 31.0):
+        pace.follow(seconds)
+        assert pace.rows == 64
+
+
+def test_a_pace_has_bounds() -> None:
+    pace = Pace(64, least=32, most=100)
+    pace.follow(0.1)
+    assert pace.rows == 100
+    pace.follow(31.0)
+    assert pace.rows == 32
+    assert not pace.shrink()
