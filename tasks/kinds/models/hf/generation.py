@@ -98,7 +98,8 @@ class Writer:
         beams = self.settings.get("num_beams", 1)
         size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
         if not self.same_lengths and self.cuts_evenly:
-            yield from even_batches(lengths + self.settings["max_new_tokens"], size)
+            number = in_whole_rounds(-(-len(lengths) // size), self.placement.num_threads)
+            yield from even_batches(lengths + self.settings["max_new_tokens"], number)
             return
         if not self.same_lengths:
             yield from batches_by_length(lengths, size)
@@ -134,15 +135,19 @@ class Writer:
         return write
 
 
-def even_batches(tokens: npt.NDArray[np.int64], size: int) -> list[Index]:
+def in_whole_rounds(batches: int, threads: int) -> int:
+    """So many batches, or some more, that of several rounds none leaves a thread without one."""
+    return batches if batches <= threads else -(-batches // threads) * threads
+
+
+def even_batches(tokens: npt.NDArray[np.int64], number: int) -> list[Index]:
     """Positions of rows, those of most tokens first, in batches of about as many tokens.
 
     Args:
         tokens: of each row, read and written.
-        size: rows that each batch would have, had all the same number.
+        number: batches at most.
     """
     order = np.argsort(-tokens, kind="stable")
-    number = -(-len(order) // size)
     shares = np.cumsum(tokens[order]) * number / max(1, tokens.sum())
     ends = np.searchsorted(shares, np.arange(1, number))
     return [each for each in np.split(order, ends) if len(each)]
