@@ -13,7 +13,9 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.occupancy import Occupancy, Snapshot
 from tasks.ray_job.stage_functions import has_preprocessing
 
-WRITE_EVERY_SECONDS = 0.5
+WRITE_EVERY_SECONDS, WRITE_LATER_EVERY_SECONDS = 0.5, 2.0
+EAGER_SECONDS = 30.0
+"""From a job's start on people watch closely; a long one is not to write for each half second."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Held:
 
 
 class Progress:
-    """Writes `progress.json` every half second while the job runs."""
+    """Writes `progress.json` while the job runs: every half second, after a while every two."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Progress:
         self.num_reads = num_reads
         self.likely_rows = likely_rows
         """Rows of the attempt, as a look at some inputs had them."""
-        self.written = 0.0
+        self.begun, self.written = time.monotonic(), 0.0
         self.held = Held()
         self.occupancy = Occupancy(shares=num_reads)
         self.predicted, self.total = 0, likely_rows
@@ -83,7 +85,7 @@ class Progress:
         Raises:
             ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
         """
-        if time.monotonic() - self.written < WRITE_EVERY_SECONDS:
+        if not self.is_due():
             return
         counts, now = self.snapshot(), standing()
         self.held.add(now)
@@ -91,6 +93,13 @@ class Progress:
             self.write("running", counts, now)
         self.budget.check(counts)
         self.written = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is time to write again."""
+        now = time.monotonic()
+        is_young = now - self.begun < EAGER_SECONDS
+        every = WRITE_EVERY_SECONDS if is_young else WRITE_LATER_EVERY_SECONDS
+        return now - self.written >= every
 
     def leave(self, standing: Standing) -> None:
         """Say what a job has done and held that does not go on."""
