@@ -10,7 +10,9 @@ TOKENS = st.lists(st.integers(1, 500), max_size=200)
 
 
 @given(TOKENS, st.integers(1, 64))
-def test_each_row_is_in_one_batch_those_of_most_tokens_first(tokens: list[int], number: int) -> None:
+def test_each_row_is_in_one_batch_those_of_most_tokens_first(
+    tokens: list[int], number: int
+) -> None:
     lengths = np.array(tokens, np.int64)
     batches = even_batches(lengths, number)
     order = [int(at) for each in batches for at in each]
