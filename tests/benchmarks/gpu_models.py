@@ -13,7 +13,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.runtimes.told import Runtime, RuntimeLog
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes
@@ -57,7 +59,8 @@ def main() -> None:
     print(torch.cuda.get_device_name() if cuda else "CPU", torch_dtype(placement), sep=", ")
     sizes = Sizes.tiny() if given.tiny else Sizes.base()
     with tempfile.TemporaryDirectory() as folder, torch_threads(placement.num_threads):
-        for make in (images, texts, generation):
+        compiled = [partial(images, runtime="compile")] if cuda else []
+        for make in (images, *compiled, texts, generation):
             report(make(Path(folder), placement, sizes), given.repeats)
 
 
@@ -87,12 +90,15 @@ def seconds_of(loop: Loop) -> float:
     return time.perf_counter() - started
 
 
-def images(folder: Path, placement: Placement, sizes: Sizes) -> Case:
-    """Image classification; the model alone gets normalised floats."""
+def images(folder: Path, placement: Placement, sizes: Sizes, runtime: Runtime = "eager") -> Case:
+    """Image classification; the model alone gets normalised floats, and is not compiled."""
     import torch
 
     random_models.save_vit(folder / "vit", sizes)
-    kind = HuggingFaceModel(task="image-classification", name_or_path=str(folder / "vit"))
+    kind = HuggingFaceModel(
+        task="image-classification", name_or_path=str(folder / "vit"), runtime=runtime
+    )
+    placement = replace(placement, runtimes=RuntimeLog())
     predict = kind.predictor(placement)
     shape = (sizes.num_images, 3 * sizes.image_size**2)
     flat = pa.array(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8).ravel())
@@ -103,8 +109,10 @@ def images(folder: Path, placement: Placement, sizes: Sizes) -> Case:
     side = sizes.image_size
     batch = torch.rand(size, 3, side, side, device=placement.device, dtype=torch_dtype(placement))
     batches = len(pixels) // size
+    predict(rows)  # says what it runs on
+    (used,) = placement.runtimes.told
     return Case(
-        "ViT, images",
+        f"ViT, images, {used.used}" + (f" ({used.problem})" if used.problem else ""),
         "images",
         len(pixels),
         lambda: predict(rows),

@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tasks.kinds.models.model import BatchLimit, Placement
+from tasks.kinds.models.model import BatchLimit, DType, Placement
+from tasks.kinds.models.runtimes.comparing import TOLERANCES
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.stage_adapter import StageAdapter
-from tests.kinds.tiny_models import save_bert, texts
+from tests.kinds.tiny_models import images, png, save_bert, save_vit, texts
 from tests.kinds.tiny_tasks import TINY_TASKS, TinyTask, assert_alike
 from tests.ray_job.test_stage_adapter import at_a_time
 
@@ -28,6 +29,21 @@ def test_a_gpu_predicts_what_a_cpu_does(tiny: TinyTask, tmp_path: Path) -> None:
     model, rows = tiny.saved(tmp_path)
     there = Placement("cuda", dtype="float32", batch_size=8)  # several batches, one ahead
     assert_alike(model.predictor(there)(rows), model.predictor(Placement())(rows), 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_compiled_model_says_what_eager_says(dtype: DType, tmp_path: Path) -> None:
+    tiny = TinyTask("image-feature-extraction", save_vit, [*map(png, images(20))])
+    model, rows = tiny.saved(tmp_path)
+    made = {}
+    for runtime in ("eager", "compile"):
+        there = Placement("cuda", dtype=dtype, batch_size=8)  # the last batch is filled up
+        predict = model.model_copy(update={"runtime": runtime}).predictor(there)
+        for _ in range(3):  # the graph is played again, over its own outputs
+            made[runtime] = predict(rows)
+        (used,) = there.runtimes.told
+        assert (used.used, used.precision, used.problem) == (runtime, dtype, None)
+    assert_alike(made["compile"], made["eager"], TOLERANCES[dtype])
 
 
 def test_a_gpu_goes_on_with_what_it_has_room_for(tmp_path: Path) -> None:

@@ -276,9 +276,70 @@ def test_a_missing_package_is_named(weights: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_gpus_and_other_precisions_are_refused(weights: Path) -> None:
-    assert kind(weights, "eager").can_use_gpu
-    assert not kind(weights).can_use_gpu
-    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
-        kind(weights).predictor(Placement(dtype="bfloat16"))
-    with pytest.raises(InvalidSpec, match="is for CPUs"):
-        choice.check_placement("compile", Placement(device="cuda"))
+    gpu = Placement(device="cuda", dtype="bfloat16")
+    for runtime, can in (("eager", True), ("compile", True), ("openvino", False), ("onnx", False)):
+        assert kind(weights, runtime).can_use_gpu == can
+        if can:
+            choice.check_placement(runtime, gpu)
+        else:
+            with pytest.raises(InvalidSpec, match="is for CPUs: take compile or eager, or set"):
+                choice.check_placement(runtime, gpu)
+    for runtime in ("compile", "openvino"):
+        with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
+            kind(weights, runtime).predictor(Placement(dtype="bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("precision", "difference", "used"),
+    [
+        ("float32", 5e-5, "compile"),
+        ("float32", 1e-3, "eager"),
+        ("float16", 1e-3, "compile"),
+        ("float16", 1e-2, "eager"),
+        ("bfloat16", 1e-2, "compile"),
+        ("bfloat16", 5e-2, "eager"),
+    ],
+)
+def test_on_gpus_halves_are_compared_as_halves(
+    precision: str, difference: float, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors are on the CPU: what is there in place of a GPU is the placement's word."""
+    import torch
+
+    calls = []
+
+    def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
+        def run(arguments: Tensors) -> Tensors:
+            calls.append(len(arguments))
+            (outputs,) = module(*arguments)
+            return [outputs.double() * (1 + difference)]
+
+        return run
+
+    monkeypatch.setitem(COMPILERS, "compile", compiler)
+    module, placement = torch.nn.ReLU(), Placement(device="cuda")
+    module.register_buffer("weights", torch.zeros(1, dtype=getattr(torch, precision)))
+    call = running.run_on("compile", module, lambda b: module(b["x"]), placement, lambda _: 2)
+    with torch.inference_mode():
+        call({"x": torch.ones(1, 3, dtype=getattr(torch, precision))})
+    (told,) = placement.runtimes.told
+    assert (told.used, told.precision) == (used, precision)
+    assert len(calls) == running.CALLS_ON_GPU, "a graph is recorded before rows count"
+
+
+def test_what_a_graph_writes_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device that has no numbers is there in place of a GPU."""
+    import torch
+
+    buffer, modes = torch.zeros(2), []
+
+    def compiled(module: Any, *, mode: str | None, **_: Any) -> Any:
+        modes.append(mode)
+        return lambda value: [buffer.copy_(value)]
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    run = COMPILERS["compile"](torch.nn.ReLU(), [torch.zeros(2, device="meta")], 1)
+    (first,), (second,) = run([torch.ones(2)]), run([torch.full((2,), 2.0)])
+    assert (first.tolist(), second.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+    COMPILERS["compile"](torch.nn.ReLU(), [torch.zeros(2)], 1)
+    assert modes == ["reduce-overhead", None]

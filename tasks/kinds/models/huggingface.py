@@ -23,7 +23,12 @@ from tasks.kinds.models.hf.options import (
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
 from tasks.kinds.models.model import Function, Media, Model, Placement
-from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
+from tasks.kinds.models.runtimes.choice import (
+    RuntimeField,
+    can_use_gpu,
+    check_runtime,
+    refuse_runtime,
+)
 from tasks.kinds.models.torch_threads import is_worth_threads
 
 ONE_SHAPE: tuple[Task, ...] = ("image-classification", "image-feature-extraction")
@@ -88,8 +93,8 @@ class HuggingFaceModel(Model):
 
     @property
     def can_use_gpu(self) -> bool:
-        """Compiled models run on CPUs."""
-        return self.runtime == "eager"
+        """Whether its runtime is for GPUs too."""
+        return can_use_gpu(self.runtime)
 
     @property
     def preprocesses(self) -> bool:

@@ -11,7 +11,12 @@ from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
 from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
+from tasks.kinds.models.runtimes.choice import (
+    RuntimeField,
+    can_use_gpu,
+    check_runtime,
+    refuse_runtime,
+)
 from tasks.kinds.models.runtimes.running import Call, run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
 from tasks.kinds.models.tensors.inputs import Input, fixed_rows, rows_in_batch
@@ -54,8 +59,8 @@ class TorchModel(TensorModel):
 
     @property
     def can_use_gpu(self) -> bool:
-        """Compiled models run on CPUs."""
-        return self.runtime == "eager"
+        """Whether its runtime is for GPUs too."""
+        return can_use_gpu(self.runtime)
 
     def check(self) -> None:
         """See that the file holds what the other fields say, without running anything in it.

@@ -12,7 +12,12 @@ from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.runtimes.choice import RuntimeField, check_runtime, refuse_runtime
+from tasks.kinds.models.runtimes.choice import (
+    RuntimeField,
+    can_use_gpu,
+    check_runtime,
+    refuse_runtime,
+)
 from tasks.kinds.models.tensors import torch_file, torch_weights
 from tasks.kinds.models.torch_threads import is_worth_threads
 from tasks.kinds.models.vision.detection import Choice
@@ -70,8 +75,8 @@ class TorchvisionModel(FileModel):
 
     @property
     def can_use_gpu(self) -> bool:
-        """Compiled models run on CPUs."""
-        return self.runtime == "eager"
+        """Whether its runtime is for GPUs too."""
+        return can_use_gpu(self.runtime)
 
     @property
     def preprocesses(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.runtimes.comparing import TOLERANCE
+from tasks.kinds.models.runtimes.comparing import TOLERANCE, TOLERANCES
 from tasks.kinds.models.runtimes.told import Runtime
 
 FIELD = "model.runtime"
@@ -24,16 +24,23 @@ PACKAGES: dict[Runtime, tuple[tuple[str, str], ...]] = {
 RuntimeField = Annotated[
     Runtime,
     Field(
-        description="What calculates on CPUs. eager: PyTorch as it is. The others compile the "
-        "model once in each replica, for batches of one size, in float32: openvino is as a rule "
-        "the fastest, and ready in seconds; onnx is onnxruntime; compile is PyTorch's Inductor, "
-        "which wants a C++ compiler on every node and a minute a replica, and pays in jobs of an "
-        "hour. They change numbers: by less than 1e-5 of the largest, where it was measured. The "
-        "first batch is compared with eager; where they differ by more than "
-        f"{TOLERANCE:g} of an output's largest value, or the model cannot be compiled, it runs in "
-        "eager, and report and manifest say so."
+        description="What calculates. eager: PyTorch as it is. The others compile the model once "
+        "in each replica, for batches of one size. openvino is for CPUs, as a rule the fastest "
+        "there, and ready in seconds; onnx is onnxruntime, for CPUs too; compile is PyTorch's "
+        "Inductor, on GPUs with CUDA graphs, which wants a C++ compiler on every node and a minute "
+        "a replica, and pays in jobs of an hour. On CPUs they calculate in float32 and change "
+        "numbers by less than 1e-5 of the largest, where it was measured; on GPUs compile keeps "
+        "resources.dtype. The first batch is compared with eager; where they differ by more than "
+        f"{TOLERANCE:g} of an output's largest value (in bfloat16 {TOLERANCES['bfloat16']:g}, in "
+        f"float16 {TOLERANCES['float16']:g}), or the model cannot be compiled, it runs in eager, "
+        "and report and manifest say so.",
     ),
 ]
+
+
+def can_use_gpu(runtime: Runtime) -> bool:
+    """Whether a runtime is for GPUs too."""
+    return runtime in ("eager", "compile")
 
 
 def check_runtime(runtime: Runtime) -> None:
@@ -60,7 +67,7 @@ def refuse_runtime(runtime: Runtime, what: str) -> None:
 
 
 def check_placement(runtime: Runtime, placement: Placement) -> None:
-    """See that a compiled model is to run where it can, with numbers that it has.
+    """See that a compiled model is to run where it can, with numbers that it has there.
 
     Raises:
         InvalidSpec: it is not.
@@ -68,10 +75,12 @@ def check_placement(runtime: Runtime, placement: Placement) -> None:
     if runtime == "eager":
         return
     if placement.device != "cpu":
-        problem = "is for CPUs: leave it eager, or set resources.num_gpus to 0"
-        raise InvalidSpec.at(FIELD, runtime, problem)
+        if not can_use_gpu(runtime):
+            problem = "is for CPUs: take compile or eager, or set resources.num_gpus to 0"
+            raise InvalidSpec.at(FIELD, runtime, problem)
+        return
     if placement.dtype not in ("auto", "float32"):
-        problem = f"cannot be had with model.runtime {runtime}, which has float32 alone"
+        problem = f"cannot be had with model.runtime {runtime}, which has float32 alone on CPUs"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
 
 

@@ -60,19 +60,24 @@ def by_onnx(module: Any, example: Tensors, num_threads: int) -> Run:
 
 
 def by_inductor(module: Any, example: Tensors, num_threads: int) -> Run:
-    """A module compiled by torch, its weights taken for constants; at the first call.
+    """A module compiled by torch, at the first call.
 
-    Threads are torch's own, which whoever calls it has set.
+    On a CPU its weights are taken for constants, and threads are torch's own, which whoever calls
+    it has set. On a GPU the kernels of a call are launched together, as a CUDA graph.
     """
     import torch
     from torch._inductor import config
 
-    compiled = torch.compile(module, dynamic=False, fullgraph=True)
+    on_gpu = example[0].device.type != "cpu"
+    mode = "reduce-overhead" if on_gpu else None
+    compiled = torch.compile(module, dynamic=False, fullgraph=True, mode=mode)
 
     def run(arguments: Tensors) -> Tensors:
         # Compiling in processes of its own would leave them behind.
-        with config.patch(freezing=True, compile_threads=1):
-            return list(compiled(*arguments))
+        with config.patch(freezing=not on_gpu, compile_threads=1):
+            outputs = compiled(*arguments)
+        # A graph writes its outputs where it wrote the last ones.
+        return [each.clone() for each in outputs] if on_gpu else list(outputs)
 
     return run
 
