@@ -141,16 +141,43 @@ def in_whole_rounds(batches: int, threads: int) -> int:
 
 
 def even_batches(tokens: npt.NDArray[np.int64], number: int) -> list[Index]:
-    """Positions of rows, those of most tokens first, in batches of about as many tokens.
+    """Positions of rows, those of most tokens first, in batches of about as much to do.
+
+    That is as many tokens as the longest row has, for each row: the others are padded. No batch has
+    more than twice the rows that each would have, had all the same number.
 
     Args:
         tokens: of each row, read and written.
         number: batches at most.
     """
     order = np.argsort(-tokens, kind="stable")
-    shares = np.cumsum(tokens[order]) * number / max(1, tokens.sum())
-    ends = np.searchsorted(shares, np.arange(1, number))
-    return [each for each in np.split(order, ends) if len(each)]
+    longest_first = tokens[order]
+    most_rows = 2 * -(-len(order) // number)
+    low, high = 0, int(tokens.sum()) + len(order) * int(tokens.max(initial=0))
+    while low < high:  # the least work of a batch with which so many are enough
+        middle = (low + high) // 2
+        if len(batch_ends(longest_first, middle, most_rows)) <= number:
+            high = middle
+        else:
+            low = middle + 1
+    ends = batch_ends(longest_first, low, most_rows)
+    return np.split(order, ends[:-1]) if ends else []
+
+
+def batch_ends(tokens: npt.NDArray[np.int64], work: int, most_rows: int) -> list[int]:
+    """Where batches end of which none has more to do than this, but for a row that has alone.
+
+    Args:
+        tokens: of rows, most first.
+        work: rows of a batch, times the tokens of its longest.
+        most_rows: of a batch.
+    """
+    ends, end = list[int](), 0
+    while end < len(tokens):
+        fit = work // max(1, int(tokens[end]))
+        end = min(len(tokens), end + max(1, min(fit, most_rows)))
+        ends.append(end)
+    return ends
 
 
 def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[str, Any]:
