@@ -2,11 +2,13 @@
 
 Ray takes a task to yield the same each time: of one that is done again, since its process died or
 its node is lost, it leaves out as many items as it has got. Parts of a slow batch end where half a
-minute does, so where they end is noted before they are handed on. Those of which each row is
-recorded as done by then are not done again.
+minute does, so where they end is noted before they are handed on; not of a batch that was soon done
+in one part, and would be again. Those of which each row is recorded as done by then are not done
+again.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -20,10 +22,12 @@ from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import load_records
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.job import Job
+from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.stage_adapter import cut, num_parents
 
 Run = Callable[[RowBatch], Iterator[RowBatch]]
 NAMESPACE = b"batch-inference-parts"
+SOON_SECONDS = EMIT_EVERY_SECONDS / 4
 MOST_RECORDS = 10_000
 """To read more takes longer than a batch of such a run."""
 
@@ -61,15 +65,19 @@ def in_same_parts(run: Run, job: Job) -> Run:
     """What a stage makes of batches, in the same parts each time."""
 
     def run_anew(batch: RowBatch) -> Iterator[RowBatch]:
-        notes, left = Notes.of_task(job, batch), batch
+        begun, notes, left = time.monotonic(), Notes.of_task(job, batch), batch
         recorded = recorded_ids(job) if notes.rows else IdRanges.of(())
         for rows in [*notes.rows]:
             part, left = divided(left, rows)
             yield empty(part) if is_in(part, recorded) else merge([*run(part)], concatenated)
+        if notes.rows and not len(left.rows):
+            return
         for made in run(left):
-            if missing := num_parents(left.rows) - settled_rows(made, left):
-                notes.add(num_parents(left.rows) - missing)
-                _, left = divided(left, num_parents(left.rows) - missing)
+            rows = settled_rows(made, left)
+            is_whole = rows == num_parents(left.rows) and not notes.rows
+            if not is_whole or time.monotonic() - begun > SOON_SECONDS:
+                notes.add(rows)
+            _, left = divided(left, rows)
             yield made
 
     return run_anew
@@ -78,7 +86,7 @@ def in_same_parts(run: Run, job: Job) -> Run:
 def divided(batch: RowBatch, rows: int) -> tuple[RowBatch, RowBatch]:
     """The first so many rows, with all else that a batch knows, and the rest."""
     first, rest = cut(batch.rows, rows)
-    others = replace(batch, rows=rest, rejected=(), filtered=IdRuns(), ends=())
+    others = replace(batch, rows=rest, rejected=(), filtered=IdRuns(), ends=(), seconds={})
     return replace(batch, rows=first), others
 
 
@@ -96,9 +104,9 @@ def settled_rows(made: RowBatch, batch: RowBatch) -> int:
 
 
 def is_in(batch: RowBatch, recorded: IdRanges) -> bool:
-    """Whether all rows of a batch are done."""
+    """Whether all rows of a batch are done; not of one without rows, which may hold other news."""
     ids: Ids = np.unique(batch.ids)
-    return bool((recorded.rank(ids + 1) > recorded.rank(ids)).all())
+    return len(ids) > 0 and bool((recorded.rank(ids + 1) > recorded.rank(ids)).all())
 
 
 def recorded_ids(job: Job) -> IdRanges:
