@@ -6,43 +6,51 @@ from dataclasses import dataclass
 EMIT_EVERY_SECONDS = 30.0
 """What a stage has done is handed on so often."""
 CALL_SECONDS = 24.0
-"""That a call takes at most where as many rows are at hand: of more rows, sorted by length, fewer
-tokens are padding, and threads wait for each other wherever a call ends."""
+"""The time that a call should take. In longer ones more rows are sorted by length, so that less is
+padding, and threads wait for each other less often."""
 BYTES_PER_CALL = 64 << 20
 """That come out of a call, about."""
 MOST_TIMES = 8
-"""As many rows as before: those to come may be longer."""
+"""A call gets at most so many times the rows of the one before: later ones may be longer."""
 
 
 @dataclass
 class Pace:
-    """Rows taken at a time where all at hand would be too many: found out once, then kept."""
+    """How many rows a call gets where all at hand would be too many.
+
+    It grows while calls are quick, shrinks when they are slow or large, and stays from batch to
+    batch.
+    """
 
     rows: int = 64
     least: int = 1
     most: int = 1 << 20
     call_seconds: float = CALL_SECONDS
+    next_seconds: float = 0.0
+    """That a call of so many rows will take, by the last one."""
 
     @classmethod
     def fixed(cls, rows: int) -> "Pace":
         """So many at a time, however long they take."""
         return cls(rows, least=rows, most=rows)
 
-    def follow(self, seconds: float, size: int = 0) -> None:
-        """So many rows took so long: take more of them next time, or fewer.
+    def follow(self, rows: int, seconds: float, size: int = 0) -> None:
+        """Adjust to the last call.
 
         Args:
-            seconds: that a call took.
+            rows: that it got, which may have been fewer than it could have.
+            seconds: that it took.
             size: bytes that came of it.
         """
         if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
-            self.rows = max(self.least, self.rows // 4)
-            return
-        by_time = self.call_seconds / seconds if seconds > 0 else MOST_TIMES
-        by_size = BYTES_PER_CALL / size if size else MOST_TIMES
-        doublings = int(math.log2(min(MOST_TIMES, by_time, by_size)))  # none where it is under two
-        if doublings > 0:
-            self.rows = max(self.rows, min(self.rows << doublings, self.most))
+            self.rows = max(self.least, min(self.rows, rows // 4))
+        else:
+            by_time = self.call_seconds / seconds if seconds > 0 else MOST_TIMES
+            by_size = BYTES_PER_CALL / size if size else MOST_TIMES
+            doublings = int(math.log2(min(MOST_TIMES, by_time, by_size)))
+            # Below none, as where a call took longer than it should: it stays.
+            self.rows = max(self.rows, min(rows << max(0, doublings), self.most))
+        self.next_seconds = seconds * self.rows / rows
 
     def shrink(self) -> bool:
         """Take fewer rows from here on, if it may; whether it does."""

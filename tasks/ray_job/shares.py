@@ -16,8 +16,8 @@ BATCHES_PER_SHARE = 4
 def cut_shares(job: Job, num_cpus: int, rows: int | None = None) -> Iterator[tuple[int, int]]:
     """Shares of the shards for the read tasks: enough to keep every core busy, at most 10,000.
 
-    Few of few rows on this machine's disk: no batch has rows of two shares, and small ones are not
-    worth their way. Elsewhere, and of media, many readers wait side by side.
+    Fewer where this machine's disk holds few rows: no batch has rows of two shares, so that many
+    shares would mean small batches. Elsewhere, and of media, many readers wait side by side.
 
     Args:
         job: what to do.

@@ -44,15 +44,16 @@ class StageAdapter:
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Run a batch through the functions.
 
-        A slow model's batch comes out in parts, so that an attempt that ends costs at most 30
-        seconds of it; so does one that outgrows memory, as numbers do that become pictures.
+        A slow model's batch comes out in parts, about one each 30 seconds, so that an attempt that
+        ends costs little more of it. So does one of which much comes, as of numbers that become
+        pictures.
 
         Raises:
             BatchInferenceError: the job cannot go on; names stage, source and row.
         """
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
-        begun = emitted = called = time.time()
+        begun = emitted = time.time()
         warm, size = self.runtimes.warm_up_seconds, 0
         for outcome in self.outcomes(batch):
             if len(outcome.rows):
@@ -64,15 +65,14 @@ class StageAdapter:
                 filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
             )
             now = time.time()
-            after_next = now - emitted + now - called  # the next call will take as long
-            called = now
+            after_next = now - emitted + self.pace.next_seconds
             if after_next > EMIT_EVERY_SECONDS or size > BYTES_PER_PART:
                 yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                emitted = called = time.time()
+                emitted = time.time()
                 done, size = [], 0
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
@@ -100,22 +100,18 @@ class StageAdapter:
 
     def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of the rows, call by call."""
-        left = batch.rows
-        while len(left):
-            begun, warm, size = time.monotonic(), self.runtimes.warm_up_seconds, 0
-            rows, left = cut(left, self.share_of(left))
-            for outcome in self.fitting(rows, batch):
-                size += outcome.rows.nbytes
-                yield outcome
-            if len(left):  # else it may have been but a few
-                seconds = time.monotonic() - begun - self.warmed_up_since(warm)
-                self.pace.follow(seconds, size)
+        starts, at = parent_starts(batch.rows), 0
+        while left := len(starts) - 1 - at:
+            after = at + min(left, self.share_of(left))
+            rows = batch.rows.slice(int(starts[at]), int(starts[after] - starts[at]))
+            yield from self.fitting(rows, batch)
+            at = after
 
-    def share_of(self, rows: pa.Table) -> int:
-        """Rows of the next call: where it may have any number, the calls to come have as many."""
+    def share_of(self, rows: int) -> int:
+        """How many of the rows left the next call gets; as many as others, where it may be any."""
         if not self.cuts_itself:
             return self.pace.rows
-        return math.ceil(len(rows) / math.ceil(len(rows) / self.pace.rows))
+        return math.ceil(rows / math.ceil(rows / self.pace.rows))
 
     def fitting(self, rows: pa.Table, batch: RowBatch) -> Iterator[RowBatch]:
         """What became of rows, in parts for which there is memory.
@@ -127,12 +123,15 @@ class StageAdapter:
         while len(left):
             fixed = None if self.cuts_itself else self.limit.rows(self.pace.rows)
             part, rest = cut(left, fixed or size)
+            begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
             outcome = self.run_if_it_fits(part, batch)
             if outcome is None:
                 size = max(1, num_parents(part) // 2)
-            else:
-                yield outcome
-                left = rest
+                continue
+            seconds = time.monotonic() - begun - self.warmed_up_since(warm)
+            self.pace.follow(num_parents(part), seconds, outcome.rows.nbytes)
+            yield outcome
+            left = rest
 
     def run_if_it_fits(self, rows: pa.Table, batch: RowBatch) -> RowBatch | None:
         """Run rows; None where memory ran out, and batches are to be smaller from here on."""

@@ -25,7 +25,8 @@ from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
 
 QUICK_SECONDS = 0.05
-"""Of a call that takes a fraction of it, most is what every call costs, however few its rows."""
+"""Calls of the user's own class get more rows until they take about this long: of much quicker ones
+most is what every call costs."""
 
 
 def has_preprocessing(spec: BatchInferenceSpec, stages: tuple[str, ...] = STAGES) -> bool:

@@ -158,7 +158,7 @@ def cost_of(spec: BatchInferenceSpec, held: dict[str, float]) -> float | None:
 def count_redone(evidence: Evidence, stages: StageRows) -> int:
     """Rows that left the model more than once or in vain: crashes, replays, overlaps.
 
-    A killed job's last word is up to half a second old: where its records know of more rows, they
+    A killed job's last word is up to two seconds old: where its records know of more rows, they
     count.
     """
     attempts = [each for each in evidence.attempts if each.started is not None]

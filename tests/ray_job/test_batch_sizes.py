@@ -135,10 +135,13 @@ def test_rows_that_are_kept_for_another_job_stay_as_they_are() -> None:
     assert in_equal_shares(job, 600) == job
 
 
-def test_where_nothing_can_be_reckoned_the_job_goes_on(tmp_path: Path) -> None:
+def test_where_nothing_can_be_reckoned_the_job_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
-    assert likely_rows_left(job) is None  # there is no todo
     assert likely_rows_left(replace(job, todo_rows=7)) == 7
+    assert likely_rows_left(replace(job, pins={"reader": {}})) is None  # there is no todo
+    assert "rows are not reckoned beforehand: " in capsys.readouterr().out
 
 
 def test_a_total_is_told_from_the_start() -> None:

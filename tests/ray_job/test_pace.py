@@ -9,7 +9,7 @@ def test_the_pace_follows_the_model() -> None:
     pace = Pace()
     found = []
     for seconds in (2.9, 11.9, 23.8, 29.0, 31.0):
-        pace.follow(seconds)
+        pace.follow(pace.rows, seconds)
         found.append(pace.rows)
     assert found == [512, 1_024, 1_024, 1_024, 256]
 
@@ -20,8 +20,19 @@ def test_the_pace_follows_the_model() -> None:
 def test_a_call_gets_no_more_rows_than_take_24_seconds(seconds: float, rows: int) -> None:
     """It may have taken no time, or less by what is put down to warming up."""
     pace = Pace(64)
-    pace.follow(seconds)
+    pace.follow(64, seconds)
     assert pace.rows == rows
+
+
+def test_a_call_of_fewer_rows_says_what_these_took() -> None:
+    pace = Pace(64)
+    pace.follow(33, 2.9)
+    assert pace.rows == 33 * 8
+    assert pace.next_seconds == pytest.approx(8 * 2.9)
+    pace.follow(3, 0.1)
+    assert pace.rows == 33 * 8, "a few rows that were quick are no reason for fewer"
+    pace.follow(100, 31.0)
+    assert pace.rows == 25
 
 
 @pytest.mark.parametrize(
@@ -29,21 +40,21 @@ def test_a_call_gets_no_more_rows_than_take_24_seconds(seconds: float, rows: int
 )
 def test_a_call_makes_no_more_bytes_than_64_mib(size: int, rows: int) -> None:
     pace = Pace(64)
-    pace.follow(0.1, size)
+    pace.follow(64, 0.1, size)
     assert pace.rows == rows
 
 
 def test_a_fixed_pace_stays() -> None:
     pace = Pace.fixed(64)
     for seconds in (0.1, 31.0):
-        pace.follow(seconds)
+        pace.follow(64, seconds)
         assert pace.rows == 64
 
 
 def test_a_pace_has_bounds() -> None:
     pace = Pace(64, least=32, most=100)
-    pace.follow(0.1)
+    pace.follow(64, 0.1)
     assert pace.rows == 100
-    pace.follow(31.0)
+    pace.follow(64, 31.0)
     assert pace.rows == 32
     assert not pace.shrink()

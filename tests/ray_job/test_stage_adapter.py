@@ -102,11 +102,57 @@ def test_a_part_ends_before_a_call_that_would_make_it_last_too_long(
         return rows
 
     made = []
-    adapter = StageAdapter("infer", (slow,), pace=Pace.fixed(10), cuts_itself=False)
+    pace = Pace(10, most=10)
+    adapter = StageAdapter("infer", (slow,), pace=pace, cuts_itself=False)
     for each in adapter(batch_of(list(range(50)))):
         made.append(each)
         clock[0] += 60.0  # until somebody wants the next part, which is no call's fault
     assert len(made) == parts
+    assert pace.rows == 10
+
+
+def test_a_part_ends_before_a_call_that_has_grown_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    module = SimpleNamespace(time=lambda: clock[0], monotonic=lambda: clock[0])
+    monkeypatch.setattr(stage_adapter, "time", module)
+
+    def slow(rows: pa.Table) -> pa.Table:
+        clock[0] += 12.0 / 64 * len(rows)
+        return rows
+
+    adapter = StageAdapter("infer", (slow,), pace=Pace(64), cuts_itself=False)
+    made = [len(each.rows) for each in adapter(batch_of(list(range(64 + 128 + 128))))]
+    assert made == [64, 128, 128], "12 s, and then 24 each"
+
+
+def test_a_call_that_takes_a_whole_batch_too_slowly_makes_the_next_ones_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, sizes = [0.0], []
+    module = SimpleNamespace(time=lambda: clock[0], monotonic=lambda: clock[0])
+    monkeypatch.setattr(stage_adapter, "time", module)
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        clock[0] += 0.1 * len(rows)
+        return rows
+
+    adapter = StageAdapter("infer", (function,), pace=Pace(2_048))
+    for _ in range(2):
+        list(adapter(batch_of(list(range(1_000)))))
+    assert sizes == [1_000, 250, 250, 250, 250]
+
+
+def test_children_go_with_their_parents_in_calls_of_as_many() -> None:
+    sizes: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    adapter = StageAdapter("infer", (function,), pace=Pace(64, most=64))
+    list(adapter(batch_of([number // 10 for number in range(1_000)])))
+    assert sizes == [500, 500]
 
 
 def test_outcomes_of_earlier_stages_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +290,7 @@ def test_quick_calls_get_more_rows() -> None:
     adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
     list(adapter(batch_of(list(range(1_000)))))
     assert sizes[0] == 64
+    assert sizes[1] in (128, 256), "8 times as many would take longer"
     assert max(sizes) == 256, "26 ms are no moment any more"
 
 

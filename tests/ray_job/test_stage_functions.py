@@ -116,7 +116,7 @@ def test_what_your_own_class_gets_after_a_quick_call(
         remembered_limit(job, "cpu").halve(tried=64)
     stage = infer_stage(job, "cpu", 1)
     assert not stage.cuts_itself
-    stage.pace.follow(seconds=0.001)
+    stage.pace.follow(64, seconds=0.001)
     assert stage.pace.rows == rows
-    stage.pace.follow(seconds=0.05)
+    stage.pace.follow(rows, seconds=0.05)
     assert stage.pace.rows == rows, "that was no quick call"
