@@ -30,6 +30,7 @@ from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes
 
 Loop = Callable[[], Any]
+Make = Callable[[Path, Placement, Sizes], "Case"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,11 @@ def main() -> None:
     print(torch.cuda.get_device_name() if cuda else "CPU", torch_dtype(placement), sep=", ")
     sizes = Sizes.tiny() if given.tiny else Sizes.base()
     with tempfile.TemporaryDirectory() as folder, torch_threads(placement.num_threads):
-        compiled = [partial(images, runtime="compile")] if cuda else []
-        for make in (images, *compiled, texts, generation):
-            report(make(Path(folder), placement, sizes), given.repeats)
+        compiled = partial(images, runtime="compile")
+        makes: list[Make] = [images, compiled, texts, generation]
+        for make in makes:
+            if cuda or make is not compiled:
+                report(make(Path(folder), placement, sizes), given.repeats)
 
 
 def report(case: Case, repeats: int) -> None:

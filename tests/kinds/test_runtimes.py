@@ -14,7 +14,7 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes import choice, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors
-from tasks.kinds.models.runtimes.told import RuntimeUsed
+from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds import tiny_models
 from tests.kinds.digits import digits_module, rows_of, unseen, values
@@ -277,14 +277,16 @@ def test_a_missing_package_is_named(weights: Path, monkeypatch: pytest.MonkeyPat
 
 def test_gpus_and_other_precisions_are_refused(weights: Path) -> None:
     gpu = Placement(device="cuda", dtype="bfloat16")
-    for runtime, can in (("eager", True), ("compile", True), ("openvino", False), ("onnx", False)):
-        assert kind(weights, runtime).can_use_gpu == can
-        if can:
+    for_gpus: tuple[Runtime, ...] = ("eager", "compile")
+    for_cpus: tuple[Runtime, ...] = ("openvino", "onnx")
+    for runtime in for_gpus:
+        assert kind(weights, runtime).can_use_gpu
+        choice.check_placement(runtime, gpu)
+    for runtime in for_cpus:
+        assert not kind(weights, runtime).can_use_gpu
+        with pytest.raises(InvalidSpec, match="is for CPUs: take compile or eager, or set"):
             choice.check_placement(runtime, gpu)
-        else:
-            with pytest.raises(InvalidSpec, match="is for CPUs: take compile or eager, or set"):
-                choice.check_placement(runtime, gpu)
-    for runtime in ("compile", "openvino"):
+    for runtime in ("compile", *for_cpus):
         with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
             kind(weights, runtime).predictor(Placement(dtype="bfloat16"))
 
