@@ -7,9 +7,9 @@ TOLERANCE = 1e-4
 """Largest difference that is let through, as a share of an output's largest value. What float32
 leaves open when sums are added up in another order is near 1e-6; another precision is above 1e-3.
 """
-TOLERANCES = {"float32": TOLERANCE, "bfloat16": 3e-2, "float16": 4e-3}
-"""By precision. Of halves it is four of their roundings: eager rounds after every operator, what is
-compiled after several."""
+TOLERANCES = {"float32": TOLERANCE, "bfloat16": 5e-2, "float16": 6e-3}
+"""By precision. Of halves it is six of their roundings: eager rounds after every operator, what is
+compiled after several. A ViT's embeddings differ by three."""
 
 
 def largest_difference(expected: Sequence[Any], found: Sequence[Any]) -> float:
