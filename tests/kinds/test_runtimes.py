@@ -1,5 +1,7 @@
 """Compiled models say what eager says; where they do not, eager speaks, and the log says so."""
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from tasks.kinds.models import HuggingFaceModel, TorchModel, TorchvisionModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes import choice, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
-from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors
+from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors, version_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds import tiny_models
@@ -330,18 +332,90 @@ def test_on_gpus_halves_are_compared_as_halves(
 
 
 def test_what_a_graph_writes_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device that has no numbers is there in place of a GPU."""
+    """A tensor that says it is on a GPU is there in place of one."""
     import torch
 
-    buffer, modes = torch.zeros(2), []
+    class OnGpu(torch.Tensor):
+        device = torch.device("cuda")
+
+    buffer, modes, given = torch.zeros(2), [], set[int]()
 
     def compiled(module: Any, *, mode: str | None, **_: Any) -> Any:
         modes.append(mode)
-        return lambda value: [buffer.copy_(value)]
+
+        def call(value: Any) -> Any:
+            given.add(id(value))
+            return [buffer.copy_(value)]
+
+        return call
 
     monkeypatch.setattr(torch, "compile", compiled)
-    run = COMPILERS["compile"](torch.nn.ReLU(), [torch.zeros(2, device="meta")], 1)
+    run = COMPILERS["compile"](torch.nn.ReLU(), [torch.zeros(2).as_subclass(OnGpu)], 1)
     (first,), (second,) = run([torch.ones(2)]), run([torch.full((2,), 2.0)])
     assert (first.tolist(), second.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+    assert len(given) == 1, "of others it would be compiled anew, for how they lie in memory"
     COMPILERS["compile"](torch.nn.ReLU(), [torch.zeros(2)], 1)
     assert modes == ["reduce-overhead", None]
+
+
+def test_batches_that_lie_otherwise_are_not_compiled_anew() -> None:
+    """A batch that is filled up lies row by row, whatever its images did."""
+    import torch
+
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
+        pytest.skip("needs a C++ compiler")
+    torch._dynamo.reset()
+    module, placement = torch.nn.Conv2d(3, 4, 3).eval(), Placement()
+    call = running.run_on("compile", module, lambda b: module(b["x"]), placement, lambda _: 4)
+    pictures = torch.rand(4, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        for rows in (4, 1, 4, 2):
+            batch = pictures[:rows]
+            torch.testing.assert_close(call({"x": batch}), module(batch))
+    assert [each.used for each in placement.runtimes.told] == ["compile"]
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "onnx"])
+def test_exported_programs_are_compiled(tmp_path: Path, runtime: str) -> None:
+    import torch
+
+    rows = torch.export.Dim("rows", min=1, max=1024)
+    module = digits_module().eval()
+    program = torch.export.export(module, (torch.rand(4, 64),), dynamic_shapes=({0: rows},))
+    torch.export.save(program, tmp_path / "digits.pt2")
+    given = {"path": str(tmp_path / "digits.pt2"), "columns": ["pixels"], "runtime": runtime}
+    made, told = predicted(TorchModel.model_validate(given), rows_of(pixels=unseen()))
+    (used,) = told
+    assert (used.used, used.problem) == (runtime, None)
+    wanted = predicted(
+        TorchModel.model_validate({**given, "runtime": "eager"}), rows_of(pixels=unseen())
+    )[0]
+    assert np.abs(made - wanted).max() < 1e-4
+
+
+def test_where_memory_runs_out_while_a_model_is_compiled_batches_are_halved(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiler(_module: Any, example: Tensors, _num_threads: int) -> Any:
+        if len(example[0]) > 128:
+            raise type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory")
+        return relay(_module, example, _num_threads)
+
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    placement, rows = Placement(), rows_of(pixels=unseen())
+    predict = kind(weights).predictor(placement)
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        predict(rows)
+    placement.limit.halve(tried=256)
+    assert np.array_equal(values(predict(rows)), eager(weights, rows))
+    assert [each.used for each in placement.runtimes.told] == ["openvino"]
+
+
+def test_a_runtime_may_be_installed_by_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.metadata
+
+    known = {"onnxruntime": ["onnxruntime-gpu"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: known)
+    monkeypatch.setattr(importlib.metadata, "version", {"onnxruntime-gpu": "1.2"}.__getitem__)
+    assert version_of("onnx") == "1.2"

@@ -73,9 +73,13 @@ def by_inductor(module: Any, example: Tensors, num_threads: int) -> Run:
     compiled = torch.compile(module, dynamic=False, fullgraph=True, mode=mode)
 
     def run(arguments: Tensors) -> Tensors:
+        # Into the same tensors each time: of others it would compile anew for how these lie in
+        # memory, and for whether they were made for inference.
+        for kept, given in zip(example, arguments, strict=True):
+            kept.copy_(given)
         # Compiling in processes of its own would leave them behind.
         with config.patch(freezing=not on_gpu, compile_threads=1):
-            outputs = compiled(*arguments)
+            outputs = compiled(*example)
         # A graph writes its outputs where it wrote the last ones.
         return [each.clone() for each in outputs] if on_gpu else list(outputs)
 
@@ -95,5 +99,6 @@ PACKAGE_OF: dict[Runtime, str] = {
 
 
 def version_of(runtime: Runtime) -> str:
-    """Of the package that calculates."""
-    return importlib.metadata.version(PACKAGE_OF[runtime])
+    """Of the package that calculates, by whatever name it was installed (`onnxruntime-gpu`)."""
+    installed = importlib.metadata.packages_distributions()[PACKAGE_OF[runtime]]
+    return importlib.metadata.version(installed[0])

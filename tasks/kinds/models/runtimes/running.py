@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.choice import check_placement, shown_precision
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, TOLERANCES, largest_difference
@@ -78,9 +79,10 @@ class Compiled:
         self.ready[shape] = self.call
         try:
             self.ready[shape] = self.compiled(size, batch, expected)
-        except MemoryError:
-            raise
         except Exception as error:  # of any kind: each compiler raises its own
+            if is_of_the_machine(error):  # smaller batches may compile; a lost device helps nobody
+                del self.ready[shape]
+                raise
             self.tell(problem=said(error))
         finally:
             self.placement.runtimes.warm_up_seconds += time.monotonic() - started
@@ -163,7 +165,10 @@ def compiled_run(
     with torch.inference_mode(False), torch.no_grad():
         # No compiler takes tensors that were made for inference.
         example = [torch.zeros_like(each) for each in filled_up(batch, size)]
-        return COMPILERS[runtime](Positional().eval(), example, placement.num_threads)
+        # Not by eval(), which what an exported program holds refuses; it is in that mode as it is.
+        positional = Positional()
+        positional.training = False
+        return COMPILERS[runtime](positional, example, placement.num_threads)
 
 
 def num_rows(batch: Batch) -> int:
