@@ -117,6 +117,20 @@ def test_children_share_their_parents_fate() -> None:
     assert outcome.rows[ROW].to_pylist() == [2, 2]
 
 
+ASKED = httpx.Request("POST", "http://a")
+
+
+def answered(status: int) -> Exception:
+    """What requests raises of a server's answer."""
+    answer = requests.Response()
+    answer.status_code = status
+    try:
+        answer.raise_for_status()
+    except requests.HTTPError as error:
+        return error
+    raise AssertionError(f"{status} is no error")
+
+
 NOT_THE_DATAS_FAULT: list[Exception] = [
     OSError(28, "No space left on device"),
     ConnectionResetError("reset"),
@@ -127,6 +141,8 @@ NOT_THE_DATAS_FAULT: list[Exception] = [
     type("AcceleratorError", (RuntimeError,), {})("the device is lost"),
     urllib.error.URLError("no route to host"),
     urllib.error.HTTPError("http://a", 503, "unavailable", Message(), None),
+    *(answered(status) for status in (401, 408, 429, 500, 503)),
+    httpx.HTTPStatusError("503", request=ASKED, response=httpx.Response(503, request=ASKED)),
     http.client.IncompleteRead(b""),
     ssl.SSLError("handshake failed"),
     requests.exceptions.ConnectionError("refused"),
@@ -231,6 +247,9 @@ def test_an_error_may_lead_to_itself() -> None:
 @pytest.mark.parametrize(
     "error",
     [
+        *(answered(status) for status in (400, 404, 422)),
+        httpx.HTTPStatusError("404", request=ASKED, response=httpx.Response(404, request=ASKED)),
+        urllib.error.HTTPError("http://a", 404, "not found", Message(), None),
         requests.exceptions.InvalidURL("no host"),
         requests.exceptions.JSONDecodeError("no JSON", "{", 0),
         RuntimeError("shape '[3, 2]' is invalid for input of size 5"),

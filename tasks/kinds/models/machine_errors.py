@@ -1,6 +1,7 @@
 """Tells errors of the memory, a device or the network: no row's fault, and no file's."""
 
 import re
+from collections.abc import Iterable
 
 SAID = re.compile(
     r"out of memory|can't allocate memory|failed to allocate memory|bad_alloc|bad allocation"
@@ -35,6 +36,10 @@ NETWORK_ERRORS = (
 )
 """Classes, and modules of classes, by name: we import none of these libraries."""
 
+NOBODYS_STATUSES = (401, 407, 408, 425, 429)
+"""Of a server that would have answered another request no better, as those of 500 and above; what
+else it refuses may be wrong with the row."""
+
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory has run out: torch's, NumPy's, ONNX Runtime's, ...
@@ -50,6 +55,27 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_of_the_machine(error: BaseException) -> bool:
     """Whether the network, a device or the memory raised an error, or what led to it."""
     return any(map(is_of_network_or_device, chain(error)))
+
+
+def http_status(error: BaseException) -> int | None:
+    """What a server has answered, by the errors of urllib, requests, httpx, aiohttp and others."""
+    answer = getattr(error, "response", None)
+    for holder, name in (
+        (answer, "status_code"),
+        (answer, "status"),
+        (error, "code" if is_named(error, ("urllib.error.HTTPError",)) else ""),
+        (error, "status" if is_named(error, ("aiohttp.client_exceptions",)) else ""),
+    ):
+        status = getattr(holder, name, None) if name else None
+        if isinstance(status, int):
+            return int(status)
+    return None
+
+
+def is_named(error: BaseException, known: Iterable[str]) -> bool:
+    """Whether an error is of one of these classes, or of a class of these modules."""
+    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
+    return any(f"{name}.".startswith(f"{each}.") for name in names for each in known)
 
 
 def chain(error: BaseException) -> list[BaseException]:
@@ -70,12 +96,12 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def is_of_network_or_device(error: BaseException) -> bool:
     """Whether the network, the device or the memory raised this very error."""
+    status = http_status(error)
+    if status is not None:
+        return status in NOBODYS_STATUSES or status >= 500
     if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
         return True
     is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
     if is_general and DEVICE_MESSAGE.search(str(error)):
         return True
-    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
-    return type(error).__name__ in DEVICE_ERRORS or any(
-        f"{name}.".startswith(f"{known}.") for name in names for known in NETWORK_ERRORS
-    )
+    return type(error).__name__ in DEVICE_ERRORS or is_named(error, NETWORK_ERRORS)
