@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
-from tasks.protocol.ids import IdRuns, Ids
+from tasks.protocol.ids import IdRuns, Ids, are_in
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
@@ -37,7 +37,7 @@ class Todo:
 
     shard: Shard
     covered: Ids
-    """Rows to leave out: an earlier attempt has settled them."""
+    """Rows to leave out, in order: an earlier attempt has settled them."""
     wanted: Ids | None
     """The only rows to take, where a redrive does not want all of them."""
     reader: dict[str, Any]
@@ -51,7 +51,7 @@ class Todo:
     def takes(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of the shard's rows are left to do."""
         left = np.ones(len(ids), dtype=bool) if self.wanted is None else np.isin(ids, self.wanted)
-        return left & ~np.isin(ids, self.covered) if len(self.covered) else left
+        return left & ~are_in(self.covered, ids)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:
     """A line of the todo; a redrive reads each shard as the run did that it is of."""
     covered = IdRuns(tuple((first, count, step) for first, count, step in line["covered"]))
     reader = pins["readers"][line["read_as"]] if "read_as" in line else pins["reader"]
-    return Todo(shard, covered.ids(), wanted_of(line), reader)
+    in_order = np.sort(covered.ids(), kind="stable")
+    return Todo(shard, in_order, wanted_of(line), reader)
 
 
 def up_to(rows: int | None, reads: Iterator[Read]) -> Iterator[Read]:

@@ -16,7 +16,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
 from tasks.ray_job.prepared import read_prepared
 from tasks.ray_job.profiling import profiled_items
-from tasks.ray_job.stage_error import MESSAGE_CHARACTERS
+from tasks.ray_job.stage_error import message_of
 
 
 @dataclass
@@ -40,6 +40,11 @@ class Pending:
     def is_full(self, limit: int) -> bool:
         """Whether there is enough for a batch."""
         return max(self.rows, len(self.rejected)) >= limit or self.size >= BYTES_PER_READ
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to hand on."""
+        return bool(self.tables or self.rejected or self.ends)
 
     def take(self, seconds: float) -> RowBatch:
         """All of it as a batch."""
@@ -76,10 +81,15 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         StageFailed: storage failed; names the file and the row.
     """
     limit = job.spec.rows_per_batch
-    pending = Pending()
+    pending, reader = Pending(), None
     begun = time.monotonic()
     for opened in open_shards(job, start, stop):
         shard = opened.shard
+        if reader not in (None, opened.todo.reader) and pending.has_any:
+            # Of a redrive: what two runs have read may be of other types.
+            yield pending.take(time.monotonic() - begun)
+            pending, begun = Pending(), time.monotonic()
+        reader = opened.todo.reader
         pending.name(shard)
         row = 0
         for read in opened.reads:
@@ -96,7 +106,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
             pending.ends.append(ShardEnd(shard.number, row))
         if job.todo_rows is None:  # else nobody asks, and there may be millions of files
             report(Report("read", 0, 0, 0, 0.0, size=shard.size))
-    if pending.tables or pending.rejected or pending.ends:
+    if pending.has_any:
         yield pending.take(time.monotonic() - begun)
 
 
@@ -146,6 +156,6 @@ def unreadable(shard: Shard, id_: int, row: int, bad: BadRow) -> Rejection:
         row=row + shard.first_row,
         stage="read",
         error_type=type(bad.error).__name__,
-        error_message=str(bad.error)[:MESSAGE_CHARACTERS],
+        error_message=message_of(bad.error),
         input_json=bad.raw,
     )

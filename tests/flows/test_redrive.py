@@ -112,6 +112,22 @@ def test_rows_of_several_runs_come_back_in_one_commit(numbers: Path) -> None:
     assert ids(spec) == list(range(1002))
 
 
+def test_what_runs_have_read_as_other_types_comes_back_together(tmp_path: Path) -> None:
+    """The first run found whole numbers in its file, the second fractions and another column."""
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    source = {"kind": "jsonl", "path": str(folder)}
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "keep_columns": ["id"]}
+    (folder / "a.jsonl").write_text('{"id": 1, "x": 1}\n{"id": 5, "x": 5}\n')
+    batch_inference(picky(folder, 5, 7.5, source=source, sink=sink))
+    (folder / "b.jsonl").write_text('{"id": 7, "x": 7.5, "y": 1}\n{"id": 8, "x": 8.5, "y": 2}\n')
+    batch_inference(picky(folder, 5, 7.5, source=source, sink=sink))
+    report = redrive(picky(folder, source=source, sink=sink))
+    assert report["rows"] == {"read": 2, "written": 2, "rejected": 0, "filtered": 0}
+    found = {row["id"]: row["doubled"] for row in published(picky(folder, sink=sink))}
+    assert found == {1: 2.0, 5: 10.0, 7: 15.0, 8: 17.0}
+
+
 def test_an_input_that_changes_afterwards_takes_its_redriven_rows_along(numbers: Path) -> None:
     spec = picky(numbers, *BAD)
     batch_inference(spec)
