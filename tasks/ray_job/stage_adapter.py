@@ -19,7 +19,7 @@ from tasks.python_rows import python_rows
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 from tasks.ray_job.out_of_memory import give_back_memory
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS, Pace
-from tasks.ray_job.stage_error import MESSAGE_CHARACTERS, stage_error
+from tasks.ray_job.stage_error import message_of, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
 BYTES_PER_PART = 256 << 20
@@ -210,7 +210,7 @@ def rejection(
         row=row,
         stage=stage,
         error_type=type(error).__name__,
-        error_message=str(error)[:MESSAGE_CHARACTERS],
+        error_message=message_of(error),
         input_json=as_json(python_rows(rows.slice(at, 1))[0]),
     )
 

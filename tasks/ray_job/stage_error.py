@@ -6,9 +6,14 @@ from tasks.kinds.models.machine_errors import is_out_of_memory
 MESSAGE_CHARACTERS = 2_000
 
 
+def message_of(error: BaseException) -> str:
+    """What an error says; halves of characters, which no file could hold, as JSON writes them."""
+    return str(error).encode(errors="backslashreplace").decode()[:MESSAGE_CHARACTERS]
+
+
 def describe(error: BaseException) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
+    return f"{type(error).__name__}: {message_of(error)}"[:MESSAGE_CHARACTERS]
 
 
 def stage_error(error: BaseException) -> BatchInferenceError:

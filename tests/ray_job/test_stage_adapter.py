@@ -173,6 +173,18 @@ def test_a_batch_without_rows_passes_through() -> None:
     assert out.ends == batch.ends
 
 
+def test_what_an_error_says_can_be_stored() -> None:
+    """JSON may hold half of a character, as where a text of an emoji was cut off."""
+
+    def function(rows: pa.Table) -> pa.Table:
+        raise ValueError("unknown label \ud83d")
+
+    (out,) = StageAdapter("infer", (function,))(batch_of([4]))
+    (aside,) = out.rejected
+    assert aside.error_message == "unknown label \\ud83d"
+    assert pa.array([aside.error_message]).type == pa.string()
+
+
 def test_a_rejection_says_where_and_what() -> None:
     (out,) = StageAdapter("preprocess", (drop_bad,))(batch_of([4, 5]))
     assert len(out.rejected) == 1
