@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +44,9 @@ class RememberedLimit(BatchLimit):
             "at": time.time(),
         }
         # A name for each halving: replicas that run out together do not overwrite one another.
-        storage.write(
-            f"{output.batch_limits}/{key}/{self.halvings}.json", json.dumps(note).encode()
-        )
+        file = f"{output.batch_limits}/{key}/{self.halvings}.json"
+        with suppress(OSError):  # this replica goes on whether others learn of it or not
+            storage.write(file, json.dumps(note).encode())
 
 
 def remembered_limit(job: Job, device: str) -> RememberedLimit:

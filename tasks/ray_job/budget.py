@@ -67,11 +67,15 @@ class Budget:
             )
 
     def recorded(self) -> Recorded | None:
-        """What the records say; None where it is too soon to look again."""
+        """What the records say; None where it is too soon to look again, or they cannot be had."""
         begun = time.monotonic()
         if begun < self.look_at:
             return None
-        records = load_records(self.job.storage, self.job.run)
+        try:
+            records = load_records(self.job.storage, self.job.run)
+        except OSError:  # a storage that is away for a moment ends no job
+            self.look_at = begun + LOOK_EVERY_SECONDS
+            return None
         # Under plans that this one supersedes rows were done too; what was set aside of an input
         # that has changed since is not held against the run.
         done = [each.ok for each in records] + [each.filtered for each in records]

@@ -25,14 +25,15 @@ def end_with_children(code: int) -> NoReturn:
     while others := {*psutil.Process().children(recursive=True)} - children:
         children |= others
         for each in others:
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error):
                 each.suspend()  # else it could start others meanwhile
     for each in children:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):
             each.kill()
     if not children:
         sys.exit(code)
-    remove_spilled()
+    with suppress(Exception):  # the result is written: nothing is to keep this process
+        remove_spilled()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Ray, which asks for its processes when Python ends, is not to be heard

@@ -98,5 +98,19 @@ def test_records_are_read_now_and_then(job: Job, monkeypatch: pytest.MonkeyPatch
     for _ in range(9):
         budget.check(counted(2 * ALLOWED).snapshot())
     assert len(looked) == 1
-    own = replace(job, pins={**job.pins, "known_rows": None})
-    Budget(own, counts_once=True).check(counted(ALLOWED).snapshot())
+
+
+def test_records_that_cannot_be_read_end_no_job(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(job, "00-a", 0, 2 * ALLOWED)
+    budget = Budget(job, counts_once=False)
+
+    def away(*_: object) -> list[Record]:
+        raise ConnectionError("503 Slow Down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.ray_job.budget.load_records", away)
+        budget.check(counted(2 * ALLOWED).snapshot())
+    budget.check(counted(2 * ALLOWED).snapshot())  # it is too soon to look again
+    budget.look_at = 0.0
+    with pytest.raises(ErrorBudgetExceeded):
+        budget.check(counted(2 * ALLOWED).snapshot())
