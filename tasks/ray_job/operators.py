@@ -38,7 +38,8 @@ def preprocessing(job: Job, num_threads: int, report: Reporter) -> Run:
         BUILT.clear()
         try:
             stage = BUILT[job.folder] = preprocess_stage(job, num_threads)
-        except Exception as error:
+        except BaseException as error:
+            refuse_to_hide(error)
             known = raised_by("preprocess", error)
             raise known from known.__cause__
     return counted("preprocess", profiled_stage(job, "preprocess", stage), report)
@@ -56,7 +57,8 @@ class Infer:
             spare_memory(stage.limit)
             run = profiled_stage(job, "infer", stage)
             self.stage = counted("infer", run, with_device(report, num_gpus))
-        except Exception as error:
+        except BaseException as error:
+            refuse_to_hide(error)
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
             self.stage = failing(error)
 
@@ -83,7 +85,20 @@ class PreprocessAndInfer(Infer):
             yield from self.stage(prepared)
 
 
-def failing(error: Exception) -> Run:
+def refuse_to_hide(error: BaseException) -> None:
+    """Let pass what ends a process from outside.
+
+    What user code raises to end it, as by sys.exit or where a library in Rust panics, is an error
+    of the stage.
+
+    Raises:
+        BaseException: the error.
+    """
+    if isinstance(error, KeyboardInterrupt) or hasattr(error, "ray_terminate_msg"):
+        raise error
+
+
+def failing(error: BaseException) -> Run:
     """A stage whose model could not be loaded."""
     known = raised_by("infer", error)
 

@@ -14,7 +14,14 @@ from tasks.plan import make_plan
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.ray_job.datasource import to_block
 from tasks.ray_job.job import Job
-from tasks.ray_job.operators import BUILT, Infer, PreprocessAndInfer, preprocess, preprocessing
+from tasks.ray_job.operators import (
+    BUILT,
+    Infer,
+    PreprocessAndInfer,
+    preprocess,
+    preprocessing,
+    refuse_to_hide,
+)
 from tasks.ray_job.reading import read_share
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.run import left_to_do, next_attempt
@@ -58,6 +65,32 @@ def test_a_stage_that_cannot_be_built_is_named(
     assert isinstance(error, StageFailed)
     assert str(error) == f"stage {stage} failed: ValueError: no file vocab.txt"
     assert isinstance(error.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes"),
+    [
+        ("preprocess", {"steps": [{"kind": "python", "function": "predictors:EndsItself"}]}),
+        ("infer", {"model": {"kind": "python", "class": "predictors:EndsItself"}}),
+    ],
+    ids=["step", "model"],
+)
+def test_code_that_ends_its_process_as_it_is_built_is_told(
+    stage: str, changes: dict[str, Any], numbers: Path
+) -> None:
+    error = raised(changes, numbers)
+    assert isinstance(error, StageFailed)
+    assert f"stage {stage} failed" in str(error)
+    assert "sys.exit('no licence')" in str(error)
+
+
+def test_what_ends_a_process_from_outside_passes() -> None:
+    taken_away = SystemExit()
+    vars(taken_away)["ray_terminate_msg"] = "the node is taken away"
+    for error in (KeyboardInterrupt(), taken_away):
+        with pytest.raises(type(error)):
+            refuse_to_hide(error)
+    refuse_to_hide(SystemExit(1))
 
 
 def test_a_wrong_spec_is_no_stages_fault(numbers: Path) -> None:

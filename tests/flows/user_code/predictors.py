@@ -100,7 +100,7 @@ class Picky:
             raise OSError(5, "the device is gone")
         if bad := self.refuses & set(batch["x"].tolist()):
             raise ValueError(f"cannot double {sorted(bad)}")
-        return {"doubled": batch["x"] * 2}
+        return {"doubled": batch["x"] * 2.0}
 
 
 def prepared_by(batch: Batch) -> Batch:
@@ -138,6 +138,16 @@ class SlowAndMortal:
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return {"doubled": batch["x"] * 2}
+
+
+class EndsItself:
+    """Ends its process, as code does that was a program of its own."""
+
+    def __init__(self) -> None:
+        raise SystemExit("no licence")
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch
 
 
 class LacksItsFile:
