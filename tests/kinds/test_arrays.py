@@ -1,5 +1,6 @@
 """Columns as a model's arrays: what does not fit is said by column, of the spec or of a row."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -65,3 +66,21 @@ def test_scores_that_are_no_numbers_are_no_label(bad: list[float]) -> None:
 def test_a_hopeless_label_may_score_the_logarithm_of_nothing() -> None:
     found = label_columns(np.array([[0.0, -np.inf]], np.float32), ["a", "b"], top_k=2)
     assert found["predicted_label"].to_pylist() == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.decimal128(5, 2),
+        pa.list_(pa.decimal128(5, 2)),
+        pa.list_(pa.decimal128(5, 2), 2),
+        pa.large_list(pa.decimal256(5, 2)),
+    ],
+    ids=str,
+)
+def test_decimals_are_numbers(kind: pa.DataType) -> None:
+    numbers = [Decimal("1.25"), Decimal("2.50")]
+    values = numbers if pa.types.is_decimal(kind) else [numbers, numbers]
+    found = stacked(pa.table({"c": pa.array(values, kind)}), "c")
+    assert found.dtype == np.float64
+    assert found.tolist() == ([1.25, 2.5] if found.ndim == 1 else [[1.25, 2.5]] * 2)

@@ -247,6 +247,8 @@ def test_tokens_are_counted_as_the_server_counts_them(server: LlmServer) -> None
         (error(401, "no such key"), "answered 401 no such key; see model.api_key_env"),
         (error(403, "not yours"), "answered 403 not yours"),
         (error(404, "no page"), "ends in /v1"),
+        (error(301, "gone"), "it has moved: take its new address"),
+        (error(410, "gone"), "see model.url$"),
         (error(429, "You exceeded your quota", "insufficient_quota"), "see the account"),
     ],
 )

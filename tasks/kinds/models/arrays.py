@@ -48,6 +48,8 @@ def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarra
         refuse_other_than_numbers(innermost(column.type), name, field)
     if column.null_count or lacks_items(column):
         raise ValueError(f"column {name!r} is empty in this row, or a part of it is")
+    if pa.types.is_decimal(innermost(column.type)):
+        column = column.cast(in_floats(column.type))
     array = column_to_numpy(column)
     if array.dtype == object:
         raise ValueError(f"column {name!r} holds values of differing shapes")
@@ -71,6 +73,15 @@ def innermost(kind: pa.DataType) -> pa.DataType:
     while is_any_list(kind) or pa.types.is_dictionary(kind):
         kind = kind.value_type
     return kind
+
+
+def in_floats(kind: pa.DataType) -> pa.DataType:
+    """The type of the same lists, of floats."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(in_floats(kind.value_type), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(in_floats(kind.value_type))
+    return pa.list_(in_floats(kind.value_type)) if is_any_list(kind) else pa.float64()
 
 
 def matrix(

@@ -97,6 +97,22 @@ def set_limit(model: Any, options: HuggingFaceOptions) -> None:
         config.max_length = model.config.max_target_positions
 
 
+def check_room(model: Any, options: HuggingFaceOptions) -> None:
+    """See that what is to be written fits beside what Whisper begins with.
+
+    Raises:
+        InvalidSpec: it does not.
+    """
+    asked = options.max_new_tokens
+    if asked is None or model.config.model_type != "whisper":
+        return
+    begins_with = 4 if getattr(model.generation_config, "is_multilingual", True) else 2
+    most = model.config.max_target_positions - begins_with
+    if asked > most:
+        problem = f"is more than the model can write: ask for {most} at most"
+        raise InvalidSpec.at("model.options.max_new_tokens", asked, problem)
+
+
 def transcriber(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
 ) -> Function:
@@ -105,6 +121,7 @@ def transcriber(
 
     model = checkpoint.model("AutoModelForSpeechSeq2Seq", placement)
     tokenizer = checkpoint.tokenizer()
+    check_room(model, options)
     set_limit(model, options)
     on_cpu = placement.device == "cpu"
     default_size = SOUNDS_PER_BATCH_ON_CPU if on_cpu else SOUNDS_PER_BATCH_ON_GPU

@@ -58,7 +58,16 @@ def reply_of(response: "httpx.Response", url: str) -> Reply:
     may_change = status in WORTH_ANOTHER_TRY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if may_change and OUT_OF_MONEY not in code_of(response):
         raise TryAgain(f"answered {said}", seconds_to_wait(response))
-    raise InvalidSpec.at("model.url", url, f"answered {said}; {HINTS.get(status, HINTS[402])}")
+    raise InvalidSpec.at("model.url", url, f"answered {said}; {hint_of(response)}")
+
+
+def hint_of(response: "httpx.Response") -> str:
+    """What to do about an answer that is the spec's fault."""
+    if OUT_OF_MONEY in code_of(response):
+        return HINTS[402]
+    if response.is_redirect:
+        return f"it has moved: take {response.headers.get('location', 'its new address')}"
+    return HINTS.get(response.status_code, "see model.url")
 
 
 def json_of(response: "httpx.Response") -> Reply:
