@@ -19,7 +19,7 @@ from tasks.ray_job.line import Line
 from tasks.ray_job.own_machine import with_all_cores
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.profiling import profiled_stage
-from tasks.ray_job.progress import WRITE_EVERY_SECONDS, Progress, Standing
+from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.reading import read_reported
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import (
@@ -55,7 +55,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     standing = Standing(cpus=job.spec.resources.cores)
     try:
         start_stages(job, line, counts.add)
-        while not line.is_over(within_seconds=WRITE_EVERY_SECONDS):
+        while not line.is_over(within_seconds=progress.every_seconds):
             if counts.stages["infer"].rows:
                 progress.occupancy.see(time.monotonic(), {})  # how busy the cores are, from now on
             try:

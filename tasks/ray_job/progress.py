@@ -85,7 +85,7 @@ class Progress:
         Raises:
             ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
         """
-        if not self.is_due():
+        if time.monotonic() - self.written < self.every_seconds:
             return
         counts, now = self.snapshot(), standing()
         self.held.add(now)
@@ -94,12 +94,11 @@ class Progress:
         self.budget.check(counts)
         self.written = time.monotonic()
 
-    def is_due(self) -> bool:
-        """Whether it is time to write again."""
-        now = time.monotonic()
-        is_young = now - self.begun < EAGER_SECONDS
-        every = WRITE_EVERY_SECONDS if is_young else WRITE_LATER_EVERY_SECONDS
-        return now - self.written >= every
+    @property
+    def every_seconds(self) -> float:
+        """Between two looks at a job."""
+        is_young = time.monotonic() - self.begun < EAGER_SECONDS
+        return WRITE_EVERY_SECONDS if is_young else WRITE_LATER_EVERY_SECONDS
 
     def leave(self, standing: Standing) -> None:
         """Say what a job has done and held that does not go on."""

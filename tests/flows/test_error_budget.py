@@ -14,7 +14,7 @@ def test_who_goes_on_is_not_held_back_by_the_rows_set_aside_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those come first: of what the second attempt sees they are most, of the run's rows few."""
-    monkeypatch.setattr("tasks.ray_job.progress.WRITE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("tasks.ray_job.progress.WRITE_EVERY_SECONDS", 0.01)
     folder = tmp_path / "lines"
     folder.mkdir()
     for file in range(10):
