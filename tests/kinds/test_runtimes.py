@@ -111,11 +111,16 @@ def broken(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     raise RuntimeError("no such operator: aten::strange\nand much more")
 
 
+def uncapturable(_module: Any, _example: Tensors, _num_threads: int) -> Any:
+    raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+
+
 @pytest.mark.parametrize(
     ("compiler", "problem"),
     [
         (wrong_at_one_place, "differs from eager by 1.0e-03"),
         (broken, "cannot be compiled: RuntimeError: no such operator: aten::strange"),
+        (uncapturable, "cannot be compiled: RuntimeError: CUDA error: operation not permitted"),
     ],
 )
 def test_eager_predicts_where_the_compiled_model_cannot_be_trusted(

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.kinds.models.machine_errors import is_of_the_machine
+from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.choice import check_placement, shown_precision
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, TOLERANCES, largest_difference
@@ -80,9 +80,9 @@ class Compiled:
         try:
             self.ready[shape] = self.compiled(size, batch, expected)
         except Exception as error:  # of any kind: each compiler raises its own
-            if is_of_the_machine(error):  # smaller batches may compile; a lost device helps nobody
+            if any(map(is_out_of_memory, chain(error))):
                 del self.ready[shape]
-                raise
+                raise  # smaller batches may compile
             self.tell(problem=said(error))
         finally:
             self.placement.runtimes.warm_up_seconds += time.monotonic() - started
