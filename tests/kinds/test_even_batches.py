@@ -43,6 +43,10 @@ def test_none_has_much_more_to_do_than_its_share(tokens: list[int], number: int)
     assert all(len(each) <= 2 * -(-len(tokens) // number) for each in batches)
 
 
+def test_no_prompts_are_no_batches() -> None:
+    assert even_batches(np.array([], np.int64), 0) == []
+
+
 def test_one_long_prompt_makes_no_batch_of_all_others_wait() -> None:
     lengths = np.array([2_000] * 30 + [20] * 226)
     batches = even_batches(lengths, 4)

@@ -148,11 +148,11 @@ def even_batches(tokens: npt.NDArray[np.int64], number: int) -> list[Index]:
 
     Args:
         tokens: of each row, read and written.
-        number: batches at most.
+        number: batches at most; there may be none where there are no rows.
     """
     order = np.argsort(-tokens, kind="stable")
     longest_first = tokens[order]
-    most_rows = 2 * -(-len(order) // number)
+    most_rows = 2 * -(-len(order) // max(1, number))
     low, high = 0, int(tokens.sum()) + len(order) * int(tokens.max(initial=0))
     while low < high:  # the least work of a batch with which so many are enough
         middle = (low + high) // 2
