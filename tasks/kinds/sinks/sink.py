@@ -186,6 +186,9 @@ def partitioned(
         problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
         raise InvalidSpec.at(field, by, problem)
     rest = rows.drop_columns(by) if inside is None else inside
+    if not rest.num_columns:  # such a file has no rows either
+        problem = "leaves no column for the files: keep another one, as by sink.keep_columns"
+        raise InvalidSpec.at(field, by, problem)
     return [
         Part(
             encode(rest.take(pa.array(at))),

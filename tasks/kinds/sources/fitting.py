@@ -1,5 +1,6 @@
 """Makes rows what a schema says; those that do not fit are bad rows, each with its reason."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -12,8 +13,21 @@ DATA_ERRORS = (
 )
 
 
+STORAGE_SAID = re.compile(
+    r"AWS Error|curlCode|GCS|Azure|Generic S3|timed out|error sending request|LanceError\(IO\)"
+)
+"""What clients of object stores say that are not ours, in errors of a general class."""
+
+
 def data_error(error: Exception) -> Exception:
-    """The error, where it says that the data is damaged; raises it where storage failed."""
+    """The error, where it says that the data is damaged.
+
+    Raises:
+        ConnectionError: a store of a table's own did not answer.
+        OSError: the error itself: storage failed.
+    """
+    if STORAGE_SAID.search(str(error)):
+        raise ConnectionError(str(error)) from error
     # Arrow's own have no errno; a time-out has none either, but a class of its own.
     if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
         raise error

@@ -27,6 +27,9 @@ from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
 FILES_TO_INFER = 10
+INT96_UNIT = "us"
+"""Of timestamps as Spark writes them: in nanoseconds, as Arrow has it, the year 9999 becomes 1816.
+What is finer, as others may have written it, is cut off."""
 MOST_ROWS = 1 << 32
 """In a file, as row ids have it."""
 
@@ -126,7 +129,7 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
         pyarrow.ArrowInvalid: it says that it has more rows than anybody counts, or fewer than none.
         OSError: it cannot be read, or storage failed.
     """
-    file = pq.ParquetFile(opened, pre_buffer=True)
+    file = pq.ParquetFile(opened, pre_buffer=True, coerce_int96_timestamp_unit=INT96_UNIT)
     counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
         raise pa.ArrowInvalid(f"its footer says that it has {sum(counts):,} rows")
@@ -138,7 +141,8 @@ def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schem
     for stat in inputs:
         with storage.open(stat.path) as opened:
             try:
-                yield pq.ParquetFile(opened).schema_arrow
+                file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=INT96_UNIT)
+                yield file.schema_arrow
             except DATA_ERRORS as error:
                 data_error(error)
 

@@ -200,3 +200,11 @@ def test_partition_column_must_be_there() -> None:
 def test_a_delimiter_is_one_character() -> None:
     with pytest.raises(ValidationError):
         CsvSink(path="/out", delimiter='"')
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_files_without_a_column_are_refused(sink: Sink) -> None:
+    """They would have no row either, and the records say that they have."""
+    sink = sink.model_copy(update={"partition_by": ["key"]})
+    with pytest.raises(InvalidSpec, match=r"sink\.partition_by.* leaves no column for the files"):
+        sink.parts(pa.table({"key": ["a", "b"]}), as_ids([0, 1]))

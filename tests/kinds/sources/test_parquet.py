@@ -1,6 +1,7 @@
 """Parquet: every row comes once, with the first file's types, and damage costs only its rows."""
 
 import io
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import ParquetSource, parquet
+from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow
 from tests.kinds.sources.reading import read_all
@@ -45,6 +47,23 @@ def test_big_files_are_cut_at_row_groups(tmp_path: Path) -> None:
     assert [shard.rows for shard in shards] == [300, 300, 300, 100]
     assert [shard.first_row for shard in shards] == [0, 300, 600, 900]
     assert read_all(cut) == [{"x": at} for at in range(1000)]
+
+
+def test_dates_of_spark_that_nanoseconds_have_no_room_for(tmp_path: Path) -> None:
+    dates = [datetime(1, 1, 1), datetime(2024, 5, 6, 7, 8, 9, 10), datetime(9999, 12, 31)]
+    column = pa.array(dates, pa.timestamp("us"))
+    store(tmp_path, "a.parquet", {"t": column}, use_deprecated_int96_timestamps=True)
+    assert pq.ParquetFile(tmp_path / "a.parquet").metadata.schema.column(0).physical_type == "INT96"
+    assert [row["t"] for row in read_all(source(tmp_path))] == dates
+
+
+def test_a_store_that_does_not_answer_is_no_damage() -> None:
+    """A table's own client says so in errors of the same class as a damaged file's."""
+    away = OSError("When reading: AWS Error NETWORK_CONNECTION during GetObject: curlCode: 7")
+    with pytest.raises(ConnectionError, match="NETWORK_CONNECTION"):
+        data_error(away)
+    damaged = OSError("Couldn't deserialize thrift: TProtocolException")
+    assert data_error(damaged) is damaged
 
 
 @pytest.mark.parametrize("columns", [["y"], ["x", "y"]])

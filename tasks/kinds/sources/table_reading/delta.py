@@ -12,6 +12,7 @@ from operator import and_
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -19,6 +20,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.parquet import INT96_UNIT
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
 from tasks.kinds.tables.delta import open_delta
@@ -26,6 +28,8 @@ from tasks.protocol.storage import open_storage
 
 LOG_READERS = 16
 DELETIONS = "deletionVectors"
+PRUNED_FEATURES = {"timestampNtz"}
+"""Of tables with these alone deltalake says which files a condition rules out."""
 KNOWN_FEATURES = {
     DELETIONS,
     "timestampNtz",
@@ -81,8 +85,9 @@ class DeltaVersion:
             action, kept = self.actions[path], self.kept_rows.get(path)
             rows, identity = action["num_records"], str(action["size_bytes"])
             if kept is not None:
-                identity += f"-{hashlib.sha256(bytes(kept)).hexdigest()[:16]}"
-                rows = rows and rows - kept.count(False)
+                as_bytes = kept.to_numpy(zero_copy_only=False).tobytes()
+                identity += f"-{hashlib.sha256(as_bytes).hexdigest()[:16]}"
+                rows = rows and rows - kept.false_count
             rows = rows if self.condition is None else None
             found.append(TableFile(path, identity, action["size_bytes"], rows))
         return found
@@ -96,8 +101,9 @@ class DeltaVersion:
     @cached_property
     def not_ruled_out(self) -> set[str]:
         """Paths of the files that may hold rows that the condition is true for."""
-        if self.condition is None or self.has_deletions:
-            return set(self.actions)
+        features = {*(self.table.protocol().reader_features or [])}
+        if self.condition is None or not features <= PRUNED_FEATURES:
+            return set(self.actions)  # none is ruled out; what is read is filtered all the same
         fragments = self.table.to_pyarrow_dataset().get_fragments(filter=self.condition)
         return {self.path_of(fragment.path) for fragment in fragments}
 
@@ -107,22 +113,22 @@ class DeltaVersion:
         return DELETIONS in (self.table.protocol().reader_features or [])
 
     @cached_property
-    def kept_rows(self) -> dict[str, list[bool]]:
-        """Of files with deleted rows, which rows are left.
+    def kept_rows(self) -> dict[str, pa.BooleanArray]:
+        """Of files with deleted rows, which rows are left: a bit a row, up to the last deleted.
 
         Raises:
             InvalidSpec: whose rows these are cannot be told.
         """
         if not self.has_deletions:
             return {}
-        lines = pa.table(self.table.deletion_vectors()).to_pylist()
-        if not lines:
+        lines = pa.table(self.table.deletion_vectors()).combine_chunks()
+        if not len(lines):
             return {}
         is_local = open_storage(self.url, self.storage_options)[0].is_local
         real = os.path.realpath if is_local else str  # deltalake has followed the links
         vectors = {
-            real(open_storage(unquote(line["filepath"]))[1]): line["selection_vector"]
-            for line in lines
+            real(open_storage(unquote(path.as_py()))[1]): vector.values
+            for path, vector in zip(lines["filepath"], lines["selection_vector"], strict=True)
         }
         found = {path: vectors.get(real(path)) for path in self.actions}
         kept = {path: vector for path, vector in found.items() if vector is not None}
@@ -135,7 +141,8 @@ class DeltaVersion:
     def read(self, path: str, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of a file."""
         kept = self.kept_rows.get(path)
-        fragment = ds.ParquetFileFormat().make_fragment(
+        int96 = ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
+        fragment = ds.ParquetFileFormat(read_options=int96).make_fragment(
             path, self.filesystem, partition_expression=self.partition(path)
         )
         options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, names)}
@@ -144,10 +151,10 @@ class DeltaVersion:
             return
         start = 0
         for batch in fragment.to_batches(**options):
-            # A vector ends with the last row that is deleted.
-            here = kept[start : start + len(batch)]
+            here = kept.slice(start, len(batch))
             start += len(batch)
-            left = pa.array(here + [True] * (len(batch) - len(here)))
+            beyond = pa.array(np.ones(len(batch) - len(here), dtype=bool))
+            left = pa.concat_arrays([here, beyond])
             rows = pa.Table.from_batches([batch]).filter(left)
             chosen = rows if self.condition is None else rows.filter(self.condition)
             yield from chosen.select(names).to_batches()
