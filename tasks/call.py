@@ -67,9 +67,13 @@ class Call:
         return abandoned_runs(self.storage, self.output, self.seen, restart=restart)
 
     def run_key(self, given_up: list[str]) -> str:
-        """What makes two calls the same run; that of one which an earlier release has begun."""
+        """What makes two calls the same run; that of one which an earlier release has begun.
+
+        Jobs and clusters are named after it, so that it is of one output.
+        """
         kind_of_work = SetAside if self.options.redrive else NewInputs
-        rest = [kind_of_work.key(self.spec), self.seen.version, self.replaces, given_up]
+        what = kind_of_work.key(self.spec)
+        rest = [self.output.path, what, self.seen.version, self.replaces, given_up]
         key, earlier = (digest([config, *rest]) for config in self.configs)
         if earlier == key or self.storage.stat(self.output.run(run_id_of(earlier)).header) is None:
             return key

@@ -78,6 +78,16 @@ def test_a_job_elsewhere_is_stopped_before_another_starts_here(
     assert isinstance(second.job.spec.cluster, InlineCluster)
 
 
+def test_runs_of_two_outputs_are_two_though_all_else_is_the_same(tmp_path: Path) -> None:
+    """Jobs and clusters are named after runs: one would be taken for the other's."""
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    there = spec.sink.model_copy(update={"path": str(tmp_path / "elsewhere")})
+    plans = [make_plan(each) for each in (spec, spec, spec.model_copy(update={"sink": there}))]
+    first, again, other = (each.run.run_id for each in plans)
+    assert first == again != other
+
+
 def test_a_job_whose_submission_could_not_be_noted_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
