@@ -74,6 +74,8 @@ class Attempt:
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
+        self.is_wanted = False
+        """Whether word from before that it is to stop is cleared away."""
 
     @property
     def poll_seconds(self) -> float:
@@ -111,13 +113,25 @@ class Attempt:
             raise RunStopped("the run was stopped before its job began")
         try:
             with storage_of_output():
-                # That somebody stopped it once is over: it is wanted again.
-                self.job.storage.delete(self.job.stopped_file)
+                if self.is_wanted:  # until now nobody else could be reached
+                    self.refuse_if_stopped()
+                else:  # that somebody stopped it once is over
+                    self.job.storage.delete(self.job.stopped_file)
+                    self.is_wanted = True
                 found = self.cluster.attach(self.job)
             return found or self.cluster.start(self.job)
         except Unreachable as error:
             self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
             raise
+
+    def refuse_if_stopped(self) -> None:
+        """See that nobody has stopped the run while its cluster did not answer.
+
+        Raises:
+            RunStopped: somebody has.
+        """
+        if self.job.storage.stat(self.job.stopped_file) is not None:
+            raise RunStopped("the run was stopped before its job began")
 
     def await_stage(self, stage: str, deadline: Deadline) -> None:
         """Wait until a stage has something to show: rows, its end, or that of the attempt.

@@ -129,7 +129,7 @@ def following_on_disk(folder: Path) -> tuple[Attempt, list[str]]:
     names = {f"{name}_file": str(folder / name) for name in ("progress", "followed", "stopped")}
     result, storage = str(folder / "result"), open_storage(str(folder))[0]
     job: Any = SimpleNamespace(
-        spec=spec_of(folder), run_id="run", storage=storage, result_file=result, **names
+        spec=spec_of(folder), run_id="run", attempt=1, storage=storage, result_file=result, **names
     )
     done: list[str] = []
     running: Any = SimpleNamespace(
@@ -193,6 +193,27 @@ def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
         raise Unreachable("no reply")
 
     following = starting(tmp_path, start)
+    with pytest.raises(RunStopped):
+        following.ensure_started()
+    assert tried == [1]
+
+
+def test_a_run_that_somebody_stops_while_its_cluster_is_away_starts_nothing(
+    tmp_path: Path,
+) -> None:
+    """Who stops it finds no job, and can only leave word; what was left before is cleared away."""
+    following, _ = following_on_disk(tmp_path)
+    following.running, tried = None, list[int]()
+    mark = Path(following.job.stopped_file)
+    mark.touch()
+
+    def start(_: Any) -> Any:
+        assert not mark.exists()
+        tried.append(1)
+        mark.touch()
+        raise Unreachable("no reply")
+
+    following.cluster = SimpleNamespace(attach=lambda job: None, start=start)
     with pytest.raises(RunStopped):
         following.ensure_started()
     assert tried == [1]
