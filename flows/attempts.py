@@ -46,16 +46,19 @@ def end_cluster(planned: PlannedRun) -> None:
         get_run_logger().warning(problem)
 
 
-def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, int]:
+def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, int | None]:
     """Run what is left to do and publish the run.
 
     Returns:
-        The run, as `run_attempts` does, the attempts it took, and the output's version.
+        The run, as `run_attempts` does, the attempts it took, and the output's version; None where
+        all that was new has gone meanwhile.
 
     Raises:
         BatchInferenceError: as `run_attempts` and `publish_run`.
     """
     planned, tried = run_attempts(planned, deadline)
+    if planned.nothing_to_do:
+        return planned, tried, None
     try:
         return planned, tried, publish_run(planned)
     except RowsMissing as error:

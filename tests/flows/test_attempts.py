@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from prefect import flow
 
@@ -16,7 +18,7 @@ from tasks import lineage, stages
 from tasks.attempt import Attempt, Look
 from tasks.errors import InputChanged, RowsMissing, RunTimedOut, StageFailed, Unreachable
 from tasks.patience import Deadline
-from tasks.plan import PlannedRun, make_plan
+from tasks.plan import PlannedRun, ledger_of, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES
@@ -45,6 +47,25 @@ def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
     report = batch_inference(spec)
     assert report["resumed_rows"] == 500
     assert len(published(spec)) == 1000
+
+
+def test_nothing_is_published_where_all_that_was_new_has_gone(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(numbers, retries={"max_attempts": 2})
+    assert batch_inference(spec)["version"] == 1
+    new = numbers / "new.parquet"
+    pq.write_table(pa.table({"id": [1000], "x": [1000.0]}), new)
+
+    def vanish(*_: object) -> None:
+        new.unlink()
+        raise InputChanged("the input is gone")
+
+    monkeypatch.setattr(attempts, "run_stages", vanish)
+    report = batch_inference(spec)
+    assert (report["published"], report["attempts"]) == (False, 1)
+    assert len(published(spec)) == 1000
+    assert ledger_of(spec).look().version == 1
 
 
 def failing_storage(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
