@@ -24,7 +24,8 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
     folders = Folders(storage, output, ledger_of(spec).look(), time.time())
     paths = [stat.path for stat in storage.list(output.runs)]
     runs = sorted({path.removeprefix(f"{output.runs}/").partition("/")[0] for path in paths})
-    left = [orphans_of(folders, output.run(run_id), set(paths)) for run_id in runs]
+    there = set(paths)
+    left = [orphans_of(folders, output.run(run_id), there) for run_id in runs]
     return list(chain(folders.half_written(), folders.removed(), *left, previews(folders)))
 
 

@@ -20,7 +20,7 @@ def backoff_seconds(attempt: int) -> float:
 
     Many runs whose cluster came back would else ask it for everything in the same instant.
     """
-    longest = min(MAX_BACKOFF_SECONDS, 2.0 ** (attempt - 1))
+    longest = min(MAX_BACKOFF_SECONDS, 2.0 ** min(attempt - 1, 32))
     return random.uniform(longest / 2, longest)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tasks.clusters import local
 from tasks.clusters.driver import driver_environment, end, own_folder
 from tasks.clusters.local import Local
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
 from tasks.run import left_to_do, new_job
@@ -47,6 +48,24 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0
     assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
+
+
+def test_a_driver_that_could_not_be_noted_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would find it, and the next who asks for the job starts another one."""
+    planned = make_plan(spec_of(make_inputs(tmp_path / "in")))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    waits = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True)
+
+    def refuse(*_: object) -> None:
+        raise ConnectionError("503 Slow Down")
+
+    monkeypatch.setattr(local, "taken", lambda *_: waits)
+    monkeypatch.setattr(local, "save_holder", refuse)
+    with waits, pytest.raises(Unreachable, match=r"did not take .*driver\.json .*503 Slow Down"):
+        Local().start(job)
+    assert waits.returncode is not None
 
 
 @pytest.mark.parametrize("made", ["a link", "open to all"])

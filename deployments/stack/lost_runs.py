@@ -19,17 +19,19 @@ def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:
 
     Else they would run for ever, and hold their deployment's places against all later ones.
     """
-    from prefect.states import Crashed
+    from prefect.states import Cancelled, Crashed
 
     with prefect_client(state) as client:
-        for run, name in runs_under_way(client):
+        for run, name, is_cancelled in runs_under_way(client):
             if run not in runs_with_a_process():
                 tell(f"run {name} went down with the stack")
-                client.set_flow_run_state(run, Crashed(message=MESSAGE), force=True)
+                # A crashed one is started again, which nobody wants of one that was cancelled.
+                ended = Cancelled if is_cancelled else Crashed
+                client.set_flow_run_state(run, ended(message=MESSAGE), force=True)
 
 
-def runs_under_way(client: Any) -> list[tuple[UUID, str]]:
-    """Runs of the work pool that have begun and not ended."""
+def runs_under_way(client: Any) -> list[tuple[UUID, str, bool]]:
+    """Runs of the work pool that have begun and not ended, and whether somebody cancelled them."""
     from prefect.client.schemas.filters import (
         FlowRunFilter,
         FlowRunFilterState,
@@ -45,7 +47,7 @@ def runs_under_way(client: Any) -> list[tuple[UUID, str]]:
         flow_run_filter=FlowRunFilter(state=of_type),
         work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])),
     )
-    return [(run.id, run.name) for run in found]
+    return [(run.id, run.name, run.state_type == StateType.CANCELLING) for run in found]
 
 
 def runs_with_a_process() -> set[UUID]:

@@ -10,6 +10,7 @@ import psutil
 
 from tasks.clusters.driver import driver_environment, end, launch, log_file
 from tasks.clusters.waiting import taken
+from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
 from tasks.ray_job.job import Job
 
@@ -47,11 +48,21 @@ class Local:
     """This machine: a driver that starts a Ray of its own, or joins one by address."""
 
     def start(self, job: Job) -> LocalJob:
-        """Start a driver, or take the one that waits for this job."""
+        """Start a driver, or take the one that waits for this job.
+
+        Raises:
+            Unreachable: it cannot be noted that it runs.
+        """
         log = log_file(job)
         process = taken(job, log) or started(job, log)
         holder = Holder.of(process.pid)
-        save_holder(job.storage, driver_file(job), holder)
+        try:
+            save_holder(job.storage, driver_file(job), holder)
+        except OSError as error:  # nobody would find it, and another one would be started
+            with suppress(psutil.NoSuchProcess):
+                end(psutil.Process(process.pid))
+            problem = f"sink.path: the storage did not take {driver_file(job)} ({error})"
+            raise Unreachable(problem) from error
         return LocalJob(holder, lambda: process.poll() is None, log)
 
     def attach(self, job: Job) -> LocalJob | None:
