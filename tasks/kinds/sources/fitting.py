@@ -14,9 +14,12 @@ DATA_ERRORS = (
 
 
 STORAGE_SAID = re.compile(
-    r"AWS Error|curlCode|GCS|Azure|Generic S3|timed out|error sending request|LanceError\(IO\)"
+    r"AWS Error|curlCode|google::cloud::|Generic (?:S3|GCS|MicrosoftAzure) error"
+    r"|error sending request"
 )
-"""What clients of object stores say that are not ours, in errors of a general class."""
+"""What clients of object stores say that are not ours, in an OSError."""
+LANCE_SAID = "LanceError(IO)"
+"""What Lance says, in any."""
 
 
 def data_error(error: Exception) -> Exception:
@@ -26,8 +29,10 @@ def data_error(error: Exception) -> Exception:
         ConnectionError: a store of a table's own did not answer.
         OSError: the error itself: storage failed.
     """
-    if STORAGE_SAID.search(str(error)):
-        raise ConnectionError(str(error)) from error
+    said = str(error)
+    # Others may hold a row's own words.
+    if LANCE_SAID in said or (isinstance(error, OSError) and STORAGE_SAID.search(said)):
+        raise ConnectionError(said) from error
     # Arrow's own have no errno; a time-out has none either, but a class of its own.
     if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
         raise error
