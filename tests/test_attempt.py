@@ -204,6 +204,7 @@ def test_a_run_that_somebody_stops_while_its_cluster_is_away_starts_nothing(
     """Who stops it finds no job, and can only leave word; what was left before is cleared away."""
     following, _ = following_on_disk(tmp_path)
     following.running, tried = None, list[int]()
+    following.unreachable_seconds = 5.0
     mark = Path(following.job.stopped_file)
     mark.touch()
 
