@@ -14,7 +14,7 @@ from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.followed import STOPPED
+from tasks.ray_job.followed import STOPPED, refuse_if_stopped
 from tasks.ray_job.job import PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
@@ -114,7 +114,7 @@ class Attempt:
         try:
             with storage_of_output():
                 if self.is_wanted:  # until now nobody else could be reached
-                    self.refuse_if_stopped()
+                    refuse_if_stopped(self.job)
                 else:  # that somebody stopped it once is over
                     self.job.storage.delete(self.job.stopped_file)
                     self.is_wanted = True
@@ -123,15 +123,6 @@ class Attempt:
         except Unreachable as error:
             self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
             raise
-
-    def refuse_if_stopped(self) -> None:
-        """See that nobody has stopped the run while its cluster did not answer.
-
-        Raises:
-            RunStopped: somebody has.
-        """
-        if self.job.storage.stat(self.job.stopped_file) is not None:
-            raise RunStopped("the run was stopped before its job began")
 
     def await_stage(self, stage: str, deadline: Deadline) -> None:
         """Wait until a stage has something to show: rows, its end, or that of the attempt.

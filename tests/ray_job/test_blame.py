@@ -4,6 +4,7 @@ import http.client
 import ssl
 import urllib.error
 from email.message import Message
+from typing import Any, cast
 
 import aiohttp
 import botocore.exceptions  # type: ignore[import-untyped]
@@ -153,6 +154,8 @@ NOT_THE_DATAS_FAULT: list[Exception] = [
     botocore.exceptions.EndpointConnectionError(endpoint_url="http://a"),
     botocore.exceptions.NoCredentialsError(),
     aiohttp.ClientPayloadError("cut off"),
+    aiohttp.ClientResponseError(cast("Any", None), (), status=503),
+    aiohttp.ClientResponseError(cast("Any", None), ()),  # no word of a status
     aiohttp.ServerDisconnectedError(),
     httpx.ConnectError("refused"),
     httpx.ReadTimeout("slow"),
@@ -249,6 +252,7 @@ def test_an_error_may_lead_to_itself() -> None:
     [
         *(answered(status) for status in (400, 404, 422)),
         httpx.HTTPStatusError("404", request=ASKED, response=httpx.Response(404, request=ASKED)),
+        aiohttp.ClientResponseError(cast("Any", None), (), status=404),
         urllib.error.HTTPError("http://a", 404, "not found", Message(), None),
         requests.exceptions.InvalidURL("no host"),
         requests.exceptions.JSONDecodeError("no JSON", "{", 0),

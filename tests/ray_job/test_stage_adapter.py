@@ -23,6 +23,16 @@ def batch_of(ids: list[int]) -> RowBatch:
     return RowBatch(rows=rows, ends=(ShardEnd(0, len(ids)),), sources={0: "/in/a.csv"})
 
 
+def noting(sizes: list[int]) -> Function:
+    """Changes nothing, and notes how many rows each call gets."""
+
+    def function(rows: pa.Table) -> pa.Table:
+        sizes.append(len(rows))
+        return rows
+
+    return function
+
+
 def drop_bad(rows: pa.Table) -> pa.Table:
     """Filters multiples of 3, fails on multiples of 5, triples multiples of 7."""
     ids = rows[ROW].to_pylist()
@@ -60,13 +70,8 @@ def test_every_row_has_one_outcome(count: int, size: int | None) -> None:
 
 
 def test_children_of_an_earlier_stage_stay_together() -> None:
-    sizes: list[int] = []
-
-    def function(rows: pa.Table) -> pa.Table:
-        sizes.append(len(rows))
-        return rows
-
-    adapter = StageAdapter("infer", (function,), pace=Pace.fixed(2), cuts_itself=False)
+    sizes = list[int]()
+    adapter = StageAdapter("infer", (noting(sizes),), pace=Pace.fixed(2), cuts_itself=False)
     list(adapter(batch_of([1, 1, 1, 2, 3, 3])))
     assert sizes == [4, 2]
 
@@ -144,13 +149,8 @@ def test_a_call_that_takes_a_whole_batch_too_slowly_makes_the_next_ones_smaller(
 
 
 def test_children_go_with_their_parents_in_calls_of_as_many() -> None:
-    sizes: list[int] = []
-
-    def function(rows: pa.Table) -> pa.Table:
-        sizes.append(len(rows))
-        return rows
-
-    adapter = StageAdapter("infer", (function,), pace=Pace(64, most=64))
+    sizes = list[int]()
+    adapter = StageAdapter("infer", (noting(sizes),), pace=Pace(64, most=64))
     list(adapter(batch_of([number // 10 for number in range(1_000)])))
     assert sizes == [500, 500]
 
@@ -266,26 +266,16 @@ def test_whole_numbers_and_fractions_go_together() -> None:
 
 
 def test_the_pace_is_found_once() -> None:
-    sizes: list[int] = []
-
-    def function(rows: pa.Table) -> pa.Table:
-        sizes.append(len(rows))
-        return rows
-
-    adapter = StageAdapter("infer", (function,), pace=Pace(call_seconds=600.0))
+    sizes = list[int]()
+    adapter = StageAdapter("infer", (noting(sizes),), pace=Pace(call_seconds=600.0))
     for count in (640, 3, 640):
         list(adapter(batch_of(list(range(count)))))
-    assert sizes == [64, 288, 288, 3, 640], "a batch that was soon used up says nothing"
+    assert sizes == [64, 288, 288, 3, 640], "three rows that were quick are no reason for fewer"
 
 
 def test_what_cuts_itself_gets_calls_of_as_many_rows() -> None:
-    sizes: list[int] = []
-
-    def function(rows: pa.Table) -> pa.Table:
-        sizes.append(len(rows))
-        return rows
-
-    adapter = StageAdapter("infer", (function,), pace=Pace(600, most=600))
+    sizes = list[int]()
+    adapter = StageAdapter("infer", (noting(sizes),), pace=Pace(600, most=600))
     list(adapter(batch_of(list(range(1_024)))))
     assert sizes == [512, 512], "not a call of 600, and one whose threads have little to do"
 
@@ -345,13 +335,8 @@ def test_what_stays_small_comes_out_whole() -> None:
 
 
 def test_a_batch_size_is_as_asked_for() -> None:
-    sizes: list[int] = []
-
-    def function(rows: pa.Table) -> pa.Table:
-        sizes.append(len(rows))
-        return rows
-
-    adapter = StageAdapter("infer", (function,), Pace.fixed(3_000), cuts_itself=False)
+    sizes = list[int]()
+    adapter = StageAdapter("infer", (noting(sizes),), Pace.fixed(3_000), cuts_itself=False)
     list(adapter(batch_of(list(range(9_001)))))
     assert sizes == [3_000, 3_000, 3_000, 1]
 

@@ -36,6 +36,8 @@ NETWORK_ERRORS = (
 )
 """Classes, and modules of classes, by name: we import none of these libraries."""
 
+OWN_STATUS = {"urllib.error.HTTPError": "code", "aiohttp.client_exceptions": "status"}
+"""Where errors themselves have what a server has answered."""
 NOBODYS_STATUSES = (401, 407, 408, 425, 429)
 """Of a server that would have answered another request no better, as those of 500 and above; what
 else it refuses may be wrong with the row."""
@@ -60,16 +62,10 @@ def is_of_the_machine(error: BaseException) -> bool:
 def http_status(error: BaseException) -> int | None:
     """What a server has answered, by the errors of urllib, requests, httpx, aiohttp and others."""
     answer = getattr(error, "response", None)
-    for holder, name in (
-        (answer, "status_code"),
-        (answer, "status"),
-        (error, "code" if is_named(error, ("urllib.error.HTTPError",)) else ""),
-        (error, "status" if is_named(error, ("aiohttp.client_exceptions",)) else ""),
-    ):
-        status = getattr(holder, name, None) if name else None
-        if isinstance(status, int):
-            return int(status)
-    return None
+    found = [getattr(answer, name, None) for name in ("status_code", "status")]
+    own = (name for known, name in OWN_STATUS.items() if is_named(error, (known,)))
+    found += [getattr(error, name, None) for name in own]
+    return next((each for each in found if isinstance(each, int) and each), None)
 
 
 def is_named(error: BaseException, known: Iterable[str]) -> bool:

@@ -1,5 +1,6 @@
 """Text generation: what a row gets does not depend on the rows beside it."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -153,14 +154,13 @@ def even_batches(tokens: npt.NDArray[np.int64], number: int) -> list[Index]:
     order = np.argsort(-tokens, kind="stable")
     longest_first = tokens[order]
     most_rows = 2 * -(-len(order) // max(1, number))
-    low, high = 0, int(tokens.sum()) + len(order) * int(tokens.max(initial=0))
-    while low < high:  # the least work of a batch with which so many are enough
-        middle = (low + high) // 2
-        if len(batch_ends(longest_first, middle, most_rows)) <= number:
-            high = middle
-        else:
-            low = middle + 1
-    ends = batch_ends(longest_first, low, most_rows)
+    most_work = range(len(order) * int(tokens.max(initial=0)) + 1)
+
+    def is_enough(work: int) -> bool:
+        return len(batch_ends(longest_first, work, most_rows)) <= number
+
+    least = bisect_left(most_work, True, key=is_enough)
+    ends = batch_ends(longest_first, least, most_rows)
     return np.split(order, ends[:-1]) if ends else []
 
 
