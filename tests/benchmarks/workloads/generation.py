@@ -11,7 +11,7 @@ from tests.benchmarks.random_models import Sizes, save, tokenizer
 from tests.benchmarks.workloads.workload import Size, Target
 
 KEY = "prompt_id"
-SIZES: dict[Size, int] = {"whole": 1_280, "small": 128, "tiny": 4}
+SIZES: dict[Size, int] = {"whole": 1_792, "small": 128, "tiny": 4}
 TARGETS = {
     "guide": (Target(4.5),),
     "plain": (Target(0.98), Target(0.95, "whole")),
