@@ -1,4 +1,4 @@
-"""Rows from CSV files, of the columns and types that the first file with rows has."""
+"""Rows from CSV files, of the columns that the first file with rows has, and their types."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong
+from tasks.kinds.sources.given_types import CsvType, given_fields, refuse_unread
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
 from tasks.protocol.infos import Stat
@@ -42,6 +43,12 @@ class CsvSource(Source):
     columns: list[str] | None = Field(
         default=None, description="Read only these columns; all where empty."
     )
+    types: dict[str, CsvType] = Field(
+        default={},
+        description="Types of columns, in place of what the first rows suggest, as in zip: string "
+        "for codes such as 00501, which else are the number 501. timestamp is one without a zone. "
+        "A row whose value does not fit is set aside.",
+    )
     null_values: list[str] | None = Field(
         default=None,
         description="Texts that mean null, in every column. Where empty, no value, NA, NULL, "
@@ -56,8 +63,8 @@ class CsvSource(Source):
         """Infer names and types from the first file with rows; without rows all are strings.
 
         Raises:
-            InvalidSpec: one of `columns` is not among the names; or the names can only be those of
-                another delimiter; or all that there are come twice.
+            InvalidSpec: one of `columns` or `types` is not among the names; or the names can only
+                be those of another delimiter; or all that there are come twice.
         """
         found, twice = pa.schema([]), None
         for stat in inputs:
@@ -80,6 +87,10 @@ class CsvSource(Source):
             raise InvalidSpec.at("source.columns", missing, f"is not among the columns {known}")
         if self.columns and found.names:
             found = pa.schema([found.field(name) for name in dict.fromkeys(self.columns)])
+        if found.names:
+            refuse_unread(self.types, found.names)
+        given = given_fields(self.types)
+        found = pa.schema([given.get(each.name, each) for each in found])
         return {"schema": found.serialize().to_pybytes().hex()}
 
     def infer(self, file: IO[bytes], path: str) -> tuple[pa.Schema, bool]:

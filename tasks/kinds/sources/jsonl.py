@@ -20,6 +20,7 @@ from tasks.kinds.sources.doubles import (
     is_too_large,
     whole_number,
 )
+from tasks.kinds.sources.given_types import JsonType, given_fields, refuse_unread
 from tasks.kinds.sources.json_arrays import refuse_arrays
 from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
@@ -58,6 +59,12 @@ class JsonlSource(Source):
         description="Read only these keys and ignore all others. Where empty, all keys of the "
         "first 1,000 rows are read, and a row with another key is set aside.",
     )
+    types: dict[str, JsonType] = Field(
+        default={},
+        description="Types of keys, in place of what the first 1,000 rows suggest, as in price: "
+        "float64 where these have whole numbers only; also of keys that none of these rows has. "
+        "timestamp is one in UTC. A row whose value does not fit is set aside.",
+    )
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
     )
@@ -67,16 +74,19 @@ class JsonlSource(Source):
         """Infer the columns' types from the first rows.
 
         Raises:
-            InvalidSpec: one of `columns` is in none of these rows, or the files are no JSON Lines.
+            InvalidSpec: one of `columns` is in none of these rows, one of `types` is not among
+                `columns`, or the files are no JSON Lines.
         """
+        refuse_unread(self.types, self.columns or None)
         refuse_arrays(storage, inputs)
         types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
         found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
-        fields = {field.name: settled(field) for field in found.fields}
+        fields = {field.name: settled(field) for field in found.fields} | given_fields(self.types)
         missing = [name for name in self.columns or [] if name not in fields]
         if missing and fields:
             known = f"the first {ROWS_TO_INFER:,} rows, which have {', '.join(fields)}"
-            raise InvalidSpec.at("source.columns", missing, f"is in none of {known}")
+            problem = f"is in none of {known}: correct it, or name its type in source.types"
+            raise InvalidSpec.at("source.columns", missing, problem)
         names = dict.fromkeys(self.columns or fields)
         schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in names])
         return {"schema": schema.serialize().to_pybytes().hex()}
@@ -166,8 +176,9 @@ class Parser:
                     return f"{key!r} is {given}, which does not fit its type {wanted}"
             elif not self.ignores_others:
                 return (
-                    f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; set "
-                    "source.columns to the keys to read, then all others are ignored"
+                    f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; name its "
+                    "type in source.types, or set source.columns to the keys to read, then all "
+                    "others are ignored"
                 )
         return None
 

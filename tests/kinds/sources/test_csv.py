@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import re
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -179,6 +180,30 @@ def test_options(tmp_path: Path) -> None:
         parsed(tmp_path, content, columns=["z"], **fields)
     with pytest.raises(ValidationError):
         CsvSource(path="x", delimiter="::")
+
+
+def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: Path) -> None:
+    content = b"zip,n,at,on\n00501,1,2026-01-31 10:00,2026-01-31\n,2.5,,\nx,y,,\n"
+    types = {"zip": "string", "n": "float64", "at": "timestamp", "on": "date"}
+    first, second, bad = parsed(tmp_path, content, types=types)
+    at = datetime(2026, 1, 31, 10)
+    assert first == {"zip": "00501", "n": 1.0, "at": at, "on": at.date()}
+    assert second == {"zip": "", "n": 2.5, "at": None, "on": None}
+    assert str(bad.error) == "column 'n': conversion error to double: invalid value 'y'"
+    digits = parsed(tmp_path, b"zip,id\n00501,%d\n" % 2**64, types={"id": "string"})
+    assert digits == [{"zip": 501, "id": str(2**64)}]
+
+
+@pytest.mark.parametrize(("columns", "known"), [(None, "a, b"), (["a"], "a")])
+def test_a_type_of_a_column_that_is_not_read_is_refused(
+    tmp_path: Path, columns: list[str] | None, known: str
+) -> None:
+    unread = "b" if columns else "c"
+    message = rf"^source\.types: '{unread}' is not among the columns {known}: "
+    with pytest.raises(InvalidSpec, match=message):
+        parsed(tmp_path, b"a,b\n1,2\n", columns=columns, types={unread: "int64"})
+    with pytest.raises(ValidationError, match=r"types\.a\n.* 'string', 'int64'"):
+        CsvSource.model_validate({"path": "x", "types": {"a": "integer"}})
 
 
 def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import JsonlSource
@@ -88,7 +90,7 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
     [
         (b"nonsense", "not JSON: Expecting value"),
         (b"[1]", "not an object: [1]"),
-        (b'{"d":1}', "the key 'd' is in none of the first 1,000 rows; set source.columns"),
+        (b'{"d":1}', "the key 'd' is in none of the first 1,000 rows; name its type in source.types"),
         (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
         (b'{"a":1}{"a":1}', "not JSON: Extra data"),
         (b'{"a":1,"a":1}', "the line cannot be read: it has the key 'a' twice"),
@@ -158,8 +160,28 @@ def test_a_key_after_the_first_rows_is_bad_unless_columns_are_set(tmp_path: Path
     assert parsed(tmp_path, content, columns=["a"])[-1] == {"a": 3}
 
 
+def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: Path) -> None:
+    content = b'{"price":1,"at":"2026-01-31T12:00:00+02:00"}\n' * 1_000
+    content += b'{"price":0.5,"late":"x"}\n{"price":"dear"}\n'
+    types = {"price": "float64", "late": "string", "at": "timestamp"}
+    *rows, last, bad = parsed(tmp_path, content, types=types)
+    at = datetime(2026, 1, 31, 10)
+    assert rows == [{"price": 1.0, "late": None, "at": at}] * 1_000
+    assert last == {"price": 0.5, "late": "x", "at": None}
+    assert str(bad.error) == "'price' is \"dear\", which does not fit its type double"
+    late = parsed(tmp_path, content, columns=["late"], types={"late": "string"})
+    assert [row["late"] for row in late] == [None] * 1_000 + ["x", None]
+
+
+def test_a_type_of_a_key_that_is_not_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"^source\.types: 'b' is not among the columns a: "):
+        parsed(tmp_path, b'{"a":1,"b":2}\n', columns=["a"], types={"b": "int64"})
+    with pytest.raises(ValidationError, match=r"types\.a\n.* 'string', 'int64'"):
+        JsonlSource.model_validate({"path": "x", "types": {"a": "date"}})
+
+
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is in none of .* a, b"):
+    with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is in none of .* a, b: correct it"):
         parsed(tmp_path, b'{"a":1,"b":2}\n', columns=["z", "a"])
 
 

@@ -1,0 +1,44 @@
+"""Types that a spec gives columns of files that have none, in place of what the first rows suggest.
+
+Digits may be a code, such as 00501, and what the first thousand rows leave out may come later.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+
+JsonType: TypeAlias = Literal["string", "int64", "float64", "bool", "timestamp"]
+CsvType: TypeAlias = Literal[JsonType, "date"]
+ARROW: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us"),
+    "date": pa.date32(),
+}
+
+
+def given_fields(types: Mapping[str, CsvType]) -> dict[str, pa.Field]:
+    """Columns by their names, of the types that are given."""
+    return {name: pa.field(name, ARROW[each]) for name, each in types.items()}
+
+
+def refuse_unread(types: Mapping[str, CsvType], columns: Sequence[str] | None) -> None:
+    """See that each column with a type is one of those that are read.
+
+    Args:
+        types: as given.
+        columns: that are read; None: all.
+
+    Raises:
+        InvalidSpec: one is not.
+    """
+    others = [name for name in types if columns is not None and name not in columns]
+    if others:
+        known = ", ".join(columns or ())
+        problem = f"is not among the columns {known}: correct the name, or leave it out"
+        raise InvalidSpec.at("source.types", others[0], problem)
