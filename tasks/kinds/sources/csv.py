@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
-from tasks.kinds.sources.doubles import without_overlong
+from tasks.kinds.sources.doubles import without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, given_fields, refuse_unread
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
@@ -131,8 +131,8 @@ class CsvSource(Source):
 
     def inferred(self, strings: pa.Table) -> tuple[pa.Schema, bool]:
         """The types of values that were read as strings."""
-        written, columns = io.BytesIO(), map(without_overlong, strings.columns)
-        pc.write_csv(pa.table([*columns], names=strings.column_names), written)
+        written, columns = io.BytesIO(), [*map(without_overlong, strings.columns)]
+        pc.write_csv(pa.table(columns, names=strings.column_names), written)
         written.seek(0)
         types = pc.read_csv(
             written,
@@ -143,8 +143,10 @@ class CsvSource(Source):
             convert_options=self.dialect.conversion(),
         ).schema
         settled = [
-            field.with_type(pa.string()) if pa.types.is_null(field.type) else field
-            for field in types
+            field.with_type(pa.string())
+            if pa.types.is_null(field.type) or would_be_rounded(field, values)
+            else field
+            for field, values in zip(types, columns, strict=True)
         ]
         return pa.schema(settled), True
 

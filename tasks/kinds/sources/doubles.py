@@ -9,6 +9,10 @@ import pyarrow.compute as pc
 TOO_LARGE = "a number is larger than any double"
 OVERLONG = r"^\s*[+-]?0*[1-9]\d{309,}\s*$"
 """Digits, and more than any double has before its point."""
+LONG = r"^\s*[+-]?\d{19,}\s*$"
+"""Digits, and more than any 64-bit integer is sure to hold."""
+BROKEN = r"\.|\d[eE]|[iI][nN][fF]"
+"""What only doubles are written with."""
 DIGITS_LOOKED_AT = 400
 
 
@@ -64,3 +68,18 @@ def without_overlong(column: pa.ChunkedArray) -> pa.ChunkedArray:
     overlong = pc.match_substring_regex(column, OVERLONG)
     others = column.filter(pc.invert(overlong))
     return pc.if_else(overlong, others[0] if len(others) else pa.scalar("text"), column)
+
+
+def would_be_rounded(field: pa.Field, values: pa.ChunkedArray) -> bool:
+    """Whether doubles would be made of whole numbers, such as ids, that only text holds.
+
+    Args:
+        field: what Arrow makes of the values.
+        values: as they are written.
+    """
+    if not pa.types.is_floating(field.type):
+        return False
+    is_long, is_broken = (
+        pc.any(pc.match_substring_regex(values, pattern)).as_py() for pattern in (LONG, BROKEN)
+    )
+    return bool(is_long and not is_broken)

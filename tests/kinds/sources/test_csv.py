@@ -132,6 +132,18 @@ def test_infinity_that_is_written_and_digits_that_are_text_are_kept(tmp_path: Pa
     assert parsed(tmp_path, f"a\n{digits}\n".encode()) == [{"a": digits}]
 
 
+@pytest.mark.parametrize(
+    ("beside", "is_text"), [("1", True), ("NA", True), ("0.5", False), ("1e3", False)]
+)
+def test_whole_numbers_that_doubles_would_round_stay_text(
+    tmp_path: Path, beside: str, is_text: bool
+) -> None:
+    digits = "18446744073709551617"
+    rows = parsed(tmp_path, f"id,b\n{digits},x\n{beside},y\n".encode())
+    assert rows[0]["id"] == (digits if is_text else 2.0**64)
+    assert isinstance(rows[1]["id"], str) is is_text
+
+
 def test_an_unclosed_quote_or_long_line_ends_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
