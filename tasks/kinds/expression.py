@@ -63,20 +63,71 @@ def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, se
         ValueError: it uses something else than columns, literals, dates and timestamps,
             comparisons, arithmetic, and, or, not, in, is None.
     """
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except SyntaxError as error:
-        raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
-    except MemoryError as error:  # what Python's parser says of it
-        raise ValueError("is nested too deeply") from error
+    found, named = build_over(tree_of(text), schema)
+    if not isinstance(found, pc.Expression) or not named:
+        raise ValueError("must name at least one column")
+    return found, named
+
+
+def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]:
+    """A part of a condition, and the columns that it names.
+
+    Raises:
+        ValueError: as `parse`.
+    """
     columns = Columns.of(schema)
     try:
-        found = build(tree.body, columns)
+        return build(node, columns), columns.named
     except (RecursionError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"cannot be computed: {error}") from error
-    if not isinstance(found, pc.Expression) or not columns.named:
-        raise ValueError("must name at least one column")
-    return found, columns.named
+
+
+def tree_of(text: str) -> ast.expr:
+    """A condition's tree, in which `not` stands before single comparisons and columns only.
+
+    Raises:
+        ValueError: it is no expression of Python's.
+    """
+    try:
+        return inwards(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
+    except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
+        raise ValueError("is nested too deeply") from error
+
+
+def inwards(node: ast.expr, is_denied: bool = False) -> ast.expr:
+    """A condition or its contrary, with each `not` moved to where it can be no other way.
+
+    An empty value is in no list, says Arrow; of `in` the contrary is `not in`, so that neither is
+    true of an empty value, as deep as it may stand. What is true of the whole is thereby true or
+    not of each part: an empty result counts as false in all of them.
+
+    Args:
+        node: the condition.
+        is_denied: whether its contrary is meant.
+    """
+    match node:
+        case ast.UnaryOp(op=ast.Not()):
+            return inwards(node.operand, not is_denied)
+        case ast.BoolOp():
+            is_and = isinstance(node.op, ast.And) is not is_denied
+            parts = [inwards(each, is_denied) for each in node.values]
+            return ast.BoolOp(ast.And() if is_and else ast.Or(), parts)
+        case ast.Compare(ops=[ast.In() | ast.NotIn() as op]) if is_denied:
+            return ast.Compare(node.left, [CONTRARY[type(op)]], node.comparators)
+        case ast.Compare() if is_denied and len(node.ops) > 1:
+            return inwards(ast.BoolOp(ast.And(), links_of(node)), is_denied)
+    return ast.UnaryOp(ast.Not(), node) if is_denied else node
+
+
+def links_of(node: ast.Compare) -> list[ast.expr]:
+    """The comparisons of a chain such as 0 < x < 10."""
+    ends = [node.left, *node.comparators]
+    return [
+        ast.Compare(left, [op], [right])
+        for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
+    ]
 
 
 def build(node: ast.expr, columns: Columns) -> Any:
@@ -92,8 +143,7 @@ def build(node: ast.expr, columns: Columns) -> Any:
         case ast.BoolOp():
             return build_bool(node, columns)
         case ast.UnaryOp(op=ast.Not()):
-            contrary = contrary_of(node.operand)
-            return build(contrary, columns) if contrary else ~build(node.operand, columns)
+            return ~build(node.operand, columns)
         case ast.UnaryOp(op=ast.USub()):
             return pc.scalar(0) - build(node.operand, columns)
         case ast.BinOp() if type(node.op) in ARITHMETIC:
@@ -117,14 +167,6 @@ def is_of_plain_numbers(node: ast.expr, columns: Columns) -> bool:
     names = {each.id for each in parts if isinstance(each, ast.Name)}
     values = [each.value for each in parts if isinstance(each, ast.Constant)]
     return names <= columns.whole and all(isinstance(each, (int, float)) for each in values)
-
-
-def contrary_of(node: ast.expr) -> ast.Compare | None:
-    """Of `in` that is `not in`, so that an empty value is true of neither; None of other nodes."""
-    match node:
-        case ast.Compare(ops=[ast.In() | ast.NotIn() as op]):
-            return ast.Compare(node.left, [CONTRARY[type(op)]], node.comparators)
-    return None
 
 
 def build_bool(node: ast.BoolOp, columns: Columns) -> Any:

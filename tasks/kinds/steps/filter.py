@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
 from tasks.kinds.columns import visible
+from tasks.kinds.holding import holding
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
 
@@ -21,7 +22,8 @@ class FilterStep(Step):
         min_length=1,
         description="As in: width >= 32 and label not in ('cat', 'dog') and text is not None. "
         "Column names, numbers, strings, date('2026-01-31'), timestamp('2026-01-31T12:00'), "
-        "+ - * /, comparisons, and, or, not, in.",
+        "+ - * /, comparisons, and, or, not, in. What follows in n != 0 and total / n > 5 is "
+        "computed only where that is so.",
     )
 
     def check(self) -> None:
@@ -52,12 +54,13 @@ class FilterStep(Step):
             UserCodeBroke: a column is not there, or not of a type that fits.
             pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
-        condition, names = expression.parse(self.expression, rows.schema)
+        names = expression.parse(self.expression)[1]
         have = visible(rows)
         if missing := sorted(names.difference(have)):
             raise UserCodeBroke(f"filter: {missing} are not among the columns {have}")
         try:
-            return rows.filter(condition)
+            is_kept = holding(self.expression, rows.select(sorted(names)))
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             types = ", ".join(f"{name}: {rows[name].type}" for name in sorted(names))
             raise UserCodeBroke(f"filter: {self.expression!r} does not fit {types}") from error
+        return rows.filter(pa.array(is_kept))

@@ -90,7 +90,10 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
     [
         (b"nonsense", "not JSON: Expecting value"),
         (b"[1]", "not an object: [1]"),
-        (b'{"d":1}', "the key 'd' is in none of the first 1,000 rows; name its type in source.types"),
+        (
+            b'{"d":1}',
+            "the key 'd' is in none of the first 1,000 rows; name its type in source.types",
+        ),
         (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
         (b'{"a":1}{"a":1}', "not JSON: Extra data"),
         (b'{"a":1,"a":1}', "the line cannot be read: it has the key 'a' twice"),
@@ -181,7 +184,9 @@ def test_a_type_of_a_key_that_is_not_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is in none of .* a, b: correct it"):
+    with pytest.raises(
+        InvalidSpec, match=r"source.columns: \['z'\] is in none of .* a, b: correct it"
+    ):
         parsed(tmp_path, b'{"a":1,"b":2}\n', columns=["z", "a"])
 
 

@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from tasks.kinds.expression import contrary_of, time_of
+from tasks.kinds.expression import links_of, time_of, tree_of
 
 NAMES = {
     ast.Eq: "EqualTo",
@@ -23,7 +23,7 @@ def iceberg_filter(text: str) -> Any:
     Raises:
         ValueError: it computes something, or does not compare a column with values.
     """
-    return converted(ast.parse(text.strip(), mode="eval").body)
+    return converted(tree_of(text))
 
 
 def converted(node: ast.expr) -> Any:
@@ -36,8 +36,7 @@ def converted(node: ast.expr) -> Any:
             joined = expressions.And if isinstance(node.op, ast.And) else expressions.Or
             return joined(*parts)
         case ast.UnaryOp(op=ast.Not()):
-            contrary = contrary_of(node.operand)
-            return converted(contrary) if contrary else expressions.Not(converted(node.operand))
+            return expressions.Not(converted(node.operand))
         case ast.Compare(ops=[op], left=ast.Name(id=name), comparators=[right]):
             if isinstance(op, ast.Is):
                 return expressions.IsNull(name)
@@ -48,12 +47,7 @@ def converted(node: ast.expr) -> Any:
             is_out = isinstance(op, ast.NotIn)
             return expressions.And(found, expressions.NotNull(name)) if is_out else found
         case ast.Compare() if len(node.ops) > 1:
-            ends = [node.left, *node.comparators]
-            links = [
-                ast.Compare(left, [op], [right])
-                for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
-            ]
-            return expressions.And(*map(converted, links))
+            return expressions.And(*map(converted, links_of(node)))
         case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
             return converted(ast.Compare(right, [mirrored(op)], [left]))
     problem = "Iceberg compares columns with values, and computes nothing"
