@@ -41,8 +41,9 @@ class Api:
     def upload(self, *_: Any) -> str:
         return "gcs://code.zip"
 
-    def submit(self, _id: str, _run: str, _env: dict[str, Any], metadata: dict[str, str]) -> None:
+    def submit(self, _id: str, _run: str, _env: dict[str, Any], metadata: dict[str, str]) -> bool:
         self.submitted.append(metadata)
+        return True
 
 
 def job_of(folder: Path, max_gpus: float, resources: dict[str, Any]) -> Job:
