@@ -43,7 +43,7 @@ class SetAside:
         for run in past_runs(storage, output, seen):
             refuse_other_source(spec, storage, output, run)
             lines += lines_of(run)
-            readers.update(readers_of(run))
+            readers |= {name: spec.source.retyped(pins) for name, pins in readers_of(run).items()}
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
         return cls(

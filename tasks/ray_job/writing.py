@@ -17,6 +17,7 @@ from tasks.protocol.ids import as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.protocol.storage import Storage
+from tasks.ray_job.casting import cast
 from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.profiling import profiled
@@ -100,10 +101,10 @@ def in_pinned_schema(job: Job, batches: list[RowBatch]) -> list[RowBatch]:
     if len(batches) == 1 or "write" not in job.stages:
         return batches
     schema = read_pinned(job)
-    return batches if schema is None else [in_schema(each, schema) for each in batches]
+    return batches if schema is None else [in_schema(job, each, schema) for each in batches]
 
 
-def in_schema(batch: RowBatch, schema: pa.Schema) -> RowBatch:
+def in_schema(job: Job, batch: RowBatch, schema: pa.Schema) -> RowBatch:
     """A batch whose rows have the run's schema, beside what is ours.
 
     Raises:
@@ -112,7 +113,7 @@ def in_schema(batch: RowBatch, schema: pa.Schema) -> RowBatch:
     if not len(batch.rows):
         return batch  # it need not know the columns
     try:
-        rows = cast(published(batch.rows), schema)
+        rows = cast(job, published(batch.rows), schema)
     except SchemaMismatch as error:
         error.locate("write", *first_row(batch))
         raise
@@ -136,7 +137,8 @@ def encode(job: Job, batch: RowBatch) -> Encoded:
         return Encoded([], quarantine, "")
     rows = published(batch.rows)
     schema = pinned_schema(job, rows.schema)
-    return Encoded(job.spec.sink.parts(cast(rows, schema), batch.ids), quarantine, digest(schema))
+    rows = cast(job, rows, schema)
+    return Encoded(job.spec.sink.parts(rows, batch.ids), quarantine, digest(schema))
 
 
 def published(rows: pa.Table) -> pa.Table:
@@ -209,34 +211,6 @@ def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:
 def read_schema(storage: Storage, path: str) -> pa.Schema:
     """A stored schema."""
     return pa.ipc.read_schema(pa.py_buffer(storage.read(path)))
-
-
-def cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows in the run's schema.
-
-    Raises:
-        SchemaMismatch: names the columns, what they are and what they should be.
-    """
-    if rows.schema.equals(schema):
-        return rows
-    if set(rows.column_names) != set(schema.names):
-        more = sorted(set(rows.column_names) - set(schema.names))
-        fewer = sorted(set(schema.names) - set(rows.column_names))
-        raise SchemaMismatch(
-            f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
-            "make every batch return the same columns"
-        )
-    try:
-        return rows.select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        wrong = [
-            f"{f.name} is {rows.schema.field(f.name).type}, not {f.type}"
-            for f in schema
-            if rows.schema.field(f.name).type != f.type
-        ]
-        raise SchemaMismatch(
-            f"a batch does not fit the schema of the first one: {'; '.join(wrong)}: {error}"
-        ) from error
 
 
 @lru_cache(maxsize=8)

@@ -128,6 +128,21 @@ def test_what_runs_have_read_as_other_types_comes_back_together(tmp_path: Path) 
     assert found == {1: 2.0, 5: 10.0, 7: 15.0, 8: 17.0}
 
 
+def test_a_row_whose_type_was_wrong_comes_back_once_it_is_named(tmp_path: Path) -> None:
+    """The first thousand rows had whole numbers only."""
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    lines = [f'{{"id": {row}, "x": {row}}}' for row in range(1000)] + ['{"id": 1000, "x": 0.5}']
+    (folder / "a.jsonl").write_text("\n".join(lines))
+    source = {"kind": "jsonl", "path": str(folder)}
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "keep_columns": ["id"]}
+    batch_inference(picky(folder, source=source, sink=sink))
+    report = redrive(picky(folder, source={**source, "types": {"x": "float64"}}, sink=sink))
+    assert report["rows"] == {"read": 1, "written": 1, "rejected": 0, "filtered": 0}
+    rows = published(picky(folder, sink=sink))
+    assert sorted(row["doubled"] for row in rows) == sorted([1.0, *range(0, 2000, 2)])
+
+
 def test_an_input_that_changes_afterwards_takes_its_redriven_rows_along(numbers: Path) -> None:
     spec = picky(numbers, *BAD)
     batch_inference(spec)

@@ -1,5 +1,6 @@
 """Two writers that pin the output schema at once: one counts, and the run can go on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,3 +66,26 @@ def test_what_does_not_fit_is_said_of_the_batch_that_does_not(job: Job) -> None:
     with pytest.raises(SchemaMismatch, match="y is string, not double: ") as caught:
         write_batches(job, [batch(1, 1.5), batch(2, "two")])
     assert (caught.value.stage, caught.value.row) == ("write", 2)
+
+
+def test_no_number_is_made_of_text(job: Job) -> None:
+    write_batches(job, [batch(0, 501)])
+    with pytest.raises(SchemaMismatch, match=r"y is string, not int64: .* as by a step"):
+        write_batches(job, [batch(1, "00502")])
+
+
+@pytest.mark.parametrize("types", [{}, {"y": "int64"}])
+def test_no_text_is_made_of_what_a_source_took_for_numbers(job: Job, types: dict[str, str]) -> None:
+    """Files of one day have A123 among their codes, those of the next digits only."""
+    source = parse_spec(
+        {**job.spec.model_dump(), "source": {"kind": "csv", "path": "in", "types": types}}
+    )
+    read = {"schema": pa.schema({"y": pa.int64()}).serialize().to_pybytes().hex()}
+    job = replace(job, spec=source, pins={"reader": read})
+    write_batches(job, [batch(0, "A123")])
+    if types:  # somebody has said that they are numbers
+        write_batches(job, [batch(1, 501)])
+        return
+    problem = r"y is int64, not string: .* source\.types: \{y: string\}, or .* --replace-output"
+    with pytest.raises(SchemaMismatch, match=problem):
+        write_batches(job, [batch(1, 501)])

@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong, would_be_rounded
-from tasks.kinds.sources.given_types import CsvType, given_fields, refuse_unread
+from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
 from tasks.protocol.infos import Stat
@@ -89,9 +89,14 @@ class CsvSource(Source):
             found = pa.schema([found.field(name) for name in dict.fromkeys(self.columns)])
         if found.names:
             refuse_unread(self.types, found.names)
-        given = given_fields(self.types)
-        found = pa.schema([given.get(each.name, each) for each in found])
+            found = with_given(found, self.types)
         return {"schema": found.serialize().to_pybytes().hex()}
+
+    def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """See Source; a column of another run's files alone is left to those."""
+        found = schema_of(pins["schema"])
+        types = {name: each for name, each in self.types.items() if name in found.names}
+        return {"schema": with_given(found, types).serialize().to_pybytes().hex()}
 
     def infer(self, file: IO[bytes], path: str) -> tuple[pa.Schema, bool]:
         """The types of a file's first rows, and whether there are any.

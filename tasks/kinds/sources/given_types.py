@@ -22,9 +22,11 @@ ARROW: dict[str, pa.DataType] = {
 }
 
 
-def given_fields(types: Mapping[str, CsvType]) -> dict[str, pa.Field]:
-    """Columns by their names, of the types that are given."""
-    return {name: pa.field(name, ARROW[each]) for name, each in types.items()}
+def with_given(found: pa.Schema, types: Mapping[str, CsvType]) -> pa.Schema:
+    """Columns of the types that are given; those that are not there come last."""
+    fields = {each.name: each for each in found}
+    fields |= {name: pa.field(name, ARROW[each]) for name, each in types.items()}
+    return pa.schema(list(fields.values()))
 
 
 def refuse_unread(types: Mapping[str, CsvType], columns: Sequence[str] | None) -> None:

@@ -20,7 +20,7 @@ from tasks.kinds.sources.doubles import (
     is_too_large,
     whole_number,
 )
-from tasks.kinds.sources.given_types import JsonType, given_fields, refuse_unread
+from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
 from tasks.kinds.sources.json_arrays import refuse_arrays
 from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
@@ -81,7 +81,8 @@ class JsonlSource(Source):
         refuse_arrays(storage, inputs)
         types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
         found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
-        fields = {field.name: settled(field) for field in found.fields} | given_fields(self.types)
+        seen = with_given(pa.schema([*map(settled, found.fields)]), self.types)
+        fields = {field.name: field for field in seen}
         missing = [name for name in self.columns or [] if name not in fields]
         if missing and fields:
             known = f"the first {ROWS_TO_INFER:,} rows, which have {', '.join(fields)}"
@@ -90,6 +91,11 @@ class JsonlSource(Source):
         names = dict.fromkeys(self.columns or fields)
         schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in names])
         return {"schema": schema.serialize().to_pybytes().hex()}
+
+    def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """See Source."""
+        found = with_given(schema_of(pins["schema"]), self.types)
+        return {"schema": found.serialize().to_pybytes().hex()}
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the objects; a line that is none, or does not fit the types, is a bad row."""

@@ -130,6 +130,14 @@ class Source(Kind):
         """
         return self
 
+    def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """Reader settings of an earlier run, with the types that the source is given by now.
+
+        Args:
+            pins: as `pin` gave them.
+        """
+        return pins
+
     def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
         """What lies at one of the paths, as fsspec shows it."""
         return list_path(storage, path, self.endings_wanted)
