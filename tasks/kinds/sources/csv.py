@@ -8,7 +8,7 @@ from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pc
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
@@ -27,7 +27,7 @@ ONE_CHARACTER = r"^[\t\x20-\x7e]$"
 
 
 class CsvSource(Source):
-    """Rows of CSV files with a header."""
+    """Rows of CSV files."""
 
     model_config = ConfigDict(title="CSV files")
     kind: Literal["csv"] = "csv"
@@ -40,24 +40,39 @@ class CsvSource(Source):
         description="The character around values with delimiters or line ends; doubled, it "
         "stands for itself.",
     )
+    column_names: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Names of all columns, of files without a header; where empty, the first "
+        "record names them.",
+    )
     columns: list[str] | None = Field(
         default=None, description="Read only these columns; all where empty."
     )
     types: dict[str, CsvType] = Field(
         default={},
         description="Types of columns, in place of what the first rows suggest, as in zip: string "
-        "for codes such as 00501, which else are the number 501. timestamp is one without a zone. "
-        "A row whose value does not fit is set aside.",
+        "for codes such as 00501, which else are the number 501. timestamp is written without an "
+        "offset or Z, timestamp_utc with one. A row whose value does not fit is set aside. What is "
+        "published keeps its types until a run with --replace-output.",
     )
     null_values: list[str] | None = Field(
         default=None,
-        description="Texts that mean null, in every column. Where empty, no value, NA, NULL, "
-        "nan and the like mean null, except in text columns.",
+        description="Texts that mean null, in every column, and no others: name '' too where "
+        "values are left out. Where empty, no value, NA, NULL, nan and the like mean null, except "
+        "in text columns.",
     )
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".csv", ".tsv") for codec in ("", *CODECS)
     )
     reads_on: ClassVar[bool] = True
+
+    @field_validator("column_names")
+    @classmethod
+    def _named_once(cls, names: list[str] | None) -> list[str] | None:
+        if names and len(set(names)) < len(names):
+            raise ValueError("name each column once")
+        return names
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer names and types from the first file with rows; without rows all are strings.
@@ -107,7 +122,7 @@ class CsvSource(Source):
         dialect = self.dialect
         records = self.records(file, path)
         try:
-            header = dialect.header(next(records, b""))
+            header = self.column_names or dialect.header(next(records, b""))
         except ColumnTwice:
             raise
         except ValueError:
@@ -160,16 +175,17 @@ class CsvSource(Source):
         schema = schema_of(pins["schema"])
         with storage.open(shard.path) as file:
             records = self.records(file, shard.path)
-            first = next(records, None)
-            if first is None:
-                return
-            try:
-                header = self.dialect.header(first)
-                self.compare(header, schema)
-            except ValueError as error:
-                yield first if isinstance(first, BadRow) else bad_row(str(error), first)
-                return
-            parser = Parser(self.dialect, header, schema)
+            if self.column_names is None:
+                first = next(records, None)
+                if first is None:
+                    return
+                try:
+                    header = self.dialect.header(first)
+                    self.compare(header, schema)
+                except ValueError as error:
+                    yield first if isinstance(first, BadRow) else bad_row(str(error), first)
+                    return
+            parser = Parser(self.dialect, self.column_names or header, schema)
             for batch in batches(records):
                 yield from parser.rows(batch)
 

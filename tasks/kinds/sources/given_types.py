@@ -10,14 +10,18 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 
-JsonType: TypeAlias = Literal["string", "int64", "float64", "bool", "timestamp"]
+JsonType: TypeAlias = Literal[
+    "string", "int64", "uint64", "float64", "bool", "timestamp", "timestamp_utc"
+]
 CsvType: TypeAlias = Literal[JsonType, "date"]
 ARROW: dict[str, pa.DataType] = {
     "string": pa.string(),
     "int64": pa.int64(),
+    "uint64": pa.uint64(),
     "float64": pa.float64(),
     "bool": pa.bool_(),
     "timestamp": pa.timestamp("us"),
+    "timestamp_utc": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
 }
 

@@ -7,8 +7,10 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """A type for the values of both; where there is none, the first."""
     if one == other or pa.types.is_null(other):
         return one
-    if pa.types.is_null(one) or {one, other} == {pa.int64(), pa.float64()}:
-        return other if pa.types.is_null(one) else pa.float64()
+    if pa.types.is_null(one):
+        return other
+    if {one, other} <= {pa.int64(), pa.uint64(), pa.float64()}:
+        return pa.float64() if pa.float64() in (one, other) else pa.uint64()
     if pa.types.is_list(one) and pa.types.is_list(other):
         return pa.list_(merged(one.value_type, other.value_type))
     if pa.types.is_struct(one) and pa.types.is_struct(other):

@@ -63,7 +63,9 @@ class JsonlSource(Source):
         default={},
         description="Types of keys, in place of what the first 1,000 rows suggest, as in price: "
         "float64 where these have whole numbers only; also of keys that none of these rows has. "
-        "timestamp is one in UTC. A row whose value does not fit is set aside.",
+        "timestamp and timestamp_utc take offsets into UTC; the first has no zone then. A row "
+        "whose value does not fit is set aside. What is published keeps its types until a run with "
+        "--replace-output.",
     )
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
@@ -236,6 +238,7 @@ def type_of(value: Any, depth: int = 0) -> pa.DataType:
         types = (type_of(each, depth + 1) for each in value)
         return pa.list_(reduce(merged, types, pa.null()))
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return pa.null() if is_too_large(value) else pa.float64()  # no type holds it
+        beyond = pa.null() if is_too_large(value) else pa.float64()  # no type holds it
+        return pa.uint64() if 0 <= value < 2**64 else beyond
     plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     return plain.get(type(value), pa.null())

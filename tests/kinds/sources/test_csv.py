@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -195,15 +195,28 @@ def test_options(tmp_path: Path) -> None:
 
 
 def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: Path) -> None:
-    content = b"zip,n,at,on\n00501,1,2026-01-31 10:00,2026-01-31\n,2.5,,\nx,y,,\n"
+    content = b"zip,n,at,on,z\n00501,1,2026-01-31 10:00,2026-01-31,2026-01-31T12:00+02:00\n"
+    content += b",2.5,,,\nx,y,,,\n"
     types = {"zip": "string", "n": "float64", "at": "timestamp", "on": "date"}
+    types["z"] = "timestamp_utc"
     first, second, bad = parsed(tmp_path, content, types=types)
     at = datetime(2026, 1, 31, 10)
-    assert first == {"zip": "00501", "n": 1.0, "at": at, "on": at.date()}
-    assert second == {"zip": "", "n": 2.5, "at": None, "on": None}
+    in_utc = at.replace(tzinfo=UTC)
+    assert first == {"zip": "00501", "n": 1.0, "at": at, "on": at.date(), "z": in_utc}
+    assert second == {"zip": "", "n": 2.5, "at": None, "on": None, "z": None}
     assert str(bad.error) == "column 'n': conversion error to double: invalid value 'y'"
     digits = parsed(tmp_path, b"zip,id\n00501,%d\n" % 2**64, types={"id": "string"})
     assert digits == [{"zip": 501, "id": str(2**64)}]
+
+
+def test_files_without_a_header_have_names_from_the_spec(tmp_path: Path) -> None:
+    rows = parsed(tmp_path, b"1,x\n2,y\n3\n", column_names=["a", "b"])
+    assert rows[:2] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert str(rows[2].error) == "the row has 1 value for 2 columns"
+    assert parsed(tmp_path, b"1,x\n", column_names=["a", "b"], columns=["b"]) == [{"b": "x"}]
+    assert parsed(tmp_path, b"", column_names=["a", "b"]) == []
+    with pytest.raises(ValidationError, match="name each column once"):
+        CsvSource(path="x", column_names=["a", "a"])
 
 
 @pytest.mark.parametrize(("columns", "known"), [(None, "a, b"), (["a"], "a")])

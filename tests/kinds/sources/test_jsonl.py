@@ -136,6 +136,14 @@ def test_a_number_beyond_all_doubles_is_set_aside_and_no_other(
     assert first == third == {"a": int(beside) if whole else float(beside)}
 
 
+def test_ids_beyond_64_bits_with_a_sign_are_not_rounded(tmp_path: Path) -> None:
+    rows = parsed(tmp_path, b'{"id":1}\n{"id":%d}\n{"id":-1}\n' % (2**64 - 1))
+    assert rows[:2] == [{"id": 1}, {"id": 2**64 - 1}]
+    assert "'id' is -1, which does not fit its type uint64" in str(rows[2].error)
+    (tmp_path / "a.jsonl").unlink()
+    assert parsed(tmp_path, b'{"id":0.5}\n{"id":%d}\n' % 2**63)[1] == {"id": 2.0**63}
+
+
 def test_a_number_nobody_reads_may_be_of_any_size(tmp_path: Path) -> None:
     lines = [b'{"a":1.5,"c":1}', b'{"a":Infinity,"c":%d}' % 10**400]
     rows = parsed(tmp_path, b"\n".join(lines), columns=["a"])
