@@ -152,8 +152,13 @@ def stuck_stage(progress: dict[str, Any] | None) -> str:
     stuck = undone[0] if undone else STAGES[-1]
     previous = STAGES[0]
     for stage in STAGES[1:]:
-        if stage in undone and stages[stage]["rows"] < stages[previous]["rows"]:
+        if stage in undone and parents(stages[stage]) < parents(stages[previous]):
             stuck = stage
         if stages[stage]["started"] or stage in undone:  # else it has nothing to do
             previous = stage
     return stuck
+
+
+def parents(count: dict[str, Any]) -> int:
+    """Rows of the source that are through with a stage; jobs of earlier versions told all rows."""
+    return int(count.get("parents", count["rows"]))

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tasks.protocol.batch import RowBatch
+from tasks.ray_job.parents import num_parents
 
 STAGES = ("read", "preprocess", "infer", "write")
 BEFORE_CUT, AFTER_CUT = STAGES[:2], STAGES[2:]
@@ -36,6 +37,8 @@ class Report:
     """Read: bytes of input that are finished."""
     tasks: int = 0
     """Read: shares that are finished."""
+    parents: int = 0
+    """Rows of the source among these: where steps made many of one, they count once."""
     cpu_seconds: float = 0.0
     """Of `seconds`, those in which the worker computed; in the others it waited for something."""
     device_seconds: float = 0.0
@@ -52,6 +55,7 @@ class StageCount:
     seconds: float = 0.0
     size: int = 0
     tasks: int = 0
+    parents: int = 0
     cpu_seconds: float = 0.0
     device_seconds: float = 0.0
     started: float | None = None
@@ -78,6 +82,7 @@ class Counts:
         count.seconds += report.seconds
         count.size += report.size
         count.tasks += report.tasks
+        count.parents += report.parents
         count.cpu_seconds += report.cpu_seconds
         count.device_seconds += report.device_seconds
 
@@ -126,5 +131,6 @@ def difference(stage: str, batch: RowBatch, rejected: int, filtered: int, spent:
         rows=len(batch.rows) + rejected + filtered,
         rejected=rejected,
         filtered=filtered,
+        parents=num_parents(batch.rows) + rejected + filtered,
         seconds=batch.seconds.get(stage, 0.0) - spent,
     )

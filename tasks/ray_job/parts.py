@@ -23,7 +23,7 @@ from tasks.protocol.records import load_records
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.job import Job
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
-from tasks.ray_job.stage_adapter import cut, num_parents
+from tasks.ray_job.parents import cut, num_parents
 
 Run = Callable[[RowBatch], Iterator[RowBatch]]
 NAMESPACE = b"batch-inference-parts"

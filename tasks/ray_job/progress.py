@@ -72,7 +72,8 @@ class Progress:
         self.held = Held()
         self.occupancy = Occupancy(shares=num_reads)
         self.predicted, self.total = 0, likely_rows
-        """Rows through the model at the last look, and all there are, where that is known."""
+        """Rows of the source that are through the model at the last look, and how many will be,
+        where that is known; where steps make many of one, it counts once."""
         self.moved, self.rows = time.monotonic(), 0
         """When a row was last seen to move, and how often any had."""
 
@@ -122,7 +123,7 @@ class Progress:
         """
         if self.job.todo_rows is not None:
             return self.job.todo_rows
-        rows, size = int(read["rows"]), read["size"]
+        rows, size = int(read["parents"]), read["size"]
         if read["tasks"] >= self.num_reads:
             return rows
         if self.likely_rows is not None and 2 * size < self.job.todo_bytes:
@@ -131,21 +132,23 @@ class Progress:
 
     def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
         """Store the counts with what follows from them."""
-        total = self.total_of(counts["read"])
-        self.predicted, self.total = counts["infer"]["rows"], total
         if (rows := sum(count["rows"] for count in counts.values())) != self.rows:
             self.moved, self.rows = time.monotonic(), rows
         upstream_done = counts["read"]["tasks"] >= self.num_reads
         idle, stages = idle_stages(self.job), {}
-        previous = counts["read"]
+        previous, expected = counts["read"], self.total_of(counts["read"])
         for stage in STAGES:
             count = counts[stage]
             is_empty = stage in idle
             if stage != "read" and not is_empty:
-                gone = previous["rejected"] + previous["filtered"]
-                upstream_done = upstream_done and count["rows"] + gone >= previous["rows"]
+                left = previous["parents"] - previous["rejected"] - previous["filtered"]
+                upstream_done = upstream_done and count["parents"] >= left
+                expected = in_proportion(expected, left, previous["parents"])
+            if stage == "infer":
+                self.predicted, self.total = count["parents"], expected
             done = state == "done" or upstream_done or (is_empty and stage not in self.job.stages)
             status = "done" if done else "running" if count["started"] else "waiting"
+            total = in_proportion(expected, count["rows"], count["parents"])
             stages[stage] = {**count, "state": status, "total": total}
             previous = previous if is_empty else count
         body = {
@@ -158,6 +161,11 @@ class Progress:
             "occupancy": self.occupancy.as_json(counts),
         }
         self.job.storage.write(self.job.progress_file, json.dumps(body).encode())
+
+
+def in_proportion(rows: int | None, part: int, whole: int) -> int | None:
+    """Rows that are expected, by what has become of those so far; as they are while none are."""
+    return round(rows * part / whole) if rows and whole else rows
 
 
 def idle_stages(job: Job) -> set[str]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
+from tasks.ray_job.parents import num_parents
 from tasks.ray_job.prepared import read_prepared
 from tasks.ray_job.profiling import profiled_items
 from tasks.ray_job.stage_error import message_of
@@ -66,8 +67,11 @@ def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator
     clock = CpuClock()
     for batch in profiled_items(job, "read", read(job, start, stop, report)):
         rejected, filtered = len(batch.rejected), len(batch.filtered)
-        rows, seconds = len(batch.rows) + rejected + filtered, batch.seconds["read"]
-        report(Report("read", rows, rejected, filtered, seconds, cpu_seconds=clock.lap()))
+        gone = rejected + filtered
+        rows, parents = len(batch.rows) + gone, num_parents(batch.rows) + gone
+        seconds, of_cpu = batch.seconds["read"], clock.lap()
+        done = Report("read", rows, rejected, filtered, seconds, parents=parents)
+        report(replace(done, cpu_seconds=of_cpu))
         yield batch
         clock.lap()
     report(Report("read", 0, 0, 0, 0.0, tasks=1))

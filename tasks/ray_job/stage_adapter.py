@@ -19,6 +19,7 @@ from tasks.python_rows import python_rows
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 from tasks.ray_job.out_of_memory import give_back_memory
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS, Pace
+from tasks.ray_job.parents import cut, num_parents, parent_starts
 from tasks.ray_job.stage_error import message_of, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
@@ -174,28 +175,6 @@ class StageAdapter:
         settled = np.append(settled, as_ids(each.id for each in rejected))
         filtered = IdRuns.of(np.setdiff1d(given, settled))
         return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
-
-
-def cut(rows: pa.Table, size: int) -> tuple[pa.Table, pa.Table]:
-    """The first so many rows with all their children, and the rest."""
-    if size >= len(rows):
-        return rows, rows.slice(len(rows))
-    starts = parent_starts(rows)
-    at = int(starts[min(size, len(starts) - 1)])
-    return rows.slice(0, at), rows.slice(at)
-
-
-def num_parents(rows: pa.Table) -> int:
-    """Rows, where children of one row count once."""
-    ids = rows[ROW].to_numpy()
-    return int(np.count_nonzero(ids[1:] != ids[:-1])) + bool(len(ids))
-
-
-def parent_starts(rows: pa.Table) -> np.ndarray:
-    """Where each parent's rows begin, and the end."""
-    ids = rows[ROW].to_numpy()
-    turns = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    return np.concatenate([[0], turns, [len(ids)]]) if len(ids) else np.zeros(1, dtype=np.int64)
 
 
 def rejection(

@@ -20,6 +20,7 @@ from tasks.protocol.storage import Storage
 from tasks.ray_job.casting import cast
 from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
+from tasks.ray_job.parents import num_parents
 from tasks.ray_job.profiling import profiled
 from tasks.ray_job.stage_error import stage_error
 
@@ -68,7 +69,9 @@ def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
     with profiled(job, "write"):
         write_batches(job, batches)
     rows = sum(len(batch.rows) for batch in batches)
-    report(Report("write", rows, 0, 0, time.monotonic() - begun, cpu_seconds=clock.lap()))
+    parents = sum(num_parents(batch.rows) for batch in batches)
+    seconds = time.monotonic() - begun
+    report(Report("write", rows, 0, 0, seconds, parents=parents, cpu_seconds=clock.lap()))
 
 
 def write_batches(job: Job, batches: list[RowBatch]) -> Record:

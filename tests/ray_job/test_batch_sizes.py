@@ -148,7 +148,7 @@ def test_a_total_is_told_from_the_start() -> None:
     job = replace(job_of(spec()), todo_bytes=1_000)
     progress = Progress(job, Counts().snapshot, num_reads=4, likely_rows=500)
     totals = [
-        progress.total_of({"rows": rows, "size": size, "tasks": tasks})
+        progress.total_of({"parents": rows, "size": size, "tasks": tasks})
         for rows, size, tasks in [
             (0, 0, 0),
             (200, 100, 0),

@@ -1,13 +1,16 @@
 """A job says how far it is: often at first, then often enough."""
 
+import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tasks.ray_job import progress
-from tasks.ray_job.counts import Counts
+from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.progress import Progress
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -26,3 +29,56 @@ def test_a_job_that_lasts_writes_less_often(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(early) == pytest.approx(60, abs=10)
     assert max(after - before for before, after in pairwise(early)) < 0.7
     assert len(late) == pytest.approx(5, abs=1)
+
+
+def told(tmp_path: Path, rows: int, *reports: Report) -> dict[str, Any]:
+    """What a job that has so many rows says of its stages after these reports."""
+    steps = [{"kind": "filter", "expression": "x > 0"}]
+    sink = {"kind": "parquet", "path": str(tmp_path / "out")}
+    job = replace(job_of(spec(steps=steps, sink=sink)), todo_rows=rows)
+    counts = Counts()
+    for each in reports:
+        counts.add(each)
+    Progress(job, counts.snapshot, num_reads=1).write("running", counts.snapshot())
+    stages: dict[str, Any] = json.loads(job.storage.read(job.progress_file))["stages"]
+    return stages
+
+
+READ = Report("read", 100, 0, 0, 1.0, tasks=1, parents=100)
+
+
+def test_a_stage_is_not_done_for_having_made_many_rows_of_a_few(tmp_path: Path) -> None:
+    stages = told(
+        tmp_path,
+        100,
+        READ,
+        Report("preprocess", 500, 0, 0, 1.0, parents=10),
+        Report("infer", 250, 0, 0, 1.0, parents=5),
+    )
+    assert {stage: count["state"] for stage, count in stages.items()} == {
+        "read": "done",
+        "preprocess": "running",
+        "infer": "running",
+        "write": "waiting",
+    }
+    assert [stages[stage]["total"] for stage in ("read", "preprocess", "infer")] == [
+        100,
+        5000,
+        5000,
+    ]
+
+
+def test_a_stage_expects_what_those_before_it_let_through(tmp_path: Path) -> None:
+    stages = told(
+        tmp_path,
+        100,
+        READ,
+        Report("preprocess", 50, 5, 40, 1.0, parents=50),
+        Report("infer", 4, 2, 0, 1.0, parents=4),
+    )
+    assert [count["total"] for count in stages.values()] == [100, 100, 10, 5]
+    assert stages["preprocess"]["state"] == "running"
+    done = Report("preprocess", 50, 5, 40, 1.0, parents=50)
+    last = Report("infer", 5, 0, 0, 1.0, parents=5)
+    stages = told(tmp_path, 100, READ, done, done, Report("infer", 4, 2, 0, 1.0, parents=4), last)
+    assert [stages[stage]["state"] for stage in ("preprocess", "infer")] == ["done", "running"]

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import IMAGE, MEDIA, is_deep
 from tasks.kinds.columns import children, column_to_numpy
-from tasks.kinds.images import Pixels, decode_image
+from tasks.kinds.images import Pixels, decode_column
 from tasks.kinds.steps.step import Function, Step, column_to_cut
 from tasks.kinds.tensors import tensor_array
 
@@ -90,10 +90,11 @@ class TileImagesStep(Step):
         Raises:
             InvalidSpec: it is not there, holds no images, or a new column's name is taken.
             ValueError: one cannot be decoded, or a row has none.
+            MemoryError: several of them are too much; fewer at a time may fit.
         """
         column = column_to_cut(self.kind, rows, self.column, {X, Y})
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            return [decode_image(data) for data in column.to_pylist()]
+            return [each for each in decode_column(column) if each is not None]  # none is
         arrays = list(column_to_numpy(column)) if is_deep(column.type) else []
         if len(arrays) < len(rows) or any(each.ndim not in (2, 3) for each in arrays):
             problem = f"holds {column.type}, not images"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
+from tasks.kinds import images
 from tasks.kinds.column_types import is_encoded, is_media
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.images import Pixels
@@ -120,3 +121,11 @@ def test_a_broken_image_is_set_aside() -> None:
 def test_what_the_spec_has_wrong_is_no_rows_fault(table: pa.Table, problem: str) -> None:
     with pytest.raises(InvalidSpec, match=problem):
         TileImagesStep(width=8).build()(table)
+
+
+def test_small_files_that_become_large_are_not_all_decoded_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(images, "MAX_DECODED_BYTES", 1)
+    with pytest.raises(MemoryError, match="2 of 2 images take"):
+        tiled(TileImagesStep(width=2), *noise((4, 4), (4, 4)))
