@@ -48,7 +48,11 @@ def check_code(spec: BatchInferenceSpec) -> str:
     """See that the folder of the user's modules is there, and put it on the Python path."""
     working_dir = Path(spec.environment.working_dir).resolve()
     if not working_dir.is_dir():
-        raise InvalidSpec.at("environment.working_dir", str(working_dir), "is not a folder")
+        raise InvalidSpec.at(
+            "environment.working_dir",
+            str(working_dir),
+            "is not a folder; it counts from the spec's file",
+        )
     if str(working_dir) not in sys.path:
         sys.path.insert(0, str(working_dir))
     return str(working_dir)

@@ -39,7 +39,7 @@ class Resources(FormModel):
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
         description="Rows the model gets at a time. auto: what suits the model; your own class "
-        "gets 64, and more while a call takes less than 20 ms.",
+        "gets 64, and more while calls take less than a twentieth of a second.",
     )
     dtype: DType = Field(
         "auto",

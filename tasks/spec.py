@@ -38,7 +38,9 @@ class ErrorBudget(FormModel):
 
     max_rejected_fraction: float = Field(0.01, ge=0, le=1, description="Share of all rows.")
     minimum_rows: int = Field(
-        100, ge=1, description="Rows to see before a run is stopped early, total unknown."
+        100,
+        ge=1,
+        description="Rows to see before a run is stopped early, while their number is unknown.",
     )
 
 
@@ -76,12 +78,16 @@ class Retries(FormModel):
 class Timeouts(FormModel):
     """When to give up."""
 
-    no_progress_seconds: float = Field(600, gt=0, description="Without any progress.")
-    run_seconds: float | None = Field(None, gt=0, description="For the whole run.")
+    no_progress_seconds: float = Field(
+        600, gt=0, description="How long a job may make no progress."
+    )
+    run_seconds: float | None = Field(
+        None, gt=0, description="How long a run may take; empty: no limit."
+    )
     unreachable_seconds: float = Field(
         600,
         ge=0,
-        description="For a cluster, or the output's storage, that does not answer while the run is "
+        description="How long a cluster, or the output's storage, may not answer while the run is "
         "under way.",
     )
     orphan_seconds: float = Field(

@@ -54,7 +54,7 @@ class OnnxModel(TensorModel):
             return self.file or found[0]
         problem = f"holds {', '.join(found)}: name one of them in model.file"
         if not found:
-            problem = f"holds no file ending in {ENDING}"
+            problem = f"holds no file ending in {ENDING}: export the model, or correct the path"
         raise InvalidSpec.at("model.path", self.path, problem)
 
     def local_file(self) -> tuple[Path, bool]:

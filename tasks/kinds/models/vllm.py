@@ -155,7 +155,11 @@ class VllmModel(Model):
         if found is None:
             return hub.check_name(self.name_or_path)
         if not found.is_dir():
-            raise InvalidSpec.at("model.name_or_path", self.name_or_path, "is no folder")
+            raise InvalidSpec.at(
+                "model.name_or_path",
+                self.name_or_path,
+                "is no folder: give one that save_pretrained wrote, or a name on the Hub",
+            )
         folder.read_config(self.name_or_path, found)
 
     def fingerprint(self) -> str:

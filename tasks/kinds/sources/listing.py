@@ -100,7 +100,8 @@ def no_input(source: "Source", num_files: int) -> str:
     if num_files:
         return f"has {counted(num_files, 'file')}, left out by source.exclude {source.exclude}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
-    return f"holds no {source.holds}{wanted}; {MEND}"
+    by_glob = ", or name files of other endings by a glob" if wanted else ""
+    return f"holds no {source.holds}{wanted}; {MEND}{by_glob}"
 
 
 def nothing_there(source: "Source") -> str:

@@ -44,9 +44,9 @@ class Source(Kind):
     path: str | list[str] = Field(
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
-        "such as s3://bucket/folder/; with https:// each file by its own. Folders are searched at "
-        "any depth, but for names that start with . or _. {scheduled:%Y-%m-%d} stands for the "
-        "scheduled time.",
+        "such as s3://bucket/folder/; with https:// a URL a file. Folders are searched at any "
+        "depth for the endings of this kind, but for names that start with . or _; a glob such as "
+        "data/*.json names others. {scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
     exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
     storage_options: dict[str, Any] = Field(

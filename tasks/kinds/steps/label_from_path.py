@@ -49,7 +49,10 @@ class LabelFromPathStep(Step):
             ValueError: a path has no such part.
         """
         if PATH not in rows.column_names:
-            raise UserCodeBroke("label_from_path needs the column 'path', as files' sources give")
+            raise UserCodeBroke(
+                "label_from_path needs the column 'path', which images, audio, video and binary "
+                "give"
+            )
         labels = pa.array([self.part(path) for path in rows[PATH].to_pylist()], pa.string())
         return with_column(rows, self.column, labels)
 
