@@ -5,7 +5,8 @@ import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 
 import psutil
 
@@ -14,6 +15,9 @@ from tasks.protocol.storage import FsspecStorage
 
 SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+BIRTH = 19
+"""Where a process's birth stands in the kernel's words on it, after its name."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,14 @@ class Holder:
     pid: int
     started: float
     at: float
+    birth: str | None = None
+    """Its start as the kernel counts, which the clock does not move; None where nobody said."""
 
     @classmethod
     def of(cls, pid: int) -> "Holder":
         """A process on this machine."""
-        return cls(socket.gethostname(), pid, psutil.Process(pid).create_time(), time.time())
+        started = psutil.Process(pid).create_time()
+        return cls(socket.gethostname(), pid, started, time.time(), birth_of(pid))
 
     @property
     def is_here(self) -> bool:
@@ -45,18 +52,33 @@ class Holder:
             return time.time() - self.at < SILENT_SECONDS
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started) < 1
-            return same and process.status() != psutil.STATUS_ZOMBIE
+            return self.is_same(process) and process.status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
+
+    def is_same(self, process: psutil.Process) -> bool:
+        """Whether it is this process of this machine, and no later one with its pid."""
+        if self.birth is not None:
+            return self.birth == birth_of(self.pid)
+        return abs(process.create_time() - self.started) < 1
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
 
+def birth_of(pid: int) -> str | None:
+    """Boot and tick in which a process of this machine began; None where no kernel says it so."""
+    try:
+        boot = Path(BOOT_ID).read_text()
+        _, _, said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")
+    except OSError:
+        return None
+    return f"{boot.strip()} {int(said.split()[BIRTH])}"
+
+
 def hold(storage: FsspecStorage, run: RunFolder) -> None:
     """Say that this process works on a run."""
-    storage.write(run.lease, json.dumps(asdict(Holder.of(os.getpid()))).encode())
+    save_holder(storage, run.lease, Holder.of(os.getpid()))
 
 
 def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
@@ -67,9 +89,10 @@ def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
 def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
     """Who holds something, or None."""
     try:
-        return Holder(**json.loads(storage.read(path)))
+        found = json.loads(storage.read(path))
     except FileNotFoundError:
         return None
+    return Holder(**{each.name: found.get(each.name) for each in fields(Holder)})
 
 
 def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:

@@ -9,8 +9,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+import pytest
+
 from tasks.clusters.local import LocalJob
-from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, save_holder
+from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, load_holder, save_holder
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
 
@@ -41,6 +44,35 @@ def test_a_driver_that_is_gone_is_stopped_without_a_word(tmp_path: Path) -> None
         holder = Holder.of(process.pid)
         process.wait()
     LocalJob(holder, lambda: False, tmp_path / "log").stop()
+
+
+def test_a_step_of_the_clock_makes_nobody_look_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, path = open_storage(str(tmp_path))
+    path = f"{path}/driver.json"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        save_holder(storage, path, Holder.of(process.pid))
+        begun = psutil.Process.create_time
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self: begun(self) + 7)
+        holder = load_holder(storage, path)
+        assert holder is not None
+        assert holder.is_alive()
+        assert not replace(holder, birth=Holder.of(os.getpid()).birth).is_alive()
+        assert not replace(holder, birth=None).is_alive(), "of older versions there is no more"
+        process.communicate()
+    assert not holder.is_alive()
+
+
+def test_what_other_versions_have_noted_is_read(tmp_path: Path) -> None:
+    storage, path = open_storage(str(tmp_path))
+    path, here = f"{path}/driver.json", Holder.of(os.getpid())
+    noted = {"host": here.host, "pid": here.pid, "started": here.started, "at": here.at}
+    for started, is_alive in ((here.started + 0.5, True), (here.started - 50, False)):
+        storage.write(path, json.dumps({**noted, "started": started, "more": 1}).encode())
+        holder = load_holder(storage, path)
+        assert holder is not None
+        assert (holder.birth, holder.is_alive()) == (None, is_alive)
 
 
 def test_a_driver_elsewhere_is_at_work_as_long_as_it_says_so(tmp_path: Path) -> None:

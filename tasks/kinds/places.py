@@ -22,6 +22,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
+WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]*/*")
 
 
 def check_source(source: Source) -> None:
@@ -49,9 +50,11 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
         kept: where they are kept between two jobs, where that is a place of its own.
 
     Raises:
-        InvalidSpec: what lies there is not for this sink, or a package is missing.
+        InvalidSpec: what lies there is not for this sink, it is a whole bucket, or a package is
+            missing.
         Unreachable: it does not.
     """
+    refuse_whole_bucket(sink.path)
     opener = partial(open_storage, storage_options=sink.storage_options)
     is_there("sink", opener, sink.path)
     for folder in (sink.path, f"{sink.path}.state"):
@@ -66,6 +69,17 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
     if kept is not None:
         is_there("sink", opener, kept, "stages.preprocess")
         refuse_unwritable("stages.preprocess.path", opener, kept)
+
+
+def refuse_whole_bucket(url: str) -> None:
+    """See that there is room for the state beside an output.
+
+    Raises:
+        InvalidSpec: it would be in a bucket of its own.
+    """
+    if WHOLE_BUCKET.fullmatch(url):
+        problem = "is a whole bucket, and its state would be another one: name a folder in it, as "
+        raise InvalidSpec.at("sink.path", url, f"{problem}in {url.rstrip('/')}/predictions")
 
 
 def check_apart(source: Source, sink: Sink) -> None:

@@ -94,7 +94,12 @@ class Snapshot:
     @cached_property
     def base(self) -> int:
         """The latest version that replaced all before it; 0 where none did."""
-        return max((v for v, entry in self.entries.items() if entry["replaces"]), default=0)
+        return self.base_at(self.version)
+
+    def base_at(self, version: int) -> int:
+        """What was the base at an earlier version."""
+        replacing = (v for v, entry in self.entries.items() if entry["replaces"] and v <= version)
+        return max(replacing, default=0)
 
     @cached_property
     def inputs(self) -> pa.Table:
@@ -162,11 +167,14 @@ class Snapshot:
 
     def dead_since(self, version: int) -> list[LedgerFile]:
         """Files that versions after this one removed or replaced."""
-        replaced = self.base if self.base > version else 0
+        before = self.base_at(version)
+        rows = [*self.changes.get("file", []), *self.changes.get("quarantine", [])]
         return [
             file_of(row)
-            for row in (*self.changes.get("file", []), *self.changes.get("quarantine", []))
-            if row["version"] < replaced or self.removed.get(row["path"], 0) > version
+            for row in rows
+            if (row["version"] < self.base or row["path"] in self.removed)
+            and row["version"] >= before
+            and self.removed.get(row["path"], version + 1) > version
         ]
 
     def version_of(self, run_key: str) -> int | None:

@@ -6,7 +6,8 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 TEMPORARY = ".tmp-"
@@ -48,8 +49,23 @@ def flush(path: str) -> None:
         return
     try:
         os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems flush no folders
+            raise
     finally:
         os.close(opened)
+
+
+def flush_names(path: str) -> None:
+    """See that a file's name is on the disk, and those of the folders there that it lies in.
+
+    Also of those that were there: another move may have made them a moment ago.
+    """
+    for folder in map(str, Path(path).parents):
+        with suppress(PermissionError):  # of somebody else, who made it
+            flush(folder)
+        if os.path.ismount(folder):
+            return
 
 
 def rename(source: str, target: str) -> None:
@@ -62,4 +78,5 @@ def rename(source: str, target: str) -> None:
             raise
         with open(source, "rb") as old, new_file(target) as new:
             shutil.copyfileobj(old, new)
+        flush_names(target)
         os.remove(source)

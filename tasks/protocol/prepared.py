@@ -19,6 +19,7 @@ from tasks.protocol.ends import Ends
 from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Content, Plan, shards_of
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, all_ids
 
 KEPT_SCHEMA = pa.schema(
@@ -86,17 +87,18 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[PreparedRun]) 
         FileNotFoundError: nobody has kept a shard; names its path.
     """
     left = {s.content: s.number for s in shards_of(plan.shards.take(pa.array(gap.shards)))}
-    covered = gap.covered.ids()
     found: list[Kept] = []
     for run in runs:
         numbers = {run.numbers[each]: left.pop(each) for each in [*left] if each in run.numbers}
-        found += kept_by(run, numbers, covered, accepted.ends)
+        found += kept_by(run, numbers, gap.covered, accepted.ends)
     if left:
         raise FileNotFoundError(next(iter(left))[0])
     return found
 
 
-def kept_by(run: PreparedRun, numbers: dict[int, int], covered: Ids, ends: Ends) -> Iterator[Kept]:
+def kept_by(
+    run: PreparedRun, numbers: dict[int, int], covered: IdRanges, ends: Ends
+) -> Iterator[Kept]:
     """A run's batches with rows or ends of some shards that are not settled."""
     aside = set(run.accepted.rejected.ids().tolist())
     for record in reversed(run.accepted.records):  # of a row set aside twice, the last reason
@@ -107,7 +109,7 @@ def kept_by(run: PreparedRun, numbers: dict[int, int], covered: Ids, ends: Ends)
         ids = renumbered(
             np.concatenate([all_ids((record.ok, record.filtered)), rejected[last]]), own
         )
-        done = ids[are_in(covered, ids)]
+        done = ids[covered.has(ids)]
         ended = as_ids(own[end.shard] for end in record.ends if end.shard in own)
         if len(done) == len(ids) and are_in(ends.shards, ended).all():
             continue

@@ -112,6 +112,13 @@ class IdRanges:
         at = np.maximum(np.searchsorted(self.starts, ids, side="right") - 1, 0)
         return before[at] + np.clip(ids - self.starts[at], 0, lengths[at])
 
+    def has(self, ids: Ids) -> Mask:
+        """Which of `ids` are in the set."""
+        if not len(self.starts):
+            return np.zeros(len(ids), dtype=bool)
+        at = np.searchsorted(self.starts, ids, side="right") - 1
+        return (at >= 0) & (ids < self.stops[at])
+
     def count_in(self, shards: Ids) -> Ids:
         """How many ids of the set each shard has."""
         return self.rank((shards + 1) << ROW_BITS) - self.rank(shards << ROW_BITS)

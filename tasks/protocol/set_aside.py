@@ -2,16 +2,19 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tasks.protocol.acceptance import accept
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
-from tasks.protocol.layout import OutputFolder
+from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
 from tasks.protocol.ranges import IdRanges
+from tasks.protocol.records import load_records
 from tasks.protocol.storage import Storage
 
 PLAN_SCHEMA = pa.schema([*SHARD_SCHEMA, *REDRIVE_SCHEMA])
@@ -23,12 +26,27 @@ Line = dict[str, Any]
 class PastRun:
     """A published run that has set rows aside."""
 
-    run_id: str
+    storage: Storage
+    folder: RunFolder
     aside: Ids
     """The rows, as its ids."""
     plan: Plan
     published: set[int]
     """Shards of which some row is published, or was: others may have taken its place."""
+
+    @property
+    def run_id(self) -> str:
+        """Whose plan the rows' ids belong to."""
+        return self.folder.run_id
+
+    @cached_property
+    def of_one_row(self) -> set[int]:
+        """Shards that have one row by their end, as a file has that nobody could read.
+
+        Of others no row may be published either: all were filtered, or lost to others of their key.
+        """
+        ends = accept(load_records(self.storage, self.folder), self.plan).ends
+        return set(ends.shards[ends.rows == 1].tolist())
 
 
 def runs_with_rows_aside(
@@ -46,9 +64,9 @@ def runs_with_rows_aside(
     entries = {entry["run_id"]: entry for entry in seen.entries.values()}
     published = published_shards(seen, by_run)
     for run_id, aside in sorted(by_run.items()):
-        name = name_of(entries[run_id]["plan"])
-        plan = read_plan(storage, f"{output.run(run_id).plans}/{name}")
-        yield PastRun(run_id, aside, plan, published[run_id])
+        name, folder = name_of(entries[run_id]["plan"]), output.run(run_id)
+        plan = read_plan(storage, f"{folder.plans}/{name}")
+        yield PastRun(storage, folder, aside, plan, published[run_id])
 
 
 def lines_of(run: PastRun) -> list[Line]:
@@ -57,7 +75,11 @@ def lines_of(run: PastRun) -> list[Line]:
     lines = []
     for number, rows in by_shard(run.aside):
         shard = shards[number]
-        unread = may_be_unread(shard, rows) and number not in run.published
+        unread = (
+            may_be_unread(shard, rows)
+            and number not in run.published
+            and number in run.of_one_row  # last, since all of the run's records are read for it
+        )
         lines.append(
             {
                 **{name: shard[name] for name in SHARD_SCHEMA.names},

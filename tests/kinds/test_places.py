@@ -8,7 +8,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.models import SklearnModel
-from tasks.kinds.places import check_apart, check_sink, check_source, folder_of
+from tasks.kinds.places import (
+    check_apart,
+    check_sink,
+    check_source,
+    folder_of,
+    refuse_whole_bucket,
+)
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sources import BinarySource, CsvSource, ImagesSource, Source
 from tasks.kinds.sources.parquet import ParquetSource
@@ -53,6 +59,24 @@ def test_a_file_in_the_place_of_an_output(tmp_path: Path, path: str, problem: st
     (tmp_path / "rows.csv").touch()
     with pytest.raises(InvalidSpec, match=rf"sink\.path: .*{problem}; name a folder"):
         check_sink(ParquetSink(path=str(tmp_path / path)))
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"])
+def test_a_whole_bucket_has_no_room_for_a_state_beside_it(scheme: str) -> None:
+    bucket = f"{scheme}://my-bucket"
+    for path in (bucket, f"{bucket}/"):
+        with pytest.raises(
+            InvalidSpec, match=rf"sink\.path: '{bucket}' is a whole bucket.* as in "
+        ):
+            check_sink(ParquetSink(path=path))
+
+
+def test_a_folder_is_no_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("out", f"file://{tmp_path}", "memory://out"):
+        check_sink(ParquetSink(path=path))
+    for path in ("/out", "file:///out", "s3://my-bucket/out", "abfs://my-bucket@account/out"):
+        refuse_whole_bucket(path)
 
 
 @pytest.mark.parametrize(

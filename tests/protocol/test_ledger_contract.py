@@ -107,6 +107,21 @@ def test_what_replaces_ends_all_before_it(open_ledger: Open) -> None:
     assert seen.dead_since(2) == []
 
 
+def test_what_was_dead_before_does_not_die_again(open_ledger: Open) -> None:
+    """Else each version that replaces all before it would delete the files of all of them."""
+    ledger = open_ledger()
+    aside = file("quarantine/q", line="quarantine")
+    ledger.commit(entry("k1", files=(file("one"), file("two"), aside)), ledger.look())
+    ledger.commit(entry("k2", files=(file("three"),), removed=("one",)), ledger.look())
+    for number, path in ((3, "four"), (4, "five")):
+        made = entry(f"k{number}", files=(file(path),), replaces=True)
+        ledger.commit(made, ledger.look())
+    seen = ledger.look()
+    died = [sorted(dead.path for dead in seen.dead_since(version)) for version in range(5)]
+    assert died[0] == died[1] == ["four", "one", "quarantine/q", "three", "two"]
+    assert died[2:] == [["four", "quarantine/q", "three", "two"], ["four"], []]
+
+
 def test_latest_version_of_an_input_counts(open_ledger: Open) -> None:
     ledger = open_ledger()
     ledger.commit(entry("k1", ("a", "v1", 0), ("a", "v1", 1), ("b", "v1", 2)), ledger.look())

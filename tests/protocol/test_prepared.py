@@ -1,5 +1,6 @@
 """Kept batches as another run takes them: every row it wants once, under its own ids."""
 
+import tracemalloc
 from collections import Counter
 
 import pyarrow as pa
@@ -113,3 +114,20 @@ def test_every_row_is_taken_once_under_its_own_id(
     for batch in batches:
         where = [batch.where(int(i)) for i in batch.ids]
         assert batch.rows["value"].to_pylist() == [f"{path}{row}" for path, row in where]
+
+
+def test_rows_that_are_done_are_not_held_one_by_one() -> None:
+    storage, run, theirs = SimStorage(Calm()), RunFolder("kept"), plan_of("ab")
+    rows = {"a": ["ok"] * 4, "b": ["ok"] * 4}
+    store(storage, run, theirs.digest, batch_of("ab", "ab", rows, first=True), encode)
+    kept_there = PreparedRun(run, theirs, accept(load_records(storage, run), theirs))
+    plan, many = plan_of("ab"), 10**7
+    done = Record("0", plan.digest, "", ok=IdRuns(((row_id(0, 1), many, 1),)))
+    accepted = accept([done], plan)
+    gap = find_gap(plan, accepted, retry_rejected=True)
+    tracemalloc.start()
+    (kept,) = kept_for(plan, accepted, gap, [kept_there])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.rows == 5
+    assert most < many

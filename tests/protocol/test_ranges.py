@@ -48,6 +48,11 @@ def test_rank_counts_the_smaller_ones(held: list[int], asked: list[int]) -> None
     assert ranges(held).count_in(as_ids(SHARDS)).tolist() == in_shards
 
 
+@given(some, some)
+def test_which_ids_are_in_a_set(held: list[int], asked: list[int]) -> None:
+    assert ranges(held).has(as_ids(asked)).tolist() == [each in held for each in asked]
+
+
 @given(st.lists(some, max_size=6))
 def test_who_repeats_a_row_of_somebody_who_counts_is_late(owners: list[list[int]]) -> None:
     seen: set[int] = set()

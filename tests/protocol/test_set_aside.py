@@ -1,16 +1,25 @@
 """What published runs have set aside is found wherever the output lies, in one look at it."""
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tasks.protocol import set_aside
-from tasks.protocol.ids import IdRuns
-from tasks.protocol.plan_file import save_plan
+from tasks.protocol.acceptance import accept
+from tasks.protocol.batch import Rejection, RowBatch, ShardEnd
+from tasks.protocol.ids import IdRuns, Mask, as_ids, row_id
+from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.plan_file import Shard, first_plan, save_plan, shard_table
+from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
+from tasks.protocol.records import load_records, store
 from tasks.protocol.set_aside import lines_of, published_shards, runs_with_rows_aside
-from tests.protocol.bench import Bench, in_memory, on_disk
+from tests.protocol.bench import Bench, encode, in_memory, on_disk
+from tests.simulation.writing import drop_rows, table_of
 
 
 def publish_runs(bench: Bench, aside: str, none_aside: str) -> None:
@@ -51,3 +60,53 @@ def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(IdRuns, "of_json", staticmethod(parse))
     assert published_shards(seen, ["run-a", "run-d"]) == {"run-a": {0}, "run-d": {0}}
     assert len(parsed) == 2, "files of other runs are passed over"
+
+
+class AllSuperseded:
+    """Keys of rows none of which is the newest of its name."""
+
+    def __init__(self, what: Publication) -> None:
+        files = [file for record in what.accepted.records for file in record.files]
+        self.staged = {file.name: np.zeros(file.rows, dtype=bool) for file in files}
+
+    def chosen(self) -> dict[str, Mask]:
+        return self.staged
+
+    def left(self, files: list[LedgerFile]) -> Iterator[Mask]:
+        return (np.ones(file.rows, dtype=bool) for file in files)
+
+
+def first_rows_aside(bench: Bench, lengths: dict[str, int]) -> Publication:
+    """A run on files of unknown length: of what follows a first row one is filtered, one is ok."""
+    plan = first_plan(
+        shard_table(Shard(0, name, "v1", 1) for name in lengths), {"ledger_version": 0}
+    )
+    run = bench.output.run("run-a")
+    save_plan(bench.storage, run, plan)
+    for shard, (name, rows) in enumerate(lengths.items()):
+        ids = [row_id(shard, row) for row in range(rows)]
+        batch = RowBatch(
+            rows=table_of([(each, '["", "", 0]') for each in ids[2:]]),
+            rejected=(Rejection(ids[0], name, 0, "read", "E", "", '["", "", 0]'),),
+            filtered=IdRuns.of(as_ids(ids[1:2])),
+            ends=(ShardEnd(shard, rows),),
+        )
+        store(bench.storage, run, plan.digest, batch, encode)
+    accepted = accept(load_records(bench.storage, run), plan)
+    return Publication(
+        *("a", run, plan, accepted, ".json", drop_rows, drop_rows),
+        rows={"written": 1, "rejected": 3, "filtered": 2},
+    )
+
+
+def test_only_a_file_that_nobody_could_read_is_read_again_as_a_whole() -> None:
+    """Rows that were filtered, or lost to others of their name, are in no published file."""
+    bench = in_memory()
+    what = first_rows_aside(bench, {"unread": 1, "filtered": 2, "superseded": 3})
+    what = replace(what, keys=AllSuperseded(what))
+    publish(bench.storage, bench.ledger, bench.output, what)
+    seen = bench.ledger.look()
+    assert not seen.files
+    (run,) = runs_with_rows_aside(bench.storage, bench.output, seen)
+    wholes = {line["path"]: line["whole"] for line in lines_of(run)}
+    assert wholes == {"unread": True, "filtered": False, "superseded": False}

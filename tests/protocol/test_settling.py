@@ -1,6 +1,8 @@
 """What a local disk has after a power cut, and a store after a reply that got lost."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tasks.errors import InvalidSpec
 from tasks.protocol import delta_ledger, publishing
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.publishing import publish
+from tasks.protocol.storage import open_storage
 from tests.protocol.bench import Bench, on_disk
 
 
@@ -26,8 +29,8 @@ def put(bench: Bench, key: str, **inputs: str) -> int:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Files and folders as they are flushed to the disk, and as files are moved to them."""
-    made, fsync, replace = list[str](), os.fsync, os.replace
+    """Files and folders as they are flushed to the disk, as files are moved to them and removed."""
+    made, fsync, replace, remove = list[str](), os.fsync, os.replace, os.remove
 
     def flushed(opened: int) -> None:
         fsync(opened)
@@ -37,9 +40,32 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         replace(source, target)
         made.append(f"move to {target}")
 
+    def removed(path: str) -> None:
+        remove(path)
+        made.append(f"remove {path}")
+
     monkeypatch.setattr(os, "fsync", flushed)
     monkeypatch.setattr(os, "replace", moved)
+    monkeypatch.setattr(os, "remove", removed)
     return made
+
+
+@pytest.fixture
+def other_disk(calls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that files are moved to as to another disk."""
+    folder, replace = tmp_path / "mount", os.replace
+
+    def moved(source: str, target: str) -> None:
+        if is_below(target) and not is_below(source):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        replace(source, target)
+
+    def is_below(path: str) -> bool:
+        return Path(path).is_relative_to(folder)
+
+    folder.mkdir()
+    monkeypatch.setattr(os, "replace", moved)
+    return folder
 
 
 def test_an_entry_is_on_the_disk_before_the_first_file_is_moved(
@@ -101,3 +127,41 @@ def test_a_store_that_takes_nothing_says_so_itself(
     with pytest.raises(OSError, match="access denied"):
         put(bench, "k1", a="v1")
     assert bench.ledger.look().version == 0
+
+
+def test_a_file_is_on_the_other_disk_before_it_is_removed_from_this_one(
+    tmp_path: Path, other_disk: Path, calls: list[str]
+) -> None:
+    storage, folder = open_storage(str(tmp_path))
+    source, target = f"{folder}/state/a", f"{other_disk}/out/day=1/a"
+    storage.write(source, b"whole")
+    storage.move(source, target)
+    after = calls[calls.index(f"move to {target}") + 1 :]
+    new = (f"{other_disk}/out/day=1", f"{other_disk}/out", other_disk)
+    assert after[:3] == [f"flush {each}" for each in new]
+    assert after[-1] == f"remove {source}"
+    assert storage.read(target) == b"whole"
+
+
+def test_folders_that_cannot_be_flushed_hold_no_move_up(
+    tmp_path: Path, other_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of some file systems none can, and those above may be somebody else's."""
+    storage, folder = open_storage(str(tmp_path))
+    storage.write(f"{folder}/a", b"whole")
+    opened, fsync = os.open, os.fsync
+
+    def refuse(path: str, *given: Any, **more: Any) -> int:
+        if path == folder:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *given, **more)
+
+    def flush_files(at: int) -> None:
+        if stat.S_ISDIR(os.fstat(at).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(at)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "fsync", flush_files)
+    storage.move(f"{folder}/a", f"{other_disk}/a")
+    assert [each.path for each in storage.list(folder)] == [f"{other_disk}/a"]
