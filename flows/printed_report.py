@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from tasks.counted import counted
 from tasks.protocol.cleanup import Orphan
+from tasks.reporting.numbers import write_number
 from tasks.reporting.verdict import sentence
 from tasks.reporting.versions import told_version
 
@@ -36,7 +37,7 @@ def print_report(
         "filtered": rows_told(rows, "filtered"),
         "skipped": f"{counted(report['inputs_skipped'], 'input')}, {skipped}",
         "seconds": seconds_told(report["seconds"]),
-        "rows/s": "-" if speed is None else f"{speed:,.0f}",
+        "rows/s": "-" if speed is None else write_number(speed),
         "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
         **runtime_line(report),
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",

@@ -14,6 +14,7 @@ from tasks.counted import counted
 from tasks.patience import stuck_stage
 from tasks.ray_job.counts import nearest
 from tasks.ray_job.result import failure
+from tasks.reporting.numbers import write_number
 
 EAGER_SECONDS = 30.0
 REPORT_EVERY_SECONDS = (2.5, 10.0)
@@ -124,7 +125,7 @@ def summary(counts: dict[str, Any]) -> str:
         return "nothing to do" if counts["state"] == "done" else "waiting"
     seconds = max(counts["updated"] - counts["started"], 1e-3)
     rate = counts["rows"] / seconds
-    parts = [counted(counts["rows"], "row"), f"{rate:,.0f} rows/s"]
+    parts = [counted(counts["rows"], "row"), f"{write_number(rate)} rows/s"]
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} set aside")
     if counts["state"] != "done" and counts["total"] and rate:

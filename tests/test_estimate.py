@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from tasks.previewing import trial_of
-from tasks.reporting.estimate import FullRun, estimate_run
+from tasks.reporting.estimate import FullRun, estimate_run, gpus_of_a_replica
+from tasks.reporting.preview_page import estimate_lines
 from tasks.reporting.workers import workers_at_hand
+from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.kinds.tiny_models import hollow_texts_model
 
@@ -103,6 +105,81 @@ def test_a_run_in_this_process_holds_the_cores_of_its_model(
     found = estimate_run(spec, spec, (record, record), WHOLE, num_gpus=0.0)
     assert found
     assert found.cost == pytest.approx(found.seconds * 2 * 0.01)
+
+
+CLUSTER = {"kind": "ray_jobs", "address": "http://ray:8265"}
+GPUS: dict[str, tuple[dict[str, Any], dict[str, Any], bool, float, float | None]] = {
+    "as asked": (CLUSTER, {"num_gpus": 0.5}, False, 0.0, 0.5),
+    "measured there": (CLUSTER, {}, True, 0.1, 1.0),
+    "measured there without": (CLUSTER, {}, True, 0.0, 0.0),
+    "not measured there": (CLUSTER, {}, False, 0.0, None),
+    "a Ray that runs": ({"kind": "local", "address": "127.0.0.1:6379"}, {}, False, 0.0, None),
+    "this machine": ({"kind": "local"}, {}, False, 0.0, 1.0),
+    "this process": ({"kind": "inline"}, {}, False, 0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "resources", "on_cluster", "held", "wanted"), GPUS.values(), ids=GPUS
+)
+def test_gpus_are_known_where_a_run_would_go(
+    cluster: dict[str, Any],
+    resources: dict[str, Any],
+    on_cluster: bool,
+    held: float,
+    wanted: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This machine has two of them."""
+    monkeypatch.setattr("tasks.reporting.workers.count_gpus", lambda: 2)
+    spec = priced_spec(cluster, resources)
+    trial = trial_of(spec, 10, "p", on_cluster=on_cluster)
+    attempts = [SimpleNamespace(held={"gpu_hours": held})]
+    evidence: Any = SimpleNamespace(planned=SimpleNamespace(spec=trial), all_attempts=attempts)
+    assert gpus_of_a_replica(spec, evidence) == wanted
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        ({"per_gpu_hour": 36.0, "per_cpu_hour": 3.6}, None),
+        ({"per_gpu_hour": 36.0}, None),
+        ({"per_gpu_hour": 0.0, "per_cpu_hour": 3.6}, 150.0 * 12 * 0.001),
+        ({"per_cpu_hour": 3.6}, 150.0 * 12 * 0.001),
+    ],
+)
+def test_what_gpus_cost_that_nobody_has_seen_is_not_known(
+    prices: dict[str, float], cost: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six seconds a batch for each of four workers, beside four replicas and eight readers."""
+    monkeypatch.setattr("tasks.reporting.workers.cores", lambda: 4)
+    spec = priced_spec(CLUSTER, {}, prices)
+    record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
+    here = trial_of(spec, 10, "p")
+    found = estimate_run(spec, here, (record, record), WHOLE, num_gpus=None)
+    assert found
+    lines = dict(estimate_lines(found, has_gpu_price="per_gpu_hour" in prices))
+    if cost is None:
+        assert (found.cost, found.cost_range) == (None, None)
+        assert lines["cost"].startswith("known only where a run would go: resources.num_gpus is")
+    else:
+        assert found.cost == pytest.approx(cost)
+        assert lines["cost"].startswith(f"{cost:,.2f} (")
+
+
+def priced_spec(
+    cluster: dict[str, Any], resources: dict[str, Any], prices: dict[str, float] | None = None
+) -> BatchInferenceSpec:
+    return parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": {"kind": "python", "class": "a:B"},
+            "sink": {"kind": "parquet", "path": "out"},
+            "cluster": cluster,
+            "resources": resources,
+            "cost": prices or {},
+        }
+    )
 
 
 REPLICAS: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {

@@ -17,6 +17,7 @@ from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run
 from tasks.reporting.evidence import look_back
+from tasks.reporting.page import time_table
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
@@ -310,6 +311,19 @@ def test_without_prices_there_is_no_cost(folder: Path) -> None:
     assert report.cost is None
     assert report.held["cpu_hours"] > 0
     assert "<td>cost</td>" not in planned.storage.read(str(report.report)).decode()
+
+
+def test_a_slow_model_has_a_speed(folder: Path) -> None:
+    """Which is not 0 rows a second."""
+    _, report = run_spec(classify_spec(folder))
+    said = []
+    for speed in (0.4, 12_345.6):
+        console = Console(record=True, width=200)
+        found = {**report.as_json(), "rows_per_second": speed, "flow_run_id": "-"}
+        print_report(console, found)
+        said += [line.split() for line in console.export_text().splitlines() if "rows/s" in line]
+        assert f"{said[-1][1]} rows/s, steady" in time_table(found)
+    assert said == [["rows/s", "0.4"], ["rows/s", "12,346"]]
 
 
 def test_a_published_run_whose_figures_cannot_be_read_is_published(

@@ -39,6 +39,12 @@ def timings(
     return replace(Timings(100.0, stages, 960, 96, cores=4.0, shares=16), **more)
 
 
+def having(found: Timings, stage: str, **changes: Any) -> Timings:
+    """The same with other figures of one stage."""
+    timing = replace(found.stages[stage], **changes)
+    return replace(found, stages={**found.stages, stage: timing})
+
+
 def judge(folder: Path, found: Timings | None, **spec: Any) -> Verdict:
     given = {"stages": ONE, "resources": MODEL, "cluster": {"kind": "local"}, **spec}
     seconds = given.pop("seconds", LONG)
@@ -161,6 +167,51 @@ def test_replicas_that_ray_was_slow_to_add_are_asked_for(tmp_path: Path) -> None
     assert (found.setting, found.gain) == ("resources.min_replicas=3", 2.42)
 
 
+@pytest.mark.parametrize(
+    ("resources", "setting"),
+    [
+        ({"min_replicas": 4, "max_replicas": 8}, "resources.min_replicas=5"),
+        ({"min_replicas": 4, "max_replicas": 4}, "resources.max_replicas=5"),
+    ],
+)
+def test_replicas_that_are_asked_for_are_not_asked_for_again(
+    tmp_path: Path, resources: dict[str, Any], setting: str
+) -> None:
+    """Four from the start, of which one took long to load its model."""
+    found = having(timings({"read": 82.0}), "infer", workers=3.4, most=4, busy=3.4 * 96)
+    verdict = judge(tmp_path, found, resources={"num_cpus": 0.25, **resources})
+    assert (verdict.setting, verdict.gain) == (setting, 1.17)
+
+
+@pytest.mark.parametrize("stage", ["read", "preprocess", "write"])
+def test_a_bound_that_was_reached_is_raised_though_workers_were_fewer_on_average(
+    tmp_path: Path, stage: str
+) -> None:
+    found = timings({"infer": 48.0})
+    found = having(found, stage, workers=3.4, most=4, busy=3.4 * 96, holding=3.4)
+    stages = {**ONE, stage: {"num_cpus": 0.25, "max_workers": 4}}
+    assert judge(tmp_path, found, stages=stages).setting == f"stages.{stage}.max_workers=7"
+
+
+@pytest.mark.parametrize(
+    ("cores", "setting", "said"),
+    [
+        (5.1, None, "none of 5.1 cores is free: more nodes"),
+        (5.6, "stages.preprocess.max_workers=5", "with 5 workers infer bounds it"),
+    ],
+)
+def test_ray_is_not_to_blame_for_workers_that_may_not_be(
+    tmp_path: Path, cores: float, setting: str | None, said: str
+) -> None:
+    """Where all four that may be were there, 0.6 of 5.1 cores were free, and 1.1 of 5.6."""
+    busy = 3.4 * 96
+    found = timings({"infer": 80.0}, cores=cores)
+    found = having(found, "preprocess", workers=3.4, most=4, busy=busy, computing=busy, holding=3.4)
+    verdict = judge(tmp_path, found, stages={**ONE, "preprocess": {"max_workers": 4}})
+    assert verdict.setting == setting
+    assert verdict.reason.endswith(said)
+
+
 def test_stages_that_are_level_gain_nothing_alone(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"infer": 97.0, "preprocess": 92.0}, {"preprocess": 80.0}))
     assert found.gain is None
@@ -210,18 +261,65 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
     assert said in verdict.reason
 
 
-@pytest.mark.parametrize(("asked", "advised"), [(50, 400), ("auto", 8 * 10)])
+@pytest.mark.parametrize(
+    ("device", "num_gpus", "setting", "said"),
+    [
+        # Two replicas, busy 70 s of 100 each; on a GPU of theirs both count what one does to it.
+        (2 * 95.0, 0.5, None, "its GPUs are busy 95 %"),
+        (2 * 60.0, 0.5, "resources.num_gpus=0.25", "only 60 %: let more replicas share one"),
+        (2 * 60.0, 0.7, "resources.num_gpus=0.35", "only 60 %: let two replicas share one"),
+        (2 * 120.0, 1, None, "its GPUs are busy 100 %"),
+        (2 * 120.0, 0.5, None, "its GPUs are busy 100 %"),
+    ],
+)
+def test_what_replicas_that_share_a_gpu_do_to_it_counts_once(
+    tmp_path: Path, device: float, num_gpus: float, setting: str | None, said: str
+) -> None:
+    found = having(timings({}), "infer", workers=2, busy=2 * 70.0, device=device)
+    resources = {"num_cpus": 0.25, "num_gpus": num_gpus}
+    verdict = judge(tmp_path, found, resources=resources)
+    assert verdict.setting == setting
+    assert said in verdict.reason
+
+
+def test_two_of_vllms_engines_share_no_gpu(tmp_path: Path) -> None:
+    found = having(timings({"infer": 98.0}), "infer", device=65.0)
+    model = {"kind": "vllm", "task": "generate", "name_or_path": "any/model"}
+    verdict = judge(tmp_path, found, resources={"num_cpus": 0.25}, model=model)
+    assert (verdict.stage, verdict.setting, verdict.gain) == ("infer", None, None)
+    assert verdict.reason.endswith(
+        "its GPUs are busy only 66 %: nothing, a second engine would ask for most of the GPU's "
+        "memory again"
+    )
+
+
+@pytest.mark.parametrize(("asked", "advised"), [(10, 80), ("auto", 8 * 10)])
 def test_time_between_stages_calls_for_larger_batches(
     tmp_path: Path, asked: int | str, advised: int
 ) -> None:
+    """Where nobody asks for a number, of as many rows as the job has found good."""
     stages = {"read": {**LITTLE, "rows_per_batch": asked}}
-    found = judge(tmp_path, timings({"infer": 20.0}), stages=stages)
+    found = judge(tmp_path, timings({"infer": 20.0}, rows_per_batch=10), stages=stages)
     assert (found.stage, found.setting, found.gain) == (
         None,
         f"stages.read.rows_per_batch={advised}",
         3.33,
     )
     assert found.reason.startswith("no stage bounds it, the busiest is infer with 20 %")
+
+
+@pytest.mark.parametrize(("asked", "most"), [(50, None), ("auto", None), ("auto", 50)])
+def test_larger_batches_are_not_asked_for_where_their_bytes_end_them(
+    tmp_path: Path, asked: int | str, most: int | None
+) -> None:
+    """Ten rows in each, which may have fifty or far more: another bound changes nothing."""
+    stages = {"read": {**LITTLE, "rows_per_batch": asked}}
+    found = judge(tmp_path, timings({"infer": 20.0}, rows_per_batch=most), stages=stages)
+    assert (found.stage, found.setting, found.gain) == (None, None, None)
+    assert found.reason.endswith(
+        "nothing: they end at 32 MiB or with a part of the input, before they have the rows of "
+        "stages.read.rows_per_batch"
+    )
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:
@@ -321,7 +419,7 @@ def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -
 def test_time_of_workers_begins_with_the_model() -> None:
     """A reader and a replica: 10 s of loading, 4 of waiting, 3 at work, 3 held back."""
     counts = Counts()
-    occupancy = Occupancy(cores=2.0, shares=3)
+    occupancy = Occupancy(cores=2.0, rows_per_batch=10, shares=3)
     loading = {"read": Sight(1, 1, 2), "infer": Sight(0, 0, 0)}
     idle = {"read": Sight(1, 1, 2), "infer": Sight(0, 1, 0, {"a": False})}
     at_work = {"infer": Sight(1, 1, 0, {"a": True})}
@@ -345,6 +443,7 @@ def test_time_of_workers_begins_with_the_model() -> None:
     )
     assert (infer["waiting"], infer["active"], infer["held_back"]) == (4, 3, 3)
     assert found["replicas"]["a"]["waiting"] == 4
+    assert on_ray(found, rows=20, batches=2).rows_per_batch == 10
 
 
 def test_a_machine_is_as_busy_as_its_cores_were_since_the_model_was_there(

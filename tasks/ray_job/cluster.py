@@ -85,6 +85,7 @@ def run_on_ray(job: Job) -> None:
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     progress.occupancy.cores = resources.get("CPU", 0.0)
     progress.occupancy.is_one_machine = len(nodes) == 1
+    progress.occupancy.rows_per_batch = job.spec.rows_per_batch
     if is_own_machine(job.spec):
         progress.occupancy.cores = float(cores())  # more are handed out than there are
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
@@ -200,9 +201,11 @@ class Watch(ExecutionCallback):
         """
         found = standing(executor)
         assert self.progress
+        job = self.progress.job
+        if not is_own_machine(job.spec):
+            self.progress.occupancy.grow(now, nodes_now)
         if found.waits_for or now - self.progress.moved < STILL_SECONDS:
             return found
-        job = self.progress.job
         asked = crowding(job.spec, nodes_now(), "the cluster", job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
 

@@ -1,12 +1,16 @@
 """What becomes of the time of a job's workers: at work, waiting for input, or held back."""
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tasks.machine import busy_seconds, cores
 from tasks.ray_job.counts import STAGES
 
+NODES_EVERY_SECONDS = 10.0
+"""Between two looks at a cluster's nodes, each a call to its head."""
 Snapshot = dict[str, dict[str, Any]]
 
 
@@ -58,7 +62,9 @@ class Occupancy:
     """The time of all workers of a job, from the moment on that the model is there."""
 
     cores: float = 0.0
-    """CPU cores of the cluster."""
+    """CPU cores of the cluster, where it had most."""
+    rows_per_batch: int | None = None
+    """Rows of a batch at most, as the job has cut them."""
     shares: int = 0
     """Shares of the input: no more workers than that can read."""
     is_one_machine: bool = False
@@ -74,6 +80,7 @@ class Occupancy:
         self.last: dict[str, Sight] = {}
         self.before: Snapshot = {}
         self.busy_before = (0.0, 0.0)
+        self.grown_at: float | None = None
 
     def see(self, now: float, sights: dict[str, Sight]) -> None:
         """Take note; what was seen last was so until now.
@@ -87,6 +94,21 @@ class Occupancy:
         elif "infer" in sights and not sights["infer"].ready:
             return  # readers run ahead while the model is loaded, which bounds nothing
         self.at, self.last = now, sights
+
+    def grow(self, now: float, nodes: Callable[[], list[dict[str, float]]]) -> None:
+        """Take note of nodes that have come since the job began; called often, looks now and then.
+
+        Args:
+            now: on any clock that only goes forward.
+            nodes: asks for what each of the cluster's has.
+        """
+        if self.grown_at is not None and now - self.grown_at < NODES_EVERY_SECONDS:
+            return
+        self.grown_at = now
+        with suppress(Exception):  # a head that is away for a moment ends no job
+            there = nodes()
+            self.cores = max(self.cores, sum(node.get("CPU", 0.0) for node in there))
+            self.is_one_machine = self.is_one_machine and len(there) < 2
 
     def add(self, seconds: float, sights: dict[str, Sight]) -> None:
         """The stages were like this for so long."""
@@ -116,6 +138,7 @@ class Occupancy:
         return {
             "cores": self.cores,
             "shares": self.shares,
+            "rows_per_batch": self.rows_per_batch,
             "in_replicas": self.in_replicas,
             "seconds": self.seconds,
             "machine_busy": min(1.0, (busy - busy_then) / could_be)

@@ -8,7 +8,7 @@ from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers, with_cores
 from tasks.ray_job.writing import most_unrecorded
-from tasks.reporting.timings import Timings
+from tasks.reporting.timings import StageTiming, Timings
 from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
@@ -81,7 +81,8 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     times = min(MOST_AT_ONCE, timing.need() / best[after] if best[after] else MOST_AT_ONCE)
     if times < WORTH_IT:
         return Advice(f"{after} is nearly as busy: only more cores or nodes help both")
-    wanted = math.ceil(round(timing.workers * times, 1))
+    more = workers_at_once(stage, spec, timing) + 1
+    wanted = max(more, math.ceil(round(timing.workers * times, 1)))
     if stage == "read" and timings.shares is not None:
         wanted = min(wanted, timings.shares)
     setting, workers = make_room(stage, wanted, spec, timings)
@@ -93,12 +94,22 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     return Advice(f"with {counted(workers, 'worker')} {bounds} {still} it", setting, gain)
 
 
+def workers_at_once(stage: str, spec: BatchInferenceSpec, timing: StageTiming) -> int:
+    """Workers that a stage had where it had most; on average they are fewer.
+
+    Of replicas those that are there from the start: Ray adds the others slowly, and they can be
+    asked for sooner.
+    """
+    most = spec.resources.min_replicas if stage == "infer" else timing.most
+    return max(round(timing.workers), most)
+
+
 def make_room(
     stage: str, wanted: int, spec: BatchInferenceSpec, timings: Timings
 ) -> tuple[str | None, int]:
     """The setting that lets a stage have more workers, and how many it then has."""
     timing, knobs, free = timings.stages[stage], knobs_of(spec, stage), free_cores(spec, timings)
-    now = round(timing.workers)
+    now = workers_at_once(stage, spec, timing)
     room = whole(timing.workers + free / knobs.num_cpus) if knobs.num_cpus else wanted
     most = wanted
     if knobs.max_workers is not None and knobs.is_asked_for:
@@ -117,7 +128,9 @@ def make_room(
 
 def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
     """Why a stage cannot have more workers."""
-    free, each = free_cores(spec, timings), knobs_of(spec, stage).num_cpus
+    timing, each = timings.stages[stage], knobs_of(spec, stage).num_cpus
+    fewer = max(0.0, workers_at_once(stage, spec, timing) - timing.workers)
+    free = max(0.0, free_cores(spec, timings) - fewer * each)
     if free >= each:
         return f"Ray has started no more of them, though {free:.2g} cores were free"
     return f"none of {counted(timings.cores, 'core')} is free: more nodes"
@@ -166,21 +179,40 @@ def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
 def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     """What to change where the replicas bound a run, and have GPUs."""
     infer = timings.stages["infer"]
-    used = infer.device / infer.busy if infer.busy else 0.0
+    asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
+    used = gpu_share(asked, timings)
     if used >= DEVICE_IS_BUSY:
         return Advice(f"nothing: its GPUs are busy {used * 100:.0f} %, only more of them help")
-    asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
     reason = f"its GPUs are busy only {used * 100:.0f} %"
+    if spec.model.kind == "vllm":
+        engines = "a second engine would ask for most of the GPU's memory again"
+        return Advice(f"{reason}: nothing, {engines}")
     most_replicas = spec.resources.most_replicas()
     if asked > 1 or most_replicas < 2 * infer.workers:
         return Advice(f"{reason}: nothing, replicas that share one would be no more than there are")
     best = max(best_need(spec, each, timings) for each in STAGES if each != "infer")
     most = infer.need() / best if best else 2.0
+    sharing = "two" if asked > 0.5 else "more"
     return Advice(
-        f"{reason}: let two replicas share one",
+        f"{reason}: let {sharing} replicas share one",
         f"resources.num_gpus={asked / 2:g}",
         min(2.0, 1 / used, most),
     )
+
+
+def gpu_share(num_gpus: float, timings: Timings) -> float:
+    """Share of the replicas' time in which their GPUs were busy.
+
+    Each that shares one counts what others do to it too, also while it has no work itself.
+
+    Args:
+        num_gpus: GPUs of one replica.
+        timings: of the steady time.
+    """
+    infer = timings.stages["infer"]
+    if num_gpus < 1:
+        return timings.device_share
+    return min(1.0, infer.device / infer.busy) if infer.busy else 0.0
 
 
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:

@@ -10,10 +10,10 @@ from tasks.new_inputs import NewInputs
 from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import preprocesses_in_replicas, with_cores
+from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
-from tasks.reporting.workers import workers_at_hand
+from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 
 Range = tuple[float, float]
@@ -48,7 +48,7 @@ class Estimate:
     seconds: float
     seconds_range: Range
     cost: float | None
-    """At the spec's prices; None where it names none."""
+    """At the spec's prices; None where it names none, or nobody knows what GPUs are held."""
     cost_range: Range | None
 
     def as_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def estimate_run(
     records: tuple[Record, ...],
     whole: FullRun,
     *,
-    num_gpus: float,
+    num_gpus: float | None,
 ) -> Estimate | None:
     """Reckon a whole run from the batches of a preview; None where no row came through.
 
@@ -95,22 +95,23 @@ def estimate_run(
         trial: what the preview was asked to do.
         records: what it did, a batch each.
         whole: what lies at the source.
-        num_gpus: GPUs that one replica of the model holds.
+        num_gpus: GPUs that one replica of the model holds; None where nobody knows.
     """
     records = tuple(each for each in records if rows_in(each))
     if not records:
         return None
-    spec = of_replicas_alike(spec, trial, num_gpus)
+    gpus = num_gpus or 0.0
+    spec = of_replicas_alike(spec, trial, gpus)
     rows = 1_000_000 if whole.rows is None else whole.rows
-    one = stages_of_one_row(spec, records, num_gpus)
+    one = stages_of_one_row(spec, records, gpus)
     at_hand = workers_at_hand(spec, whole.shards)
     workers = {stage: at_hand[stage] for stage in one}
     means = {stage: one[stage] / workers[stage] for stage in one}
     stage = max(means, key=lambda each: means[each])
-    each_alone = [stages_of_one_row(spec, (each,), num_gpus)[stage] for each in records]
+    each_alone = [stages_of_one_row(spec, (each,), gpus)[stage] for each in records]
     spread = [rows * seconds / workers[stage] for seconds in each_alone]
     seconds, bounds = rows * means[stage], (min(spread), max(spread))
-    costs = [cost_of(spec, held(spec, workers, num_gpus, each)) for each in (seconds, *bounds)]
+    costs = [cost_of_seconds(spec, workers, num_gpus, each) for each in (seconds, *bounds)]
     return Estimate(
         rows=rows,
         is_total=whole.rows is not None,
@@ -124,10 +125,22 @@ def estimate_run(
     )
 
 
-def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float:
-    """GPUs that one replica of the model holds; `auto` is what it was in the preview."""
+def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
+    """GPUs that one replica of the model would hold in a run; None where nobody here knows.
+
+    `auto` is what it was in a preview that went where a run would go. Of one in this process only
+    this machine's GPUs are known.
+
+    Args:
+        spec: what the run would do.
+        evidence: of the preview.
+    """
     asked = spec.resources.num_gpus
-    return float(hours_held(evidence)["gpu_hours"] > 0) if asked == "auto" else asked
+    if asked != "auto":
+        return asked
+    if evidence.planned.spec.cluster.kind == spec.cluster.kind:
+        return float(hours_held(evidence)["gpu_hours"] > 0)
+    return gpus_here(spec) if is_own_machine(spec) else None
 
 
 def of_replicas_alike(
@@ -145,6 +158,22 @@ def of_replicas_alike(
     """
     is_there = trial.cluster.kind == spec.cluster.kind
     return with_cores(spec, num_gpus) if is_there else spec
+
+
+def cost_of_seconds(
+    spec: BatchInferenceSpec, workers: dict[str, int], num_gpus: float | None, seconds: float
+) -> float | None:
+    """What all stages' workers would cost for so long; None where no price says, or nobody knows.
+
+    Args:
+        spec: what the run would do.
+        workers: of each stage.
+        num_gpus: GPUs that one replica holds; None where nobody knows.
+        seconds: of steady work.
+    """
+    if num_gpus is None and spec.cost.per_gpu_hour:
+        return None
+    return cost_of(spec, held(spec, workers, num_gpus or 0.0, seconds))
 
 
 def held(

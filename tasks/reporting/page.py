@@ -15,6 +15,7 @@ from tasks.reporting.confusion import confusion_image
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
+from tasks.reporting.numbers import write_number
 from tasks.reporting.past_runs import past_runs
 from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
 from tasks.reporting.samples import run_sample
@@ -131,7 +132,7 @@ def time_table(report: dict[str, Any]) -> str:
     seconds = report["seconds"]
     values = {name: f"{value:.1f} s" for name, value in seconds.items() if value is not None}
     if report["rows_per_second"] is not None:
-        values["throughput"] = f"{report['rows_per_second']:,.0f} rows/s, steady"
+        values["throughput"] = f"{write_number(report['rows_per_second'])} rows/s, steady"
     values["attempts"] = report["attempts"]
     if report["batch_halvings"]:
         values["batches"] = f"{halved(report['batch_halvings'])}: memory ran out; remembered"

@@ -123,11 +123,18 @@ def estimate_part(preview: Preview) -> str:
     """What a whole run would take, and how sure that is."""
     if preview.reckoned is None:
         return ""
-    return pairs({**dict(estimate_lines(preview.reckoned)), "measured": preview.measured})
+    has_gpu_price = preview.spec.cost.per_gpu_hour is not None
+    lines = estimate_lines(preview.reckoned, has_gpu_price=has_gpu_price)
+    return pairs({**dict(lines), "measured": preview.measured})
 
 
-def estimate_lines(estimate: Estimate) -> list[tuple[str, str]]:
-    """The estimate in words."""
+def estimate_lines(estimate: Estimate, *, has_gpu_price: bool) -> list[tuple[str, str]]:
+    """The estimate in words.
+
+    Args:
+        estimate: what was reckoned.
+        has_gpu_price: whether the spec names one.
+    """
     low, high = estimate.seconds_range
     lines = [
         ("of", "all rows" if estimate.is_total else "each million rows"),
@@ -136,6 +143,9 @@ def estimate_lines(estimate: Estimate) -> list[tuple[str, str]]:
     if estimate.cost is not None and estimate.cost_range is not None:
         least, most = estimate.cost_range
         lines.append(("cost", f"{estimate.cost:,.2f} ({least:,.2f} to {most:,.2f})"))
+    elif has_gpu_price:
+        why = "resources.num_gpus is auto, and its GPUs are not here"
+        lines.append(("cost", f"known only where a run would go: {why}"))
     workers = "worker" if estimate.workers == 1 else "workers"
     basis = (
         f"{estimate.stage} bounds it, with {estimate.workers} {workers}; the range is that of the "

@@ -49,6 +49,8 @@ class Timings:
     """Cores that stages ask for theirs of: the cluster's."""
     shares: int | None = None
     """No more workers than that can read."""
+    rows_per_batch: int | None = None
+    """Rows that its batches had at most; None where nobody has said so."""
     machine_busy: float | None = None
     """Share of the machine's cores that was busy, with whatever else runs on it."""
     replicas: list[dict[str, float]] = field(default_factory=list)
@@ -59,6 +61,13 @@ class Timings:
     def share(self, stage: str) -> float:
         """How much of their time a stage's workers were busy."""
         return min(1.0, self.stages[stage].need() / self.seconds) if self.seconds else 0.0
+
+    @property
+    def device_share(self) -> float:
+        """How much of the replicas' time their GPUs were busy."""
+        infer = self.stages["infer"]
+        there = infer.workers * self.seconds
+        return min(1.0, infer.device / there) if there else 0.0
 
     def cores_in_use(self, of_replica: float) -> float:
         """Share of the cores that is in use: measured, or reckoned where nobody could.
@@ -143,6 +152,7 @@ def on_ray(found: dict[str, Any], rows: int, batches: int) -> Timings:
         batches=batches,
         cores=found["cores"],
         shares=found["shares"],
+        rows_per_batch=found.get("rows_per_batch"),
         machine_busy=found["machine_busy"],
         replicas=replicas,
         in_replicas=in_replicas,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tasks.reporting.drawing import as_image, as_svg, line, text
+from tasks.reporting.numbers import write_number
 from tasks.reporting.past_runs import Figures, PastRun
 from tasks.reporting.redaction import table
 
@@ -42,11 +43,6 @@ class Measure:
 def write_share(value: float) -> str:
     """A share in percent."""
     return f"{value * 100:.2f} %"
-
-
-def write_number(value: float) -> str:
-    """A number in four digits, or all those before the point."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
 
 
 MEASURES = (

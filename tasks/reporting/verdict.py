@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster, LocalCluster
+from tasks.kinds.sources.source import BYTES_PER_READ
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
@@ -20,6 +21,8 @@ CORES_ARE_BUSY = 0.9
 COMPUTES = 0.25
 """Of a stage's busy time: with less it waits for something else than a core."""
 LARGER_BATCHES = 8
+FULL = 0.5
+"""Of the rows that batches may have: such as have fewer end for another reason."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,20 @@ def of_none(spec: BatchInferenceSpec, busiest: str, timings: Timings) -> Verdict
     gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
     if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
         return Verdict(None, round(share, 3), None, None, f"{reason}, and larger ones are too few")
+    if end_early(spec, timings):
+        why = f"they end at {BYTES_PER_READ >> 20} MiB or with a part of the input, before they"
+        reason += f"; nothing: {why} have the rows of stages.read.rows_per_batch"
+        return Verdict(None, round(share, 3), None, None, reason)
     asked = spec.stages.read.rows_per_batch
     rows = math.ceil(timings.rows / timings.batches) if asked == "auto" else asked
     setting = f"stages.read.rows_per_batch={rows * LARGER_BATCHES}"
     return Verdict(None, round(share, 3), round(gain, 2), setting, reason)
+
+
+def end_early(spec: BatchInferenceSpec, timings: Timings) -> bool:
+    """Whether batches have far fewer rows than they may: to allow more changes nothing."""
+    most = timings.rows_per_batch or spec.rows_per_batch
+    return timings.rows < FULL * most * timings.batches
 
 
 def of_stage(
@@ -141,8 +154,7 @@ def described(stage: str, timings: Timings) -> str:
     if stage == "infer" and inside and infer.busy:
         words += f", {inside.busy / infer.busy * 100:.0f} % of it with preprocessing"
     if stage != "infer" and infer.device:
-        used = infer.device / (infer.workers * timings.seconds)
-        words += f", and the GPUs only {used * 100:.0f} % of theirs"
+        words += f", and the GPUs only {timings.device_share * 100:.0f} % of theirs"
     return words
 
 

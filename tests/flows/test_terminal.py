@@ -13,6 +13,7 @@ from tasks.attempt import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
+from tasks.stages import summary
 from tests.flows.conftest import spec_of
 
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.15}}
@@ -46,6 +47,20 @@ def test_lines_elsewhere(
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("read: ")]
     assert len(set(lines)) >= 3, "the counts move"
     assert all("| infer: " in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "said"),
+    [
+        (4, 10.0, "4 rows, 0.4 rows/s"),
+        (1, 3.0, "1 row, 0.3333 rows/s"),
+        (24_690, 2.0, "24,690 rows, 12,345 rows/s"),
+        (24_691, 2.0, "24,691 rows, 12,346 rows/s"),
+    ],
+)
+def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
+    counts = {"rows": rows, "rejected": 0, "state": "done", "total": rows}
+    assert summary({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
 
 
 def test_what_a_job_waits_for_before_it_begins(

@@ -1,0 +1,62 @@
+"""What Ray's executor takes note of while a job runs."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.ray_job import cluster
+from tasks.ray_job.cluster import Watch
+from tasks.ray_job.counts import Counts
+from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
+from tasks.ray_job.progress import Standing
+from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
+
+LATER = NODES_EVERY_SECONDS + 1
+
+
+class Nodes:
+    """A cluster of one node of four cores, which others may join."""
+
+    def __init__(self) -> None:
+        self.there, self.asked = [{"CPU": 4.0}], 0
+
+    def __call__(self) -> list[dict[str, float]]:
+        self.asked += 1
+        return self.there
+
+
+def test_a_cluster_that_grows_has_more_cores_on_several_machines() -> None:
+    nodes, occupancy = Nodes(), Occupancy(cores=4.0, is_one_machine=True)
+    occupancy.grow(0.0, nodes)
+    assert (occupancy.cores, occupancy.is_one_machine) == (4.0, True)
+    nodes.there += [{"CPU": 12.0}, {"GPU": 1.0}]
+    occupancy.grow(NODES_EVERY_SECONDS / 2, nodes)
+    assert (occupancy.cores, nodes.asked) == (4.0, 1), "it asked just now"
+    occupancy.grow(LATER, nodes)
+    assert (occupancy.cores, occupancy.is_one_machine) == (16.0, False)
+    occupancy.see(LATER, {})
+    counts = Counts().snapshot()
+    occupancy.as_json(counts)
+    assert occupancy.as_json(counts)["machine_busy"] is None
+    nodes.there = nodes.there[:1]
+    occupancy.grow(2 * LATER, nodes)
+    assert (occupancy.cores, occupancy.is_one_machine) == (16.0, False), "what was seen counts"
+
+
+@pytest.mark.parametrize(("where", "seen"), [(ELSEWHERE, 16.0), ({"kind": "local"}, 2.0)])
+def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_machines(
+    where: dict[str, Any], seen: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which more cores are handed out than there are."""
+    nodes, occupancy = Nodes(), Occupancy(cores=2.0)
+    nodes.there += [{"CPU": 12.0}]
+    job = job_of(spec(cluster=where))
+    progress = SimpleNamespace(job=job, occupancy=occupancy, moved=100.0)
+    monkeypatch.setattr(cluster, "nodes_now", nodes)
+    monkeypatch.setattr(cluster, "standing", lambda executor: Standing("infer"))
+    monkeypatch.setattr(Watch, "progress", progress)
+    for now in (100.0, 101.0, 102.0):
+        Watch().standing(None, now)
+    assert occupancy.cores == seen
+    assert nodes.asked <= 1
