@@ -1,10 +1,12 @@
 """Every table has exactly the rows of the runs that are published, through any crash."""
 
+import json
 from collections.abc import Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from threading import Event
 from time import sleep
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Field, Schema
 
 from tasks.errors import InvalidSpec, SchemaMismatch, StaleTable
+from tasks.kinds.tables.delta_output import WRITTEN_FEATURES
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tasks.protocol.table import Table, TableChange, TableState
 from tests.kinds.sources.test_tables import delete_by_vector
@@ -302,6 +305,62 @@ def test_a_delta_table_of_mapped_columns_is_refused(bench: TableBench) -> None:
     columns, mapping = Schema.from_arrow(ROW.schema), {"delta.columnMapping.mode": "name"}
     DeltaTable.create(bench.sink.path, columns, configuration=mapping)
     with pytest.raises(InvalidSpec, match="calls its columns by other names"):
+        bench.sink.check()
+
+
+def change_delta(bench: TableBench, change: dict[str, Any]) -> None:
+    """Commit what deltalake itself does not."""
+    log = Path(
+        bench.sink.path, "_delta_log", f"{DeltaTable(bench.sink.path).version() + 1:020}.json"
+    )
+    log.write_text(json.dumps(change))
+
+
+def protocol_of(version: int, features: list[str] | None) -> dict[str, Any]:
+    """A table's, with the features listed that it has."""
+    if features is None:
+        return {"minReaderVersion": 1, "minWriterVersion": version}
+    read = {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"} & {*features}
+    listed = {"writerFeatures": features, **({"readerFeatures": sorted(read)} if read else {})}
+    return {"minReaderVersion": 3 if read else 1, "minWriterVersion": version, **listed}
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+@pytest.mark.parametrize(
+    ("version", "features", "said"),
+    [
+        (7, ["appendOnly", "clustering", "domainMetadata"], "uses clustering, domainMetadata of"),
+        (7, ["invariants", "madeUpTomorrow"], "uses madeUpTomorrow of Delta"),
+        (6, None, "uses identityColumns of Delta"),
+        (8, None, "uses writer version 8 of Delta"),
+        (7, sorted(WRITTEN_FEATURES), None),
+        (5, None, None),
+    ],
+)
+def test_a_delta_table_that_deltalake_writes_nothing_to_is_refused_in_time(
+    bench: TableBench, version: int, features: list[str] | None, said: str | None
+) -> None:
+    bench.run("k1", {"a": "v1"})
+    change_delta(bench, {"protocol": protocol_of(version, features)})
+    if said is None:
+        bench.sink.check()
+        bench.run("k2", {"b": "v1"})
+        assert len(bench.table.look("").files) == 2  # Polars does not read all such tables
+        return
+    with pytest.raises(InvalidSpec, match=f"{said}.*drop that from it, or use another path"):
+        bench.sink.check()
+    with pytest.raises(InvalidSpec, match=said):  # as a run does once more before it is decided
+        bench.sink.schema_for(pa.schema([]))
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_delta_table_with_rules_for_its_values_is_refused(bench: TableBench) -> None:
+    """Deltalake looks at them only where it writes the rows."""
+    rule = {"delta.generationExpression": "number + 1"}
+    fields = [Field("number", "long"), Field("next", "long", metadata=rule)]
+    DeltaTable.create(bench.sink.path, Schema(fields))
+    DeltaTable(bench.sink.path).alter.add_constraint({"is_positive": "number > 0"})
+    with pytest.raises(InvalidSpec, match=r"not kept here, \['is_positive', 'next'\]: drop"):
         bench.sink.check()
 
 

@@ -26,13 +26,31 @@ class DeltaSink(ParquetTableSink):
         """See that the table, where there is one, takes files as they are written here.
 
         Raises:
-            InvalidSpec: it maps columns to other names, or is parted otherwise.
+            InvalidSpec: it has features that are not written here, or is parted otherwise.
+        """
+        self.refuse_obstacle()
+        super().check()
+
+    def refuse_obstacle(self) -> None:
+        """Refuse a table that files of ours cannot be added to.
+
+        Raises:
+            InvalidSpec: says what it has, and the ways out.
         """
         obstacle = self.as_table().obstacle()
         if obstacle:
-            problem = f"is a table that {obstacle} (delta.columnMapping): use another path"
+            problem = f"is a table that {obstacle}: drop that from it, or use another path"
             raise InvalidSpec.at("sink.path", self.path, problem)
-        super().check()
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """The run's output schema, of the first rows it writes.
+
+        Raises:
+            InvalidSpec: the table does not take such rows, or no files of ours any more.
+            SchemaMismatch: no table has a type for a column.
+        """
+        self.refuse_obstacle()
+        return super().schema_for(rows)
 
     def columns(self) -> pa.Schema | None:
         """The table's own; None where there is no table yet."""

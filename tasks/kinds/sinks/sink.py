@@ -12,6 +12,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.hive import hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
+from tasks.kinds.tables.types import check_folder_types
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.storage import as_folder
@@ -144,10 +145,12 @@ class Sink(Kind):
         """Rows as files to stage, one for each partition.
 
         Raises:
-            InvalidSpec: a partition column is missing, or has too many values or too long ones.
+            InvalidSpec: a partition column is missing, cannot be folders, or has too many values
+                or too long ones.
         """
         if not self.partition_by:
             return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
+        check_folder_types(rows.schema, self.partition_by)
         rest = rows if self.keeps_partition_columns else None
         parts = partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest)
         for part in parts:

@@ -11,6 +11,7 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import (
+    as_strict,
     check_fit,
     check_key,
     check_order,
@@ -20,6 +21,9 @@ from tasks.kinds.tables.types import (
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.storage import FsspecStorage, open_storage
+
+LOOKED_AT: dict[str, pa.Schema | None] = {}
+"""Columns of tables by URL, as this process has last seen them: no write asks a catalog again."""
 
 
 class TableSink(Sink):
@@ -80,6 +84,18 @@ class TableSink(Sink):
         """The table's own; None where there is no table yet."""
         raise NotImplementedError
 
+    def look_at_columns(self) -> pa.Schema | None:
+        """The table's own as they are now; remembered."""
+        _, _, url = self.opened()
+        LOOKED_AT[url] = self.columns()
+        return LOOKED_AT[url]
+
+    def known_columns(self) -> pa.Schema:
+        """The table's own as they were last seen; of no table, none."""
+        _, _, url = self.opened()
+        found = LOOKED_AT[url] if url in LOOKED_AT else self.look_at_columns()
+        return found or pa.schema([])
+
     def as_files(self) -> Sink:
         """Parquet files of the same rows."""
         return ParquetSink(
@@ -101,7 +117,7 @@ class TableSink(Sink):
             InvalidSpec: the table has other columns, or cannot be parted by one.
             SchemaMismatch: no table has a type for a column.
         """
-        there = self.columns()
+        there = self.look_at_columns()
         known = {each.name: each.type for each in there or ()}
         empty = {each.name: known.get(each.name, each.type) for each in rows if is_null(each.type)}
         schema = super().schema_for(
@@ -119,12 +135,14 @@ class TableSink(Sink):
         """Rows as files to stage, one for each partition.
 
         Raises:
-            InvalidSpec: a row has no key, or the partition columns do not do.
+            InvalidSpec: a row has no key, or lacks a value that the table must have; or the
+                partition columns do not do.
         """
         missing = [name for name in self.key if rows[name].null_count]
         if missing:
             problem = "is missing in some rows, which then have no name: leave these out in a step"
             raise InvalidSpec.at("sink.key", missing, f"{problem}, or take another key")
+        refuse_missing(self.path, rows, self.known_columns())
         return super().parts(rows, ids)
 
     def opened(self) -> tuple[FsspecStorage, str, str]:
@@ -159,14 +177,18 @@ class ParquetTableSink(TableSink, ParquetSink):
         return plain_schema(schema)
 
     def encode(self, rows: pa.Table) -> bytes:
-        """Rows as one Parquet file, in types that the table has.
+        """Rows as one Parquet file, in types that the table has, and as strict as it.
+
+        An Iceberg table takes no file for a column that must have values which says that one may
+        be missing.
 
         Raises:
             SchemaMismatch: a value has no place in its column's type.
         """
+        there = self.known_columns()
         try:
-            return super().encode(rows.cast(plain_schema(rows.schema)))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            return super().encode(rows.cast(as_strict(plain_schema(rows.schema), there)))
+        except (ValueError, pa.ArrowNotImplementedError) as error:
             raise SchemaMismatch(f"a {self.kind} table cannot hold a value: {error}") from error
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
@@ -186,3 +208,19 @@ class ParquetTableSink(TableSink, ParquetSink):
                 problem = "has empty texts, which tables take for missing ones: write another word"
                 raise InvalidSpec.at("sink.partition_by", name, problem)
         return parts
+
+
+def refuse_missing(place: str, rows: pa.Table, there: pa.Schema) -> None:
+    """Refuse rows without a value that a table must have.
+
+    Raises:
+        InvalidSpec: names the columns, and the ways out.
+    """
+    needed = [each.name for each in there if not each.nullable and each.name in rows.column_names]
+    missing = [name for name in needed if rows[name].null_count]
+    if missing:
+        problem = (
+            f"is a table in which {missing} must have values, and in some rows they are missing: "
+            "fill them in or leave these rows out in a step, or use another path"
+        )
+        raise InvalidSpec.at("sink.path", place, problem)

@@ -25,6 +25,29 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 APP = "prefect-ray-data"
+WRITTEN_FEATURES = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "deletionVectors",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+}
+"""With these deltalake 1.6.6 commits, and no more is asked of files than to be added or removed.
+
+Others it refuses, all but variants, once the ledger has decided. To be listed is not to be in use:
+whether columns are mapped, or values have rules, is looked for apart.
+"""
+TABLE_FEATURES_VERSION = 7
+"""Writer version from which on a table lists its features."""
+LEGACY_FEATURES = {6: {"identityColumns"}}
+"""What an earlier version stands for and is not written."""
+CONSTRAINT = "delta.constraints."
+RULES = {"delta.invariants", "delta.generationExpression"}
+"""Of columns; like constraints they are kept by deltalake only where it writes rows itself."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +83,15 @@ class DeltaOutput:
     def obstacle(self) -> str | None:
         """Why files of ours cannot be the table's; None where they can, or there is none."""
         table = self.open()
-        mode = configuration_of(table).get("delta.columnMapping.mode", "none") if table else "none"
-        return None if mode == "none" else "calls its columns by other names in files"
+        if table is None:
+            return None
+        if configuration_of(table).get("delta.columnMapping.mode", "none") != "none":
+            return "calls its columns by other names in files (delta.columnMapping)"
+        if unknown := sorted(features_of(table) - WRITTEN_FEATURES):
+            return f"uses {', '.join(unknown)} of Delta, which is not written here"
+        if rules := rules_of(table):
+            return f"has rules for values which are not kept here, {rules}"
+        return None
 
     def look(self, ledger_id: str) -> TableState:
         """Read the log."""
@@ -201,6 +231,22 @@ def partition_values(file: LedgerFile, flags: set[str]) -> dict[str, str | None]
 def configuration_of(table: DeltaTable) -> dict[str, str]:
     """A table's properties."""
     return dict(table.metadata().configuration)
+
+
+def features_of(table: DeltaTable) -> set[str]:
+    """What a table asks of its writers; of versions that list nothing, what is not written."""
+    protocol = table.protocol()
+    version = protocol.min_writer_version
+    if version > TABLE_FEATURES_VERSION:
+        return {f"writer version {version}"}
+    return set(protocol.writer_features or LEGACY_FEATURES.get(version, ()))
+
+
+def rules_of(table: DeltaTable) -> list[str]:
+    """Constraints of a table, and its columns that have rules of their own."""
+    named = [each for each in configuration_of(table) if each.startswith(CONSTRAINT)]
+    columns = [each.name for each in table.schema().fields if RULES & each.metadata.keys()]
+    return [*(each.removeprefix(CONSTRAINT) for each in named), *columns]
 
 
 def app_id(ledger_id: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.kinds.tables.footers import KnownFiles, OnlyFooter, once, only_footer
 from tasks.kinds.tables.iceberg import open_catalog
-from tasks.kinds.tables.types import plain, plain_schema
+from tasks.kinds.tables.types import plain, plain_schema, strict_field
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 APPLIED = "prefect-ray-data.applied."
@@ -75,7 +75,9 @@ class IcebergOutput:
             if table is None:
                 return None
             fields = table.schema().as_arrow()
-            return pa.schema([pa.field(e.name, plain(e.type), e.nullable) for e in fields])
+            return pa.schema(
+                [strict_field(pa.field(each.name, plain(each.type)), each) for each in fields]
+            )
 
     def partition_columns(self) -> list[str] | None:
         """Columns that part it, with what is done to them; None where there is no table."""
@@ -167,8 +169,12 @@ class IcebergOutput:
         io = KnownFiles(self.known)
         if change.added:
             assert change.schema is not None
+            # Of columns that are there it would say again that they may be empty: those that must
+            # not be would be so no more, and one that identifies rows stops the transaction.
+            there = {each.name for each in transaction.table_metadata.schema().fields}
+            new = [each for each in plain_schema(change.schema) if each.name not in there]
             with transaction.update_schema() as update:
-                update.union_by_name(plain_schema(change.schema))
+                update.union_by_name(pa.schema(new))
             if transaction.table_metadata.name_mapping() is None:
                 mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
                 transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})

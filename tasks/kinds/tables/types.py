@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, SchemaMismatch
-from tasks.kinds.column_types import inner
+from tasks.kinds.column_types import inner, is_list
 
 WIDER = {
     **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16(), pa.uint16()), pa.int32()),
@@ -30,6 +30,17 @@ UNKNOWN = (
 PARTITION = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
 ORDERED = (*PARTITION, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_floating)
 KEY = (*PARTITION, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_binary)
+NO_FOLDER = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_struct,
+    pa.types.is_map,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -89,6 +100,19 @@ def check_partition_types(schema: pa.Schema, by: list[str]) -> None:
     bad = of_other_types(schema, by, PARTITION)
     if bad:
         problem = "cannot part a table: take columns of text, whole numbers, dates or true/false"
+        raise InvalidSpec.at("sink.partition_by", bad, problem)
+
+
+def check_folder_types(schema: pa.Schema, by: list[str]) -> None:
+    """See that each value of the partition columns can be the name of a folder.
+
+    Raises:
+        InvalidSpec: names the columns and their types.
+    """
+    types = {name: schema.field(name).type for name in by if name in schema.names}
+    bad = {name: str(each) for name, each in types.items() if any(is_(each) for is_ in NO_FOLDER)}
+    if bad:
+        problem = "cannot be folders: take columns of text, numbers, dates, times or true/false"
         raise InvalidSpec.at("sink.partition_by", bad, problem)
 
 
@@ -169,6 +193,29 @@ def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) 
             "them, leave them out with sink.keep_columns, or use another path"
         )
         raise InvalidSpec.at("sink.path", place, problem)
+
+
+def as_strict(schema: pa.Schema, there: pa.Schema) -> pa.Schema:
+    """A schema whose values must be there wherever a table's must, within lists and structs too."""
+    known = {each.name: each for each in there}
+    return pa.schema([strict_field(each, known.get(each.name, each)) for each in schema])
+
+
+def strict_field(ours: pa.Field, theirs: pa.Field) -> pa.Field:
+    """A field whose values must be there where either's must."""
+    kind, nullable = strict_type(ours.type, theirs.type), ours.nullable and theirs.nullable
+    return ours.with_type(kind).with_nullable(nullable)
+
+
+def strict_type(ours: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+    """A type, with what the other of the same form says of the values within."""
+    if is_list(ours) and is_list(theirs):
+        return pa.list_(strict_field(ours.value_field, theirs.value_field))
+    if pa.types.is_struct(ours) and pa.types.is_struct(theirs):
+        return pa.struct(list(map(strict_field, ours.fields, theirs.fields)))
+    if pa.types.is_map(ours) and pa.types.is_map(theirs):
+        return pa.map_(ours.key_field, strict_field(ours.item_field, theirs.item_field))
+    return ours
 
 
 def alike(one: pa.DataType, other: pa.DataType) -> bool:

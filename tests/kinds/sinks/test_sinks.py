@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -182,6 +183,26 @@ def test_partition_by_odd_numbers_and_names_loses_no_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[1], [2]], pa.list_(pa.int64())),
+        ([[1.0], [2.0]], pa.list_(pa.float32(), 1)),
+        ([{"a": 1}, {"a": 2}], pa.struct([("a", pa.int64())])),
+        ([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
+        ([b"a", b"b"], pa.binary()),
+        ([b"a", b"b"], pa.large_binary()),
+    ],
+    ids=str,
+)
+def test_a_column_that_cannot_be_folders_is_named(sink: Sink, values: Any, kind: Any) -> None:
+    sink = sink.model_copy(update={"partition_by": ["key"]})
+    rows = pa.table({"key": pa.array(values, kind), "id": [0, 1]})
+    with pytest.raises(InvalidSpec, match=r"sink\.partition_by: \{'key': .* cannot be folders"):
+        sink.parts(rows, as_ids([0, 1]))
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
 @pytest.mark.parametrize("by", [[], ["x"]])
 def test_no_rows_give_no_part(sink: Sink, by: list[str]) -> None:
     sink = sink.model_copy(update={"partition_by": by})
@@ -197,9 +218,33 @@ def test_partition_column_must_be_there() -> None:
         ParquetSink(path="/out", partition_by=["x"]).parts(many, as_ids(range(1_001)))
 
 
-def test_a_delimiter_is_one_character() -> None:
-    with pytest.raises(ValidationError):
-        CsvSink(path="/out", delimiter='"')
+@pytest.mark.parametrize("delimiter", ['"', "", ",,", "é", *" -+.:_/aeN0\n"])
+def test_what_values_without_quotes_may_hold_is_no_delimiter(delimiter: str) -> None:
+    with pytest.raises(ValidationError, match="delimiter"):
+        CsvSink(path="/out", delimiter=delimiter)
+
+
+@pytest.mark.parametrize("delimiter", [*",;|\t~^"])
+def test_values_without_quotes_stay_apart(delimiter: str) -> None:
+    when = pa.array([datetime(2026, 1, 31, 2, 3, 4, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"when": when, "day": when.cast(pa.date32()), "x": [-1.5e-300], "is": [True]})
+    data = CsvSink(path="/out", delimiter=delimiter).encode(rows)
+    found = [*csv.reader(io.StringIO(data.decode()), delimiter=delimiter)]
+    values = ["2026-01-31 02:03:04.000005Z", "2026-01-31", "-1.5e-300", "true"]
+    assert found == [["when", "day", "x", "is"], values]
+
+
+def test_rows_are_dropped_in_little_more_memory_than_the_file_takes() -> None:
+    sink = CsvSink(path="/out")
+    data = sink.encode(pa.table({"text": ["x" * 100_000] * 100}))
+    keep = np.arange(100) > 0
+    tracemalloc.start()
+    try:
+        sink.drop_rows(data, keep)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(data)
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
