@@ -45,6 +45,9 @@ WHAT_HAPPENED = (
 def end_silent_runs(silent_seconds: float | None = None) -> Automation:
     """A run whose process died together with its worker: nobody is left to say that it crashed.
 
+    One that was cancelled, or has ended, is left as it is. One that was never heard is not taken
+    for dead: perhaps its heartbeats, which need WebSockets, do not get through.
+
     Args:
         silent_seconds: without a heartbeat; where empty, three times as long as between two
             heartbeats by the settings here, which workers must share
@@ -56,14 +59,15 @@ def end_silent_runs(silent_seconds: float | None = None) -> Automation:
         state=StateType.CRASHED,
         name="Crashed",
         message=f"no heartbeat for {within.total_seconds():.0f} s: process and worker are gone",
-        force=True,
+        # By force it would end, and have started again, what is being cancelled or has ended.
+        force=False,
     )
     return Automation(
         name="batch-inference: end runs that are silent",
         description="Marks a run as crashed whose process has ceased to give signs of life.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
-            after={HEARTBEAT, "prefect.flow-run.Running"},
+            after={HEARTBEAT},
             expect={HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)},
             match=FLOW_RUN,
             match_related=OUR_FLOW,

@@ -112,7 +112,7 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     if outcome.inputs_dropped:
         said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
         get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
-    flow = batch_inference.with_options(flow_run_name=f"{backfill.spec.name} {portion.name}")
+    flow = batch_inference.with_options(flow_run_name=portion.flow_run_name)
     report = flow(
         portion.written,
         restart=backfill.restart and is_first_start(),

@@ -2,6 +2,16 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterParentFlowRunId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 
 from tasks.at_work import stop_jobs
 from tasks.errors import BatchInferenceError
@@ -20,19 +30,36 @@ def stop_its_jobs(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
-    """The same for a backfill, whose jobs are those of its periods."""
+    """The same for a backfill, whose jobs are those of the periods that it has begun.
+
+    On the other outputs of its range others may be at work.
+    """
     given = flow_run.parameters
     spec = BatchInferenceSpec.model_validate(given["spec"])
     start, end = (as_time(given.get(name)) for name in ("start", "end"))
+    begun = unfinished_runs_in(flow_run.id)
     errors = []
     # The one at work is the last that was begun; trouble with another keeps it from nothing.
     for portion in reversed(portions(spec, start, end, given.get("every", "1d"))):
+        # By name: Prefect may use the run of another period again, and changes no more of it.
+        if portion.flow_run_name not in begun:
+            continue
         try:
             stop_jobs(portion.spec)
         except BatchInferenceError as error:
             errors.append(error)
     if errors:
         raise errors[0]
+
+
+def unfinished_runs_in(flow_run: UUID) -> set[str]:
+    """Names of the flow runs that a flow run has begun and that have not completed."""
+    unfinished = FlowRunFilter(
+        parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(not_any_=[StateType.COMPLETED])),
+    )
+    with get_client(sync_client=True) as client:
+        return {run.name for run in client.read_flow_runs(flow_run_filter=unfinished)}
 
 
 def as_time(given: Any) -> datetime | None:

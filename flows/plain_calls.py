@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from flows.called_spec import load_at
 from flows.printed_report import print_check, print_orphans
-from tasks.at_work import live_jobs, stop_jobs
+from tasks.at_work import live_jobs, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
@@ -102,9 +102,18 @@ def clean_output(
 
 
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
-    """Stop every job at work on the spec's output."""
-    stopped = stop_jobs(load_at(spec_file, overrides, scheduled_time))
-    for job in stopped:
+    """Stop every job at work on the spec's output, and say which.
+
+    Raises:
+        BatchInferenceError: a cluster could not be asked, after all others were.
+    """
+    told = tell_to_stop(load_at(spec_file, overrides, scheduled_time))
+    for job in told.stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
-    if not stopped:
+    for job in told.unseen:
+        name = f"attempt {job.attempt} of run {job.run_id}"
+        console.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)
+    if told.errors:
+        raise told.errors[0]
+    if not (told.stopped or told.unseen):
         console.print("no job is at work")

@@ -1,6 +1,7 @@
 """Jobs at work on an output: who they are, and how to stop them."""
 
 import logging
+from dataclasses import dataclass
 
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
@@ -11,6 +12,18 @@ from tasks.ray_job.job import Job, output_of, without_result
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Unfinished jobs of an output that have been told to stop."""
+
+    stopped: list[Job]
+    """They ran, and run no more."""
+    unseen: list[Job]
+    """Nobody has seen them run. One that does, as in another process, stops by itself."""
+    errors: list[BatchInferenceError]
+    """Why some of these could not be looked for."""
 
 
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
@@ -40,11 +53,24 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     return found
 
 
-def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
+def tell_to_stop(spec: BatchInferenceSpec) -> Told:
     """Stop the jobs at work on a spec's output; what they recorded stays good.
 
     One whose cluster is still being made is stopped before it starts. One whose cluster does not
     answer, or is no more, keeps none of the others.
+    """
+    told = Told([], [], [])
+    for job in unfinished_jobs(spec):
+        try:
+            (told.stopped if stop_job(job) else told.unseen).append(job)
+        except BatchInferenceError as error:
+            told.unseen.append(job)
+            told.errors.append(error)
+    return told
+
+
+def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
+    """The same, for those who take trouble with any of the jobs as an error.
 
     Returns:
         Those that ran.
@@ -52,13 +78,7 @@ def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
     Raises:
         BatchInferenceError: what the first one that could not be stopped raised, after the others.
     """
-    stopped, errors = [], []
-    for job in unfinished_jobs(spec):
-        try:
-            if stop_job(job):
-                stopped.append(job)
-        except BatchInferenceError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return stopped
+    told = tell_to_stop(spec)
+    if told.errors:
+        raise told.errors[0]
+    return told.stopped

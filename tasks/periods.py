@@ -28,6 +28,11 @@ class Portion:
         return at_time(self.written, self.times[0]) if self.times else self.written
 
     @property
+    def flow_run_name(self) -> str:
+        """What a backfill calls the flow run that does it, which is found by that."""
+        return f"{self.written.name} {self.name}"
+
+    @property
     def scheduled_time(self) -> datetime | None:
         """What the flow is to fill the spec in with."""
         return self.times[0] if len(self.times) == 1 else None

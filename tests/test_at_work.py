@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tasks import at_work
-from tasks.at_work import live_jobs, stop_jobs, unfinished_jobs
+from tasks.at_work import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
 from tasks.clusters import stopping
 from tasks.errors import Unreachable
 from tasks.plan import make_plan
@@ -89,4 +89,16 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
         stop_jobs(job.spec)
     assert stopped == [second.id]
     assert released == [job.run_id] * 2, "a head that is sick keeps no cluster alive"
+    assert Path(job.stopped_file).exists()
+    told = tell_to_stop(job.spec)
+    assert [each.id for each in told.stopped] == [second.id]
+    assert [each.id for each in told.unseen] == [job.id]
+    assert [str(error) for error in told.errors] == ["cluster.address: gone"]
+
+
+def test_a_job_that_nobody_can_see_is_told_to_stop_all_the_same(job: Job) -> None:
+    """It may be at work in another process: no cluster knows an inline one."""
+    told = tell_to_stop(job.spec)
+    assert (told.stopped, told.errors) == ([], [])
+    assert [each.id for each in told.unseen] == [job.id]
     assert Path(job.stopped_file).exists()

@@ -1,5 +1,7 @@
 """Which cluster a spec means."""
 
+from contextlib import suppress
+
 from tasks.clusters.inline import Inline
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_manifest import has_gpus, load_manifest
@@ -7,7 +9,7 @@ from tasks.clusters.local import Local
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.clusters.running import Cluster
-from tasks.errors import BatchInferenceError
+from tasks.errors import BatchInferenceError, Unreachable
 from tasks.kinds.clusters import (
     AnyCluster,
     InlineCluster,
@@ -15,6 +17,7 @@ from tasks.kinds.clusters import (
     LocalCluster,
     RayJobsCluster,
 )
+from tasks.ray_job.room import gpus_of_replica
 from tasks.resources import Resources
 from tasks.spec import BatchInferenceSpec
 
@@ -64,14 +67,26 @@ def release(cluster: AnyCluster, run_id: str) -> str | None:
 
 
 def resources_on(spec: BatchInferenceSpec) -> Resources:
-    """What a replica gets: of a cluster that is made for the run, what it will have is known.
+    """What a replica gets, where `auto` has to be settled before the job is.
 
-    Its nodes with GPUs come when they are asked for, so none is there for `auto` to find.
+    Of a cluster that is made for the run, nodes with GPUs come when they are asked for, so none
+    is there for `auto` to find. Of one whose GPUs are shared out, none are claimed while it has
+    none, and those that come later are for others.
+
+    Raises:
+        InvalidSpec: there is no such block.
     """
     cluster, resources = spec.cluster, spec.resources
-    if resources.num_gpus != "auto" or not isinstance(cluster, KubeRayCluster):
+    if resources.num_gpus != "auto":
         return resources
-    return resources.model_copy(update={"num_gpus": float(has_gpus(load_manifest(cluster)))})
+    if isinstance(cluster, KubeRayCluster):
+        return resources.model_copy(update={"num_gpus": float(has_gpus(load_manifest(cluster)))})
+    if isinstance(cluster, RayJobsCluster) and max_gpus_of(cluster) is not None:
+        with suppress(Unreachable):  # then it claims GPUs, and takes them where there are any
+            nodes = [node["resources_total"] for node in api_of(cluster).nodes()]
+            if not gpus_of_replica(resources, nodes):
+                return resources.model_copy(update={"num_gpus": 0.0})
+    return resources
 
 
 def max_gpus_of(cluster: AnyCluster) -> float | None:

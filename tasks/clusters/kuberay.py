@@ -59,10 +59,10 @@ class KubeRay:
         """Submit the job, once there is a cluster that takes it.
 
         Raises:
-            InvalidSpec: Kubernetes refuses the manifest.
+            InvalidSpec: Kubernetes refuses the manifest, or the cluster is not ready in time.
             JobLost: the cluster was deleted while it started.
             RunStopped: and that by somebody who stopped the job.
-            Unreachable: Kubernetes or the cluster does not answer, or is not ready in time.
+            Unreachable: Kubernetes or the cluster does not answer.
         """
         try:
             return self.awaited(job.run_id).start(job)
@@ -130,14 +130,23 @@ class KubeRay:
         theirs = str(load_manifest(self.cluster)["spec"].get("rayVersion", ours))
         if ours.split(".")[:2] != theirs.split(".")[:2]:
             raise InvalidSpec.at(
-                "cluster.manifest", theirs, f"is its rayVersion, and this project needs {ours}"
+                "cluster.manifest",
+                theirs,
+                f"is its rayVersion, and this project needs {ours}: set that, and an image of it "
+                "for every group, or in cluster.image",
             )
         self.api.create(run_manifest(self.cluster, "check"), dry_run=True)
         where = f"{self.cluster.namespace}, where the reaper has to run"
         return f"KubeRay would make a cluster of Ray {theirs} in {where}"
 
     def awaited(self, run_id: str) -> RayJobs:
-        """The run's cluster, made unless it is there, as soon as its head takes jobs."""
+        """The run's cluster, made unless it is there, as soon as its head takes jobs.
+
+        Raises:
+            InvalidSpec: it takes none in time; another attempt would wait as long once more.
+            JobLost: it was deleted while it started.
+            Unreachable: Kubernetes does not answer.
+        """
         until = time.monotonic() + self.cluster.ready_seconds
         self.make(run_id, until)
         while True:
@@ -145,25 +154,40 @@ class KubeRay:
                 return self.taking_jobs(run_id)
             except Unreachable as error:
                 if time.monotonic() >= until:
-                    seconds = self.cluster.ready_seconds
-                    raise Unreachable(
-                        f"cluster.ready_seconds: {name_of(run_id)} takes no jobs after "
-                        f"{seconds:g} s: {error.message}"
-                    ) from None
+                    raise self.late(run_id, error.message) from None
             self.renew(run_id)
             time.sleep(LOOK_EVERY_SECONDS)
 
     def make(self, run_id: str, until: float) -> None:
-        """Make the run's cluster unless it is there; one that is going has to be gone first."""
+        """Make the run's cluster unless it is there; one that is going has to be gone first.
+
+        Raises:
+            InvalidSpec: Kubernetes refuses it, or what is there is not gone in time, or not ours.
+            Unreachable: Kubernetes does not answer.
+        """
         name = name_of(run_id)
         while (found := self.api.find(name)) is not None and is_going(found):
             if time.monotonic() >= until:
-                raise Unreachable(f"cluster: an earlier {name} is still being deleted")
+                raise self.late(run_id, "an earlier one is still being deleted")
             time.sleep(LOOK_EVERY_SECONDS)
         if found is None:
             self.api.create(run_manifest(self.cluster, run_id))
         elif not is_ours(found):
-            raise InvalidSpec.at("cluster.namespace", name, "is there, and is none of ours")
+            raise InvalidSpec.at(
+                "cluster.namespace",
+                self.cluster.namespace,
+                f"has a RayCluster {name} that is none of ours: delete or rename it, or use "
+                "another namespace",
+            )
+
+    def late(self, run_id: str, cause: str) -> InvalidSpec:
+        """What to raise when the cluster's time to start is over."""
+        return InvalidSpec.at(
+            "cluster.ready_seconds",
+            self.cluster.ready_seconds,
+            f"seconds were not enough for {name_of(run_id)} to take jobs: {cause}; see `kubectl -n "
+            f"{self.cluster.namespace} get events`, and mend what they tell, or wait longer",
+        )
 
     def taking_jobs(self, run_id: str) -> RayJobs:
         """The run's cluster, if its head takes jobs.

@@ -137,8 +137,8 @@ class RayJobs:
         """
         if job.max_gpus is None:
             return {}
-        nodes = [node["resources_total"] for node in self.api.nodes()]
-        gpus = gpus_of_replica(job.spec.resources, nodes)
+        # `auto` is settled before, but for a cluster that has GPUs.
+        gpus = gpus_of_replica(job.spec.resources, [{"GPU": 1.0}])
         return {GPUS: f"{claim_of(job.spec, job.max_gpus, gpus):g}"}
 
     def attach(self, job: Job) -> RayJob | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.counted import counted
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.ray_job.job import Job, with_max_replicas
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
@@ -44,12 +44,24 @@ def await_turn(job: Job, tell: Callable[[str], None]) -> None:
     Args:
         job: asks; it was submitted to a cluster.
         tell: called every now and then with what it waits for; what it raises ends the wait.
+
+    Raises:
+        Unreachable: the cluster's list of jobs has not answered for too long.
     """
+    answered = time.monotonic()
     while job.max_gpus is not None:
-        holders = ahead_of(job, claims())
-        if holders is None:
-            return
-        tell(f"its turn: {why(job.max_gpus, holders)}")
+        try:
+            queue = claims()
+        except Unreachable as error:  # whoever gave up now would stand last in the queue
+            if time.monotonic() - answered > job.spec.timeouts.unreachable_seconds:
+                raise
+            reason = error.message
+        else:
+            answered = time.monotonic()
+            if (holders := ahead_of(job, queue)) is None:
+                return
+            reason = why(job.max_gpus, holders)
+        tell(f"its turn: {reason}")
         time.sleep(LOOK_EVERY_SECONDS)
 
 
@@ -65,22 +77,34 @@ def ahead_of(job: Job, queue: list[Claim]) -> list[Claim] | None:
     """The jobs to wait for; None where it is the job's turn.
 
     Nobody can say while the list is without the job: it waits, for none by name. A small job does
-    not overtake a big one that waits: else that might wait for ever.
+    not overtake a big one that waits: else that might wait for ever. One that takes no GPU has
+    nobody to wait for.
     """
     assert job.max_gpus is not None
     own = next((each for each in queue if each.id == job.id), None)
     if own is None:
         return []
+    if own.gpus == 0:
+        return None
     before = [each for each in queue if each.place < own.place]
     has_room = sum(each.gpus for each in before) + own.gpus <= job.max_gpus
     return None if has_room or not before else before
 
 
 def claims() -> list[Claim]:
-    """The claims of all jobs that wait or run on this cluster."""
-    from ray.util.state import list_jobs
+    """The claims of all jobs that wait or run on this cluster.
 
-    found: list[Any] = list_jobs(limit=MANY_JOBS, detail=True)
+    Raises:
+        Unreachable: its list of jobs does not answer.
+    """
+    from ray.util.state import list_jobs
+    from ray.util.state.exception import RayStateApiException
+
+    try:
+        found: list[Any] = list_jobs(limit=MANY_JOBS, detail=True)
+    except (RayStateApiException, OSError, RuntimeError) as error:
+        said = f"the cluster's list of jobs does not answer ({type(error).__name__})"
+        raise Unreachable(said) from error
     return [
         Claim(each.start_time, each.submission_id, float(each.metadata[GPUS]))
         for each in found

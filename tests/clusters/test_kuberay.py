@@ -113,7 +113,7 @@ def test_only_what_was_made_for_runs_is_deleted(kube: Kubernetes, fields: Fields
     kube.clusters[NAME]["metadata"]["labels"].clear()
     cluster.release(RUN)
     assert kube.count("DELETE") == 0
-    with pytest.raises(InvalidSpec, match="none of ours"):
+    with pytest.raises(InvalidSpec, match=rf"'{NAMESPACE}' has .* {NAME} .* ours: delete"):
         cluster.make(RUN, time.monotonic())
 
 
@@ -190,15 +190,26 @@ def test_a_head_that_is_not_ready_in_time_is_named(
 ) -> None:
     kube.ready_after = 60
     cluster = kuberay_of(fields, ready_seconds=0.3)
-    with pytest.raises(Unreachable, match=rf"ready_seconds: {NAME} takes no jobs after 0\.3 s"):
+    late = rf"ready_seconds: 0\.3 seconds were not enough for {NAME} .* -n {NAMESPACE} get events"
+    with pytest.raises(InvalidSpec, match=late):
         cluster.awaited(RUN)
     # Its head is not asked for a job that cannot be there.
     job = job_of(small_spec(tmp_path, fields))
     assert cluster.attach(job) is None
     assert not cluster.was_started(job)
     kube.clusters[NAME]["status"] = {"reason": "no node has room"}
-    with pytest.raises(Unreachable, match="no node has room"):
+    with pytest.raises(InvalidSpec, match="no node has room"):
         cluster.awaited(RUN)
+
+
+def test_one_that_does_not_go_in_time_is_named(kube: Kubernetes, fields: Fields) -> None:
+    kube.going_for = 60
+    cluster = kuberay_of(fields, ready_seconds=0.3)
+    cluster.make(RUN, time.monotonic())
+    cluster.release(RUN)
+    with pytest.raises(InvalidSpec, match=r"ready_seconds: .* earlier one is still being deleted"):
+        cluster.awaited(RUN)
+    assert kube.count("POST") == 1
 
 
 def test_a_head_that_is_ready_and_does_not_answer(
@@ -209,7 +220,7 @@ def test_a_head_that_is_ready_and_does_not_answer(
     job = job_of(small_spec(tmp_path, fields))
     assert cluster.attach(job) is None
     assert not cluster.was_started(job)
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 does not answer"):
+    with pytest.raises(InvalidSpec, match=r"ready_seconds: .*127\.0\.0\.1:9 does not answer"):
         cluster.start(job)
     # Nobody knows now whether a job is there.
     with pytest.raises(Unreachable):
@@ -311,7 +322,7 @@ def test_the_namespace_and_the_manifest_are_checked(
     for change, said in (
         ({"kind": "RayJob"}, "is not RayCluster"),
         ({"spec": {}}, "lacks 'headGroupSpec'"),
-        ({"spec": {**shipped["spec"], "rayVersion": "2.9.0"}}, "is its rayVersion"),
+        ({"spec": {**shipped["spec"], "rayVersion": "2.9.0"}}, "and this project .*: set that"),
     ):
         path = tmp_path / "cluster.yaml"
         path.write_text(yaml.safe_dump({**shipped, **change}))

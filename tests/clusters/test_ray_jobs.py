@@ -1,18 +1,21 @@
 """What is known before a job is submitted to a cluster whose GPUs are shared out."""
 
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tasks.clusters.choose import resources_on
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.preflight import check_cluster
 from tasks.ray_job.job import Job
-from tasks.ray_job.turn import GPUS
+from tasks.ray_job.room import gpus_of_replica
+from tasks.ray_job.turn import GPUS, within_limit
 from tasks.spec_file import parse_spec
 
 FOUR_GPUS = {"CPU": 16.0, "GPU": 4.0}
@@ -102,11 +105,54 @@ def test_it_is_refused_before_anything_is_planned(
     ],
 )
 def test_a_job_says_how_many_gpus_it_may_hold(
-    resources: dict[str, Any], nodes: list[dict[str, float]], claim: str, tmp_path: Path
+    resources: dict[str, Any],
+    nodes: list[dict[str, float]],
+    claim: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     api: Any = Api(*nodes)
-    RayJobs(api).start(job_of(tmp_path, 2, resources))
+    monkeypatch.setattr("tasks.clusters.choose.api_of", lambda _: api)
+    RayJobs(api).start(settled(job_of(tmp_path, 2, resources)))
     assert api.submitted == [{GPUS: claim}]
+
+
+def settled(job: Job) -> Job:
+    """The job as it is stored for its driver."""
+    return replace(job, spec=job.spec.model_copy(update={"resources": resources_on(job.spec)}))
+
+
+@pytest.mark.parametrize("at_first", [[NO_GPU], [NO_GPU, FOUR_GPUS], None])
+@pytest.mark.parametrize("later", [[NO_GPU], [NO_GPU, FOUR_GPUS]])
+def test_a_job_takes_no_more_gpus_than_it_has_claimed_whatever_nodes_come(
+    at_first: list[dict[str, float]] | None,
+    later: list[dict[str, float]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api: Any = Api(*(at_first or []))
+
+    def away() -> None:
+        raise Unreachable("away")
+
+    if at_first is None:
+        api.nodes = away
+    monkeypatch.setattr("tasks.clusters.choose.api_of", lambda _: api)
+    job = settled(job_of(tmp_path, 2, {}))
+    api.nodes = Api(NO_GPU).nodes  # those with GPUs are away while it is submitted
+    RayJobs(api).start(job)
+    (metadata,) = api.submitted
+    each = gpus_of_replica(job.spec.resources, later)
+    taken = each * within_limit(job, each).spec.resources.most_replicas()
+    assert taken <= float(metadata[GPUS])
+    assert taken == (2 if FOUR_GPUS in later and at_first != [NO_GPU] else 0)
+
+
+def test_auto_stays_open_where_nobody_shares_gpus_out(tmp_path: Path) -> None:
+    job = job_of(tmp_path, 2, {})
+    cluster = job.spec.cluster.model_copy(update={"max_gpus": None})
+    spec = job.spec.model_copy(update={"cluster": cluster})
+    assert resources_on(spec) == spec.resources, "and the cluster is not asked"
 
 
 def test_a_password_in_the_address_is_told_to_nobody() -> None:

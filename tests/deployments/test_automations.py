@@ -16,9 +16,10 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
 from prefect.client.schemas.objects import State, StateType
 from prefect.events import emit_event
-from prefect.states import Completed, Crashed, Failed, Running
+from prefect.states import Cancelling, Completed, Crashed, Failed, Running
 
 from deployments.automations import (
+    HEARTBEAT,
     alert_on_failure,
     alert_when_overdue,
     deploy_automations,
@@ -80,6 +81,18 @@ def flow_run(deployment: UUID, *states: State) -> UUID:
     return UUID(str(run.id))
 
 
+def beat(run: UUID) -> None:
+    """A heartbeat of a flow run, as its process emits it."""
+    with get_client(sync_client=True) as client:
+        flow_id = client.read_flow_run(run).flow_id
+    flow = {
+        "prefect.resource.id": f"prefect.flow.{flow_id}",
+        "prefect.resource.role": "flow",
+        "prefect.resource.name": "batch-inference",
+    }
+    emit_event(HEARTBEAT, {"prefect.resource.id": f"prefect.flow-run.{run}"}, related=[flow])
+
+
 def states_of(run: UUID) -> list[str]:
     """Names of the states that a flow run has gone through."""
     with get_client(sync_client=True) as client:
@@ -104,8 +117,12 @@ def await_that(holds: Callable[[], bool], otherwise: Callable[[], object]) -> No
 
 def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[str, UUID]) -> None:
     deploy(end_silent_runs(SILENT_SECONDS), retry_crashed_runs(max_runs=2))
-    silent = flow_run(deployments["first"], Running())
+    mute = flow_run(deployments["first"], Running())
     done = flow_run(deployments["first"], Running(), Completed())
+    cancelled = flow_run(deployments["first"], Running(), Cancelling())
+    silent = flow_run(deployments["first"], Running())
+    for each in (done, cancelled, silent):
+        beat(each)
     await_that(lambda: states_of(silent)[-1] == "AwaitingRetry", lambda: states_of(silent))
     assert states_of(silent) == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
     with get_client(sync_client=True) as client:
@@ -117,7 +134,9 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     beyond = flow_run(deployments["first"], Running(), Crashed(message="by its worker's word"))
     await_that(lambda: states_of(beyond)[-1] == "AwaitingRetry", lambda: states_of(beyond))
     assert states_of(silent)[-1] == "Crashed"
-    assert states_of(done)[-1] == "Completed"
+    assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
+    assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
+    assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
 
 
 def test_data_that_arrives_and_a_run_that_completes_start_runs(

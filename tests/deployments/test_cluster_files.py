@@ -53,6 +53,20 @@ def test_the_launcher_takes_its_file() -> None:
     assert config["available_node_types"]["gpu"]["min_workers"] == 0
 
 
+def test_a_head_that_starts_workers_with_a_profile_has_one_of_its_own() -> None:
+    """The role that the launcher makes for a head without one may not pass theirs on."""
+    config = load("cluster.yaml")
+    types = {name: each["node_config"] for name, each in config["available_node_types"].items()}
+    head = types.pop(config["head_node_type"])
+    profiles = {each["IamInstanceProfile"]["Name"] for each in types.values()}
+    named = {*profiles, head["IamInstanceProfile"]["Name"]}
+    assert named - profiles, "a worker may start no machines"
+    readme = (CLUSTER / "README.md").read_text()
+    for name in named:
+        assert f"`{name}`" in readme
+    assert "iam:PassRole" in readme
+
+
 def test_a_misspelt_field_would_be_noticed() -> None:
     with pytest.raises(jsonschema.ValidationError):
         validate_cluster({**load("raycluster.yaml"), "sepc": {}})

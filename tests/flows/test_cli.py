@@ -5,15 +5,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from flows import cli
+from flows.called_spec import load_at
 from flows.calls import run_flow
 from flows.printed_report import seconds_told
-from tasks.errors import InvalidSpec
+from tasks.clusters import stopping
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.plan import make_plan
+from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
 from tests.flows.conftest import CODE, published, spec_of
 
@@ -323,6 +328,34 @@ cli.main()
         running.terminate()
         assert running.communicate(timeout=20)[0] == "stops\n"
     assert running.returncode > 0
+
+
+def test_cancel_says_what_has_become_of_each_job(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One in a process of its own, one on a cluster that is gone, one that can be stopped."""
+    file = write_spec(numbers.parent)
+    planned = make_plan(load_at(file, None, None))
+    jobs = [new_job(planned, left_to_do(planned, tried=False), attempt) for attempt in (1, 2, 3)]
+    assert call(monkeypatch, "cancel", str(file)) == 0
+    said = capsys.readouterr().err
+    for job in jobs:
+        told = f"told attempt {job.attempt} of run {job.run_id} to stop; it is not seen at work"
+        assert told in said
+    assert "no job is at work" not in said
+
+    def attach(job: Any) -> Any:
+        if job.attempt == 2:
+            raise Unreachable("cluster.address: gone")
+        return SimpleNamespace(stop=lambda: None) if job.attempt == 3 else None
+
+    monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
+    assert call(monkeypatch, "cancel", str(file)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" of run ")[0] for line in lines] == [
+        *("stopped attempt 3", "told attempt 1", "told attempt 2"),
+        "Unreachable: cluster.address: gone",
+    ]
 
 
 def test_importing_the_flow_loads_nothing_heavy() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_backfill_jobs, stop_its_jobs
 from tasks.errors import Unreachable
@@ -113,9 +114,26 @@ def test_the_cancellation_hooks_stop_the_jobs_of_that_time(
     stop_its_jobs(None, run, None)
     run.parameters["scheduled_time"] = "2026-03-07T02:00:00Z"
     stop_its_jobs(None, run, None)
-    run.parameters |= {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
-    stop_backfill_jobs(None, run, None)
-    assert stopped == ["2026-03-05", "2026-03-07", "2026-01-02", "2026-01-01"]
+    assert stopped == ["2026-03-05", "2026-03-07"]
+
+
+def test_a_cancelled_backfill_stops_nothing_but_what_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may be at work on the outputs that it has done, or has yet to come to."""
+    stopped: list[str] = []
+    monkeypatch.setattr(
+        "flows.cancellation.stop_jobs", lambda spec: stopped.append(Path(spec.sink.path).name)
+    )
+    for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        put(tmp_path, day)
+    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 205.0}}
+    range_of_days = datetime(2026, 1, 1), datetime(2026, 1, 3)
+    ended: Any = backfill(daily_spec(tmp_path, model=dies), *range_of_days, return_state=True)
+    assert "stopped at 2026-01-02" in ended.message
+    run = SimpleNamespace(id=ended.state_details.flow_run_id)
+    stop_backfill_jobs(None, look(run), None)
+    assert stopped == ["2026-01-02"]
 
 
 def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
@@ -128,11 +146,13 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
         raise Unreachable(f"no cluster for {stopped[-1]}")
 
     monkeypatch.setattr("flows.cancellation.stop_jobs", stop)
+    begun = {f"doubling 2026-01-0{day}" for day in (1, 2, 3)}
+    monkeypatch.setattr("flows.cancellation.unfinished_runs_in", lambda _: begun)
     given = {"spec": daily_spec(tmp_path, out=f"{DAY}").model_dump(mode="json", by_alias=True)}
     range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z"}
-    backfill = SimpleNamespace(parameters=given | range_of_days)
+    run = SimpleNamespace(id=None, parameters=given | range_of_days)
     with pytest.raises(Unreachable, match="no cluster for 2026-01-03"):
-        stop_backfill_jobs(None, backfill, None)
+        stop_backfill_jobs(None, run, None)
     assert stopped == ["2026-01-03", "2026-01-02", "2026-01-01"]
 
 

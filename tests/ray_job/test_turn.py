@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.ray_job import turn
 from tasks.ray_job.job import Job
 from tasks.ray_job.turn import (
@@ -51,7 +51,7 @@ def test_the_oldest_come_first_and_nobody_overtakes(limit: float, waiting: list[
     assert waits("c", QUEUE, 3) == ["a", "b"]
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1), st.integers(4, 9))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1), st.integers(4, 9))
 def test_those_whose_turn_it_is_fit_and_there_is_always_one(
     jobs: list[tuple[int, int]], limit: int
 ) -> None:
@@ -59,6 +59,12 @@ def test_those_whose_turn_it_is_fit_and_there_is_always_one(
     at_work = [each for each in queue if not waits(each.id, queue, limit)]
     assert at_work
     assert sum(each.gpus for each in at_work) <= limit
+    assert all(each.gpus for each in queue if each not in at_work), "who takes none waits for none"
+
+
+def test_a_job_without_gpus_does_not_wait_for_those_that_have_them() -> None:
+    queue = [Claim(1, "a", 2), Claim(2, "b", 1), Claim(3, "none", 0)]
+    assert [each.id for each in queue if waits(each.id, queue, 2)] == ["b"]
 
 
 def test_a_job_takes_no_more_replicas_than_its_share() -> None:
@@ -119,3 +125,50 @@ def test_a_job_waits_until_the_list_names_it(monkeypatch: pytest.MonkeyPatch) ->
     unnamed = "its turn: the cluster's list of jobs does not name it yet"
     assert told == [unnamed, unnamed, "its turn: max_gpus 2 of the cluster are held by first"]
     assert next(looks, None) is None
+
+
+def test_a_list_that_does_not_answer_takes_no_job_out_of_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ray.util.state.exception import RayStateApiException, ServerUnavailable
+
+    job = limited(2)
+    own = {"start_time": 1, "submission_id": job.id, "status": "RUNNING"}
+    answers = [
+        ServerUnavailable("Failed to make request"),
+        RayStateApiException("API server internal error"),
+        TimeoutError("read timed out"),
+        RuntimeError("status code 503"),
+        [SimpleNamespace(**own, metadata={turn.GPUS: "1"})],
+    ]
+    told = waits_told(job, answers, monkeypatch)
+    assert told == [
+        f"its turn: the cluster's list of jobs does not answer ({type(error).__name__})"
+        for error in answers[:-1]
+    ]
+
+
+def waits_told(job: Job, answers: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a job tells until its turn comes, by what Ray's list of jobs returns or raises."""
+    asked = iter(answers)
+
+    def list_jobs(**_: Any) -> Any:
+        if isinstance(answer := next(asked), Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("ray.util.state.list_jobs", list_jobs)
+    monkeypatch.setattr(turn, "LOOK_EVERY_SECONDS", 0.01)
+    told: list[str] = []
+    await_turn(job, told.append)
+    return told
+
+
+def test_a_list_that_never_answers_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = limited(2)
+    timeouts = job.spec.timeouts.model_copy(update={"unreachable_seconds": 0.0})
+    job = replace(job, spec=job.spec.model_copy(update={"timeouts": timeouts}))
+    with pytest.raises(Unreachable, match="list of jobs does not answer"):
+        waits_told(job, [ConnectionError("away")] * 3, monkeypatch)
