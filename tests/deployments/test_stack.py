@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 import requests
-from prefect.states import Pending, Running
+from prefect.states import Cancelling, Pending, Running
 
 from deployments.prefect_file import load_prefect_file
 from deployments.stack.registration import BLOCK, prefect_client
@@ -178,6 +178,9 @@ def test_up_again_starts_what_has_died_and_takes_up_what_it_was_at(
     worker.wait()
     # One that waits for a run of the schedule's, should it be on the hour, and is not cancelled.
     lost = begin_without_a_process(stack, deployed["classify-images"].id)
+    cancelled = begin_without_a_process(stack, deployed["classify-images"].id)
+    with prefect_client(stack.state) as client:
+        client.set_flow_run_state(cancelled, Cancelling(), force=True)
     said: list[str] = []
     again = up(stack.folder, said.append)
     stack.children += again.children
@@ -190,6 +193,9 @@ def test_up_again_starts_what_has_died_and_takes_up_what_it_was_at(
         # It crashed first, and has been retried.
         assert await_end(client, lost, FINAL - {"CRASHED"}) == "COMPLETED"
         assert client.read_flow_run(lost).run_count == 2
+        state = client.read_flow_run(cancelled).state
+        assert state
+        assert state.is_cancelled(), "nobody wants it started again"
 
 
 def begin_without_a_process(stack: Stack, deployment: UUID) -> UUID:
