@@ -1,6 +1,6 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
 from typing import IO, Any, ClassVar, Literal
@@ -11,6 +11,8 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
+from tasks.kinds.sources.folder_columns import beside, folder_columns, without
+from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.source import (
     BYTES_OF_NUMBER,
     BYTES_PER_READ,
@@ -48,6 +50,11 @@ class ParquetSource(Source):
         description="Read only these columns. Where empty, those of the first file are read; a "
         "file that lacks one gives null.",
     )
+    partition_columns: dict[str, CsvType] = Field(
+        default={},
+        description="Columns that are folders, with their types, as in class: string where files "
+        "lie in class=cat/ and class=dog/. A file that lies in no such folder is set aside.",
+    )
     split_above_mib: float = Field(
         default=128,
         gt=0,
@@ -59,7 +66,7 @@ class ParquetSource(Source):
         """Take names and types from the first file; later ones say what a column of nulls holds.
 
         Raises:
-            InvalidSpec: one of `columns` is not in the first file.
+            InvalidSpec: one of `columns` is not in the first file, or a folder's column is.
         """
         types: dict[str, pa.DataType] = {}
         for schema in islice(schemas(storage, inputs), FILES_TO_INFER):
@@ -69,14 +76,33 @@ class ParquetSource(Source):
                     types[each.name] = plain(each.type)
             if not any(map(pa.types.is_null, types.values())):
                 break
-        missing = [name for name in self.columns or [] if types and name not in types]
+        self.refuse_twice(types)
+        wanted = self.columns_inside
+        missing = [name for name in wanted or [] if types and name not in types]
         if missing:
             known = f"the columns of the first file: {', '.join(types)}"
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if not types:
             return {"schema": None}
-        fields = [(name, types[name]) for name in dict.fromkeys(self.columns or types)]
-        return {"schema": pa.schema(fields).serialize().to_pybytes().hex()}
+        fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
+        found = with_given(pa.schema(fields), self.partition_columns)
+        return {"schema": found.serialize().to_pybytes().hex()}
+
+    @property
+    def columns_inside(self) -> list[str]:
+        """Those of `columns` that are in the files; none where all are read."""
+        return [name for name in self.columns or [] if name not in self.partition_columns]
+
+    def refuse_twice(self, names: Collection[str]) -> None:
+        """See that no column is in the files and a folder's as well.
+
+        Raises:
+            InvalidSpec: one is.
+        """
+        both = [name for name in self.partition_columns if name in names]
+        if both:
+            problem = "is a column of the files too: leave it out here"
+            raise InvalidSpec.at("source.partition_columns", both, problem)
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A small file is one shard; a big one is cut at row groups, whose lengths are known."""
@@ -116,10 +142,17 @@ class ParquetSource(Source):
             except DATA_ERRORS as error:
                 yield from repeat(BadRow(damaged(error)), 1 if shard.rows is None else shard.rows)
                 return
-            schema = pinned_schema(pins) or settled(file.schema_arrow)
+            pinned = pinned_schema(pins)
+            try:
+                folders = folder_columns(shard.path, self.partition_columns)
+            except ValueError as error:
+                yield from repeat(BadRow(error), 1 if shard.rows is None else shard.rows)
+                return
+            schema = settled(file.schema_arrow) if pinned is None else without(pinned, folders)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):
-                yield from read_group(file, group, schema, self.columns or [])
+                for read in read_group(file, group, schema, self.columns_inside):
+                    yield read if isinstance(read, BadRow) else beside(read, folders)
 
 
 def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:

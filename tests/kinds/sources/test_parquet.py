@@ -1,7 +1,7 @@
 """Parquet: every row comes once, with the first file's types, and damage costs only its rows."""
 
 import io
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sources import ParquetSource, parquet
 from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow
+from tasks.protocol.ids import as_ids
 from tests.kinds.sources.reading import read_all
 
 
@@ -190,3 +192,53 @@ def test_so_many_rows_at_a_time_as_surely_fit(
     group = pq.ParquetFile(file).metadata.row_group(0)
     assert parquet.rows_per_read(group, {*columns}) == rows
     assert parquet.rows_per_read(group, {"x", "x0"}) == 131_072
+
+
+TYPES = {"class": "string", "day": "date", "level": "int64"}
+
+
+def in_folders(folder: Path, named: str, x: list[int]) -> None:
+    (folder / named).mkdir(parents=True)
+    store(folder, f"{named}/a.parquet", {"x": x})
+
+
+def test_folders_are_columns(tmp_path: Path) -> None:
+    in_folders(tmp_path, "class=a%2Fb/day=2026-01-31/level=7", [1, 2])
+    in_folders(tmp_path, "day=2026-02-01/level=8/class=__HIVE_DEFAULT_PARTITION__", [3])
+    rows = read_all(source(tmp_path, partition_columns=TYPES))
+    first = {"class": "a/b", "day": date(2026, 1, 31), "level": 7}
+    last = {"class": None, "day": date(2026, 2, 1), "level": 8}
+    assert rows == [{"x": 1, **first}, {"x": 2, **first}, {"x": 3, **last}]
+    only = source(tmp_path, columns=["level", "x"], partition_columns={"level": "int64"})
+    assert read_all(only)[-1] == {"x": 3, "level": 8}
+
+
+@pytest.mark.parametrize(
+    ("folder", "problem"),
+    [("level=high", "high"), ("other", "the file lies in no folder level=...")],
+)
+def test_a_file_in_no_such_folder_is_set_aside(tmp_path: Path, folder: str, problem: str) -> None:
+    in_folders(tmp_path, "level=1", [1])
+    in_folders(tmp_path, folder, [2, 3])
+    row, bad = read_all(source(tmp_path, partition_columns={"level": "int64"}))
+    assert row == {"x": 1, "level": 1}
+    assert problem in str(bad.error)
+
+
+def test_a_column_is_in_the_files_or_a_folder(tmp_path: Path) -> None:
+    in_folders(tmp_path, "x=1", [1])
+    with pytest.raises(InvalidSpec, match=r"source\.partition_columns: \['x'\] is a column of the"):
+        read_all(source(tmp_path, partition_columns={"x": "int64"}))
+
+
+def test_what_a_sink_has_made_folders_of_comes_back(tmp_path: Path) -> None:
+    rows = pa.table({"class": ["cat", "dog/2", "cat"], "x": [1, 2, 3]})
+    for part in ParquetSink(path="out", partition_by=["class"]).parts(rows, as_ids([0, 1, 2])):
+        (tmp_path / part.partition).mkdir(parents=True)
+        (tmp_path / part.partition / "a.parquet").write_bytes(part.data)
+    found = read_all(source(tmp_path, partition_columns={"class": "string"}))
+    assert found == [
+        {"x": 1, "class": "cat"},
+        {"x": 3, "class": "cat"},
+        {"x": 2, "class": "dog/2"},
+    ]

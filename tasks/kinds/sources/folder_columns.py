@@ -1,0 +1,32 @@
+"""Columns that are folders, as in `class=cat/`: each file has one value of them for all its rows."""
+
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+
+from tasks.kinds.hive import folder_values
+from tasks.kinds.sources.given_types import ARROW, CsvType
+
+
+def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scalar]:
+    """The columns that a file's folders are, with the one value that all of its rows have.
+
+    Raises:
+        ValueError: it lies in no folder of a column, or in one whose name is no value of its type.
+    """
+    named = folder_values(path.rpartition("/")[0])
+    if missing := [name for name in types if name not in named]:
+        raise ValueError(f"the file lies in no folder {missing[0]}=...")
+    return {name: pa.scalar(named[name], pa.string()).cast(ARROW[types[name]]) for name in types}
+
+
+def without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Columns less some."""
+    return pa.schema([each for each in schema if each.name not in names])
+
+
+def beside(rows: pa.Table, values: dict[str, pa.Scalar]) -> pa.Table:
+    """Rows with further columns, each of one value."""
+    for name, value in values.items():
+        rows = rows.append_column(name, pa.repeat(value, len(rows)))
+    return rows
