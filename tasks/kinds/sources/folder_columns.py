@@ -1,4 +1,4 @@
-"""Columns that are folders, as in `class=cat/`: each file has one value of them for all its rows."""
+"""Columns that are folders, as in `class=cat/`: all rows of a file have one value of them."""
 
 from collections.abc import Collection, Mapping
 
