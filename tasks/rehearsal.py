@@ -54,7 +54,7 @@ def rehearse(planned: PlannedRun, tell: Callable[[str], None] = lambda _: None) 
         attempt.stop()
         with suppress(OSError):  # what it found is to be heard; `clean` finds what is left
             job.storage.filesystem.rm(job.run.path, recursive=True)
-    return "every node imports the code and reaches source, output and model"
+    return "every node finds the code and reaches source, output and model"
 
 
 def await_result(attempt: Attempt, tell: Callable[[str], None]) -> dict[str, Any]:
