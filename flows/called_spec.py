@@ -1,11 +1,13 @@
 """The spec that a verb of the command line means: its file, changed as the call says."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tasks.errors import InvalidSpec
 from tasks.preflight import check_spec
+from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
@@ -32,17 +34,38 @@ def spec_for_run(
     spec = load_spec(spec_file, given)
     if output is not None:
         own, spec = spec, load_spec(spec_file, [*given, sink_at(output)])
-        if limit is not None and spec.sink.path == own.sink.path:
+        refuse_same_name(own, given, output)
+        if limit is not None and place_of(own, time) == place_of(spec, time):
             problem = "is the spec's own output, and a part of the rows is no version: name another"
             raise InvalidSpec.at("--output", output, problem)
     check_spec(at_time(spec, time))
     return spec
 
 
+def place_of(spec: BatchInferenceSpec, time: datetime) -> str:
+    """Where a spec's output lies at a time, however it is written."""
+    storage, folder = output_of(at_time(spec, time))
+    if storage.is_local:
+        return os.path.realpath(folder.path)
+    return str(storage.filesystem.unstrip_protocol(folder.path))
+
+
+def refuse_same_name(own: BatchInferenceSpec, overrides: list[str], output: str) -> None:
+    """See that another output has not the name in a catalog that the spec's own has.
+
+    Raises:
+        InvalidSpec: it has, and would take the table's place for its readers.
+    """
+    table = getattr(own.sink, "table", None)
+    if table is not None and not any(each.startswith("sink.table=") for each in overrides):
+        problem = f"would be {table} to the catalog's readers: give it a name too, --set sink.table"
+        raise InvalidSpec.at("--output", output, f"{problem}=...")
+
+
 def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
     path = output if "://" in output else str(Path(output).expanduser().resolve())
-    return f"sink.path={json.dumps(path)}"
+    return f"sink.path={json.dumps(path, ensure_ascii=False)}"
 
 
 def load_at(

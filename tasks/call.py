@@ -22,7 +22,7 @@ from tasks.run_folder import (
 from tasks.run_options import RunOptions
 from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import abandoned_runs, refuse_other_run
+from tasks.unfinished import give_up, refuse_other_run, runs_given_up
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,27 @@ class Call:
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
-            refuse_other_config(self.seen, self.configs)
+            refuse_other_config(self.seen, self.configs, self.options.limit)
 
-    def give_up(self) -> list[str]:
+    @cached_property
+    def given_up(self) -> list[str]:
         """Runs on this version of the output that are not to be gone on with."""
         restart = self.options.restart
-        return abandoned_runs(self.storage, self.output, self.seen, restart=restart)
+        return runs_given_up(self.storage, self.output, self.seen, restart=restart)
 
-    def run_key(self, given_up: list[str]) -> str:
+    def give_up(self) -> None:
+        """Mark these runs, now that nothing speaks against the one that takes their place."""
+        for run_id in self.given_up:
+            give_up(self.storage, self.output.run(run_id))
+
+    def run_key(self) -> str:
         """What makes two calls the same run; that of one which an earlier release has begun.
 
         Jobs and clusters are named after it, so that it is of one output.
         """
         kind_of_work = SetAside if self.options.redrive else NewInputs
         what = kind_of_work.key(self.spec)
-        rest = [self.output.path, what, self.seen.version, self.replaces, given_up]
+        rest = [self.output.path, what, self.seen.version, self.replaces, self.given_up]
         key, earlier = (digest([config, *rest]) for config in self.configs)
         if earlier == key or self.storage.stat(self.output.run(run_id_of(earlier)).header) is None:
             return key
@@ -81,8 +87,15 @@ class Call:
 
     def refuse_other_run(self, run_key: str) -> None:
         """Refuse to start beside another spec's unfinished run."""
-        asked = self.options.call
-        refuse_other_run(self.storage, self.output, self.seen, run_key, asked, self.spec)
+        refuse_other_run(
+            self.storage,
+            self.output,
+            self.seen,
+            run_key,
+            self.options.call,
+            self.spec,
+            self.given_up,
+        )
 
     def find_work(self, old: Plan | None) -> NewInputs | SetAside:
         """What the run is to do; `old` is the plan of an earlier attempt at it."""

@@ -67,20 +67,28 @@ def model_digest(model: Model, fingerprint: str) -> str:
     return digest([settings, fingerprint, model.code_digest()])
 
 
-def refuse_other_config(seen: Snapshot, configs: tuple[str, str]) -> None:
+def refuse_other_config(seen: Snapshot, configs: tuple[str, str], limit: int | None) -> None:
     """Never mix the predictions of two models or configs in one output.
+
+    Args:
+        seen: what is published.
+        configs: digests of what is asked for.
+        limit: how many rows it stops after, if it does.
 
     Raises:
         InvalidSpec: says since when, and the way out.
     """
     version = other_config(seen, configs)
-    if version is not None:
-        raise InvalidSpec(
-            "model, steps, sink or code differ, or how the source is cut into inputs, from those "
-            f"that published version {version} (run {seen.entries[version]['run_id']}): "
-            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
-            "or use another sink.path"
-        )
+    if version is None:
+        return
+    differs = "model, steps, sink or code differ, or how the source is cut into inputs"
+    ways = "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, or "
+    ways += "use another sink.path"
+    if limit is not None:
+        differs = f"--limit was another, or {differs}"
+        ways = "--replace-output to predict these rows again, or another --output"
+    run = seen.entries[version]["run_id"]
+    raise InvalidSpec(f"{differs}, from those that published version {version} (run {run}): {ways}")
 
 
 def other_config(seen: Snapshot, configs: tuple[str, str]) -> int | None:

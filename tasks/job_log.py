@@ -9,6 +9,8 @@ from tasks.clusters.running import RunningJob
 
 EVERY_SECONDS = 5.0
 MAX_CHARACTERS = 500_000
+MAX_SEEN = 5_000_000
+"""Noise included: all of a log is fetched each time."""
 NOISE = re.compile(
     # Progress bars, which end in a carriage return, and Ray's own of each operator.
     r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s\]|^Running(: \d| Dataset)|✔️|^\s*$"
@@ -41,11 +43,10 @@ class JobLog:
         whole = len(text) if now else text.rfind("\n") + 1
         new, self.seen = text[self.seen : whole], max(self.seen, whole)
         lines = [line for line in COLOR.sub("", new).split("\n") if not NOISE.search(line)]
-        if not lines:
-            return
         batch = "\n".join(lines)
-        if self.told + len(batch) > MAX_CHARACTERS:
+        if self.told + len(batch) > MAX_CHARACTERS or self.seen > MAX_SEEN:
             batch = batch[: MAX_CHARACTERS - self.told] + f"\n... the rest is at {running.where}"
             self.told = MAX_CHARACTERS
         self.told += len(batch)
-        tell(batch)
+        if batch:
+            tell(batch)

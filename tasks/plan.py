@@ -134,7 +134,7 @@ def make_plan(
     fingerprints = check_spec(spec)
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
     call.refuse_other_config()
-    run_key = call.run_key(call.give_up())
+    run_key = call.run_key()
     run = call.output.run(run_id_of(run_key))
     old = load_plan(call.storage, run)
     work = call.find_work(old)
@@ -142,6 +142,8 @@ def make_plan(
     plan = call.plan(work, old)
     if len(plan.shards):
         plan = call.settle(plan, run, run_key, save=save)
+    if save:
+        call.give_up()
     return PlannedRun(
         spec=spec,
         run_key=run_key,

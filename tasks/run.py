@@ -20,6 +20,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, stored_job
+from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,9 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
         if planned.storage.stat(job.result_file):
             stop_if_alive(job, cluster)
             return True
-        return cluster.attach(job) is None and cluster.was_started(job)
+        if cluster.attach(job):
+            return False
+        return cluster.was_started(job) or not is_as_asked(job, planned)
 
     if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds):
         return False
@@ -80,6 +83,17 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
         stop_if_alive(job, cluster)  # its inputs are not what they were
         return False
     return True
+
+
+def is_as_asked(job: Job, planned: PlannedRun) -> bool:
+    """Whether a job that was not started is what would be stored for it today.
+
+    What kept it from starting may be mended by now: resources, a manifest, a folder of code.
+    """
+    stored, today = (
+        each.model_dump(mode="json", by_alias=True) for each in (job.spec, spec_of_job(planned))
+    )
+    return stored == today and job.profile == planned.options.profile
 
 
 def stop_elsewhere(job: Job) -> None:
@@ -101,14 +115,8 @@ def stop_if_alive(job: Job, cluster: Cluster) -> None:
 def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
     """A job on the gap, stored for its driver."""
     todo = todo_of(planned, gap)
-    given = planned.spec
-    resolved = {
-        "model": planned.pinned_model,
-        "resources": resources_on(given),
-        "cluster": joined(given.cluster),
-    }
     job = Job(
-        spec=given.model_copy(update=resolved),
+        spec=spec_of_job(planned),
         run_id=planned.run.run_id,
         attempt=attempt,
         plan=planned.plan.digest,
@@ -124,6 +132,17 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
     planned.storage.write(job.todo_file, parquet_bytes(todo))
     job.save()
     return job
+
+
+def spec_of_job(planned: PlannedRun) -> BatchInferenceSpec:
+    """The spec, with what is settled before a job starts."""
+    given = planned.spec
+    resolved = {
+        "model": planned.pinned_model,
+        "resources": resources_on(given),
+        "cluster": joined(given.cluster),
+    }
+    return given.model_copy(update=resolved)
 
 
 def todo_of(planned: PlannedRun, gap: Gap) -> pa.Table:

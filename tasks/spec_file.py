@@ -52,7 +52,7 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
 
 
 def complete_spec(raw: dict[str, Any], overrides: list[str], folder: Path) -> BatchInferenceSpec:
-    """A spec from a file's content, which is changed in place.
+    """A spec from a file's content.
 
     Args:
         raw: the content.
@@ -62,6 +62,7 @@ def complete_spec(raw: dict[str, Any], overrides: list[str], folder: Path) -> Ba
     Raises:
         InvalidSpec: one message with all that is wrong.
     """
+    raw = written_out(raw)
     for override in overrides:
         set_field(raw, override)
     return parse_spec(resolve_paths(raw, folder))
@@ -134,6 +135,13 @@ def explain_rule(field: str, given: str, error: Any) -> str:
     if isinstance(error["input"], dict):  # all of a part's fields: too much to repeat
         return f"{field}: {problem}"
     return f"{field}: {given}{NOT_ALLOWED}{problem}"
+
+
+def written_out(value: Any) -> Any:
+    """A copy in which what an anchor has brought to several places is each place's own."""
+    if isinstance(value, dict):
+        return {name: written_out(each) for name, each in value.items()}
+    return [written_out(each) for each in value] if isinstance(value, list) else value
 
 
 def set_field(raw: dict[str, Any], override: str) -> None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from pydantic import ValidationError
+
 from tasks.errors import OutputHeld, UnfinishedRun
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
@@ -19,21 +21,25 @@ OPTION_NAMES = {
 }
 
 
-def abandoned_runs(
+def runs_given_up(
     storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool
 ) -> list[str]:
-    """Runs given up on this version of the output; with `restart` the unfinished ones too."""
+    """Runs given up on this version of the output; with `restart` those too that are to be.
+
+    Raises:
+        OutputHeld: somebody is at work on one of these.
+    """
     headers = run_headers(storage, output, seen)
     if restart:
         for header in headers:
             refuse_live(storage, output, header)
-            give_up(storage, output.run(header["run_id"]))
-            header["abandoned"] = True
-    return sorted(header["run_id"] for header in headers if header["abandoned"])
+    return sorted(header["run_id"] for header in headers if restart or header["abandoned"])
 
 
 def give_up(storage: FsspecStorage, run: RunFolder) -> None:
     """Mark a run as one that nobody goes on with; a job of it that nobody follows stops itself."""
+    if storage.stat(run.abandoned) is not None:
+        return
     storage.write(run.abandoned, b"")
     paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
     for job in without_result(storage, paths):
@@ -75,15 +81,25 @@ def refuse_other_run(
     run_key: str,
     call: dict[str, Any],
     spec: BatchInferenceSpec,
+    given_up: list[str],
 ) -> None:
     """Refuse to start beside another spec's unfinished run, or this one's in another process.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+        seen: what is published.
+        run_key: of the run that is asked for.
+        call: its options.
+        spec: what it does.
+        given_up: runs that are in nobody's way.
 
     Raises:
         OutputHeld: it is at work.
         UnfinishedRun: it is not; says what differs, and the ways out.
     """
     for header in run_headers(storage, output, seen):
-        if header["abandoned"]:
+        if header["run_id"] in given_up:
             continue
         is_this_run = header["run_key"] == run_key
         # Its job is gone on with by whoever asks, but not out of another process.
@@ -98,9 +114,18 @@ def refuse_other_run(
         )
 
 
+def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
+    """A stored spec with fields that came later; as it is where it cannot be read."""
+    try:
+        return BatchInferenceSpec.model_validate(stored).model_dump(mode="json", by_alias=True)
+    except ValidationError:
+        return stored
+
+
 def difference(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenceSpec) -> str:
     """Which fields or options differ between an unfinished run and this one."""
-    old, new = header["spec"], spec.model_dump(mode="json", by_alias=True)
+    new = spec.model_dump(mode="json", by_alias=True)
+    old = with_defaults(header["spec"])
     names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
     options = [name for name, value in header["call"].items() if call[name] != value]
     names += [OPTION_NAMES[name] for name in options]

@@ -7,13 +7,14 @@ import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import Field
 
-from tasks.config import config_digests, model_digest, other_config
-from tasks.errors import UnfinishedRun
+from tasks.config import config_digests, model_digest, other_config, refuse_other_config
+from tasks.errors import InvalidSpec, UnfinishedRun
 from tasks.kinds.steps.step import Step
 from tasks.plan import make_plan
 from tasks.spec_file import parse_spec
@@ -191,3 +192,11 @@ def test_a_default_is_not_changed_by_accident() -> None:
     ]
     now["model huggingface"]["results_version"] += 1
     assert golden.changed_defaults(kept, now) == ["step chunk_text: size"]
+
+
+def test_another_limit_is_named_where_one_is_given() -> None:
+    seen = SimpleNamespace(entries={1: {"config": "c", "run_id": "r"}}, base=0)
+    with pytest.raises(InvalidSpec, match=r"^--limit was another, .* or another --output$"):
+        refuse_other_config(seen, ("a", "b"), 10)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSpec, match=r"^model, steps, sink or code differ, .* backfill SPEC"):
+        refuse_other_config(seen, ("a", "b"), None)  # type: ignore[arg-type]

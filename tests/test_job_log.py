@@ -137,3 +137,13 @@ def test_at_the_cap_it_says_where_the_rest_is(monkeypatch: pytest.MonkeyPatch) -
     assert [len(batch) for batch in heard.batches[:3]] == [29, 29, 29]
     assert heard.batches[3:] == [f"{'x' * 13}\n... the rest is at {job.where}"]
     assert job.asked == 4, "what is not told is not asked for"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_log_of_noise_is_not_fetched_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_log, "MAX_SEEN", 100)
+    log, job, heard = JobLog(), Speaker("50%, 9.5it/s]\n" * 20), Heard()
+    for _ in range(3):
+        log.forward(job, heard)
+    assert heard.batches == ["\n... the rest is at http://cluster/#/jobs/1"]
+    assert job.asked == 1

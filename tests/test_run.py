@@ -14,6 +14,8 @@ from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
+from tasks.resources import Resources
+from tasks.spec import Timeouts
 from tests.reporting import classify_spec, make_inputs
 
 
@@ -46,6 +48,36 @@ def test_a_job_that_lives_on_with_its_result_answers_for_no_later_run(
     planned.storage.write(first.result_file, b"{}")
     assert run.next_attempt(planned, gap).job.attempt == 2
     assert not cluster.is_there
+
+
+class NeverStarted(Lingering):
+    """A cluster that has not taken the job."""
+
+    def attach(self, job: Job) -> Lingering | None:
+        return None
+
+    def was_started(self, job: Job) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"resources": Resources(num_cpus=2)}, {"timeouts": Timeouts(run_seconds=9)}, {}],
+    ids=["resources", "timeouts", "nothing"],
+)
+def test_a_job_that_was_never_started_is_what_is_asked_for_now(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    monkeypatch.setattr(run, "cluster_of", lambda spec: NeverStarted())
+    gap = run.left_to_do(planned, tried=False)
+    first = run.next_attempt(planned, gap).job
+    mended = replace(planned, spec=planned.spec.model_copy(update=changes))
+    second = run.next_attempt(mended, gap).job
+    assert second.attempt == (2 if changes else 1)
+    for name, value in changes.items():
+        assert getattr(second.spec, name) == value != getattr(first.spec, name)
 
 
 @pytest.mark.parametrize("answers", [True, False])

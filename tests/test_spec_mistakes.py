@@ -1,5 +1,6 @@
 """What people get wrong in a spec is told in a line, with the way out and without secrets."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,28 @@ def test_what_an_anchor_brings_may_be_overruled(tmp_path: Path) -> None:
     found = load_spec(file).model.model_dump()["init"]
     assert found["b"] == {"x": 2, "y": 1}
     assert found["c"] == {"x": 3, "y": 1, "z": 0}
+
+
+def test_one_place_is_set_and_not_all_that_share_an_anchor(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC.replace("init: &init {x: 1}", "init: {a: &a {x: 1}, b: *a}"))
+    found = load_spec(file, ["model.init.b.x=2"]).model.model_dump()["init"]
+    assert found == {"a": {"x": 1}, "b": {"x": 2}}
+
+
+@pytest.mark.parametrize(
+    ("init", "problem"),
+    [
+        ({"labels": {0: "cat"}}, "0 names a value and is no text: put it into quotes"),
+        ({"days": [date(2026, 1, 31)]}, "2026-01-31 is a date: write it as text, in quotes"),
+    ],
+)
+def test_arguments_are_the_same_to_code_here_and_on_a_cluster(
+    init: dict[str, Any], problem: str
+) -> None:
+    said = refused(model={"kind": "python", "class": "a:B", "init": init})
+    assert said.startswith("model.init: ")
+    assert problem in said
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Runs that are not published: how they are found, given up, and left to who is at work."""
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -7,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import OutputHeld
+from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun
 from tasks.lease import SILENT_SECONDS, Holder, save_holder
 from tasks.plan import make_plan
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
+from tasks.spec_file import parse_spec
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
@@ -58,3 +60,29 @@ def test_a_run_in_another_process_is_not_gone_on_with_here(tmp_path: Path) -> No
     silent = replace(elsewhere, at=time.time() - SILENT_SECONDS - 5)
     save_holder(planned.storage, planned.run.lease, silent)
     assert make_plan(planned.spec).run == planned.run
+
+
+def test_a_restart_that_is_refused_gives_nothing_up(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    first = make_plan(spec)
+    job = new_job(first, left_to_do(first, tried=False), 1)
+    step = {"kind": "select", "columns": ["txt"]}
+    mistaken = parse_spec({**spec.model_dump(mode="json", by_alias=True), "steps": [step]})
+    with pytest.raises(InvalidSpec, match="txt"):
+        make_plan(mistaken, RunOptions(restart=True))
+    assert not Path(job.stopped_file).exists()
+    assert make_plan(spec).run == first.run
+    assert make_plan(spec, RunOptions(restart=True)).run != first.run
+
+
+def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    header = json.loads(planned.storage.read(planned.run.header))
+    del header["spec"]["source"]["shuffle_seed"]
+    planned.storage.write(planned.run.header, json.dumps(header).encode())
+    steps = [{"kind": "label_from_path", "column": "folder"}]
+    other = parse_spec({**planned.spec.model_dump(mode="json", by_alias=True), "steps": steps})
+    with pytest.raises(UnfinishedRun, match=r"what differs: steps\. "):
+        make_plan(other)

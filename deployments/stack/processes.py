@@ -71,7 +71,8 @@ def end(holders: list[Holder], seconds: float) -> None:
         holders: their processes.
         seconds: to end of themselves.
     """
-    services = [psutil.Process(holder.pid) for holder in holders if holder.is_alive()]
+    here = [holder for holder in holders if holder.is_here and holder.is_alive()]
+    services = [psutil.Process(holder.pid) for holder in here]
     started = [child for each in services for child in each.children(recursive=True)]
     for service in services:
         service.terminate()

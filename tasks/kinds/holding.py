@@ -37,14 +37,16 @@ def truth(node: ast.expr, rows: pa.Table) -> np.ndarray:
     found = np.full(len(rows), is_and)
     for part in node.values:
         is_open = found == is_and
-        found[is_open] = truth(part, rows.filter(pa.array(is_open)))
+        left = rows if is_open.all() else rows.filter(pa.array(is_open))
+        found[is_open] = truth(part, left)
     return found
 
 
 def computed(node: ast.expr, rows: pa.Table) -> np.ndarray:
     """The same of a part that Arrow computes as a whole."""
-    condition, _ = build_over(node, rows.schema)
-    numbered = rows.append_column(POSITION, pa.array(np.arange(len(rows))))
+    condition, names = build_over(node, rows.schema)
+    numbered = rows.select(sorted(names))  # what is filtered is copied
+    numbered = numbered.append_column(POSITION, pa.array(np.arange(len(rows))))
     found = np.zeros(len(rows), bool)
     found[numbered.filter(condition)[POSITION].to_numpy()] = True
     return found

@@ -8,10 +8,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import pyarrow as pa
+from pydantic import AfterValidator
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_rows
@@ -19,6 +20,29 @@ from tasks.kinds.alike import alike
 from tasks.protocol.batch import ROW
 
 BatchFormat = Literal["numpy", "pandas"]
+
+
+def as_in_json(given: Any) -> Any:
+    """A value that is the same to code on a cluster, to which the spec travels as JSON.
+
+    Raises:
+        ValueError: it would be another there; names it.
+    """
+    if isinstance(given, dict):
+        for name, each in given.items():
+            if not isinstance(name, str):
+                raise ValueError(f"{name!r} names a value and is no text: put it into quotes")
+            as_in_json(each)
+    elif isinstance(given, list):
+        for each in given:
+            as_in_json(each)
+    elif not isinstance(given, str | int | float | bool | None):
+        raise ValueError(f"{given} is a {type(given).__name__}: write it as text, in quotes")
+    return given
+
+
+Init = Annotated[dict[str, Any], AfterValidator(as_in_json)]
+"""Arguments of code of the user's."""
 TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
     "numpy": columns.to_numpy,
     "pandas": columns.to_pandas,

@@ -148,7 +148,7 @@ class Growing:
 
         That was when everything else was started too: another one takes less time.
         What is in hand counts as done: else nothing could be said before the first batch is.
-        Where more is done than there was, steps make many rows of one, and nobody knows how many.
+        Where more is done than there was, their number was reckoned, and nobody knows it.
         """
         if self.ready is None:
             return False

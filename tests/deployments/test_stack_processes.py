@@ -57,7 +57,7 @@ def test_down_ends_services_and_what_they_left_behind(tmp_path: Path) -> None:
 
 def test_a_pid_that_has_passed_to_another_process_is_left_alone(tmp_path: Path) -> None:
     with sleeping() as stranger:
-        recycled = replace(Holder.of(stranger.pid), started=Holder.of(stranger.pid).started - 100)
+        recycled = replace(Holder.of(stranger.pid), birth="another boot 1")
         saved(tmp_path, server=recycled)
         assert down(tmp_path, print)
         assert stranger.poll() is None
@@ -107,3 +107,10 @@ def test_the_commands_say_what_runs(tmp_path: Path) -> None:
         told = CliRunner().invoke(app, ["status", *where])
         assert told.exit_code == 1, "neither Ray nor the server runs"
         assert f"worker  process {service.pid}" in told.output
+
+
+def test_no_process_here_is_ended_for_a_stack_on_another_machine(tmp_path: Path) -> None:
+    with sleeping() as stranger:
+        saved(tmp_path, server=replace(Holder.of(stranger.pid), host="elsewhere"))
+        assert down(tmp_path, print)
+        assert stranger.poll() is None

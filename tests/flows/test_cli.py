@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from flows import cli
-from flows.called_spec import load_at
+from flows.called_spec import load_at, sink_at
 from flows.calls import run_flow
 from flows.printed_report import seconds_told
 from tasks.clusters import stopping
@@ -20,6 +20,7 @@ from tasks.errors import InvalidSpec, Unreachable
 from tasks.plan import make_plan
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
+from tasks.spec_yaml import parse_yaml
 from tests.flows.conftest import CODE, published, spec_of
 
 
@@ -181,11 +182,20 @@ def test_files_that_are_no_spec(
     assert message in capsys.readouterr().err
 
 
+IN_1999 = "--scheduled-time 1999-01-01"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ("--limit 5", "--limit: 5 needs --output"),
         ("--limit 5 --output out", "--output: 'out' is the spec's own output"),
+        ("--limit 5 --output ./numbers/../out", "is the spec's own output"),
+        ("--limit 5 --output link", "is the spec's own output"),
+        (
+            "--limit 5 --output y1999 --set sink.path=y{scheduled:%Y} --scheduled-time 1999-01-01",
+            "own",
+        ),
         ("--limit 0 --output small", "greater than or equal to 1"),
     ],
 )
@@ -197,8 +207,27 @@ def test_limit_needs_an_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(numbers.parent)
+    Path("link").symlink_to("out")
     assert call(monkeypatch, "run", str(write_spec(numbers.parent)), *options.split()) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_another_output_of_a_table_has_another_name(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Readers of the catalog would find a trial's rows in the table's place."""
+    monkeypatch.chdir(numbers.parent)
+    sink = {"kind": "iceberg", "path": "out", "table": "shop.pets", "catalog": {"type": "sql"}}
+    file = str(write_spec(numbers.parent, sink=sink))
+    assert call(monkeypatch, "run", file, "--limit", "5", "--output", "trial") == 2
+    said = "--output: 'trial' would be shop.pets to the catalog's readers: give it a name too"
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_output_may_be_called_anything(tmp_path: Path) -> None:
+    folder = tmp_path / "\N{CAT FACE}"
+    override = sink_at(str(folder))
+    assert parse_yaml(override.partition("=")[2]) == str(folder)
 
 
 def test_an_address_is_checked_as_in_the_spec(

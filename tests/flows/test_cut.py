@@ -242,7 +242,7 @@ def test_a_first_job_that_hangs_hangs_in_a_stage_of_its_own(numbers: Path) -> No
     job = next_attempt(first, left_to_do(first, tried=False)).job
     counts = Counts()
     for stage, rows in (("read", 100), ("preprocess", 50), ("write", 50)):
-        counts.add(Report(stage, rows, 0, 0, 0.1))
+        counts.add(Report(stage, rows, 0, 0, 0.1, parents=rows))
     Progress(job, counts.snapshot, num_reads=1).write("running", counts.snapshot())
     assert stuck_stage(json.loads(job.storage.read(job.progress_file))) == "preprocess"
 

@@ -21,8 +21,10 @@ from tasks.kinds.steps import AnyStep
 
 FLOWS = [batch_inference, preview, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names", "catalog"}
+JSON_BOXES |= {"types", "partition_columns"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,
-columns by the names of a model's inputs, classes by those of folders, a catalog's properties."""
+columns by the names of a model's inputs, classes by those of folders, a catalog's properties, types
+by the names of columns."""
 SERVER_BOXES = {"headers_env", "response_format", "extra_body", "answer_schema"}
 """What servers and engines of language models take beside the fields that have names here."""
 ENGINE_BOXES = {"engine_kwargs", "sampling_params", "chat_template_kwargs"}

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +162,24 @@ def test_a_class_of_ones_own_must_say_what_its_fake_makes(run_spec: RunSpec) -> 
     assert all(0 <= row["prediction"] < 1 for row in done.rows)
 
 
+@pytest.mark.prefect
+def test_an_output_of_each_time_stays_one(run_spec: RunSpec) -> None:
+    rows = [{"id": n, "x": float(n), "day": "d"} for n in range(4)]
+    sink = {"kind": "jsonl", "path": "s3://nowhere/{scheduled:%Y}/{scheduled:%m-%d}"}
+    spec = doubling(sink=sink)
+    for day in (1, 2):
+        time = datetime(2026, 1, day, tzinfo=UTC)
+        done = run_spec(spec, rows=rows[2 * day - 2 : 2 * day], scheduled_time=time)
+        assert [row["id"] for row in done.rows] == [0, 1, 2][: day + 1], "the last is refused"
+        assert done.report["version"] == 1
+
+
 def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
     rows: list[Row] = [{"a": 1}, {"a": 2, "b": "x"}]
     csv = few_rows(CsvSource(path="nowhere", delimiter=";"), rows, tmp_path / "csv")
     assert (Path(csv.paths[0]) / "0.csv").read_text() == '"a";"b"\n1;\n2;"x"\n'
+    bare = few_rows(CsvSource(path="nowhere", column_names=["a", "b"]), rows, tmp_path / "bare")
+    assert isinstance(bare, CsvSource)
+    assert bare.column_names is None, "the file has a header"
     parquet = few_rows(ParquetSource(path="s3://nowhere"), rows, tmp_path / "parquet")
     assert pq.read_table(parquet.paths[0]).to_pylist() == [{"a": 1, "b": None}, rows[1]]

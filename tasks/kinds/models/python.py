@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field
@@ -24,7 +24,7 @@ class PythonModel(Model):
         "called with each batch. Or of a function: one that takes a batch is called with each; "
         "one that takes none, as load_model() does, returns what is called.",
     )
-    init: dict[str, Any] = Field(
+    init: user_code.Init = Field(
         default={}, description="Arguments of the class, or of the function beside the batch."
     )
     batch_format: user_code.BatchFormat = Field(

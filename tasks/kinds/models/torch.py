@@ -43,7 +43,7 @@ class TorchModel(TensorModel):
         "TorchScript file needs none: it runs its own graph, so take it only from those whose "
         "code you would run.",
     )
-    init: dict[str, Any] = Field(default={}, description="Arguments of the class.")
+    init: user_code.Init = Field(default={}, description="Arguments of the class.")
     state_dict_key: str | None = Field(
         default=None,
         description="Where the state_dict is in a checkpoint that holds more, as in "

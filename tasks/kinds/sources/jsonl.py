@@ -185,8 +185,9 @@ class Parser:
             elif not self.ignores_others:
                 return (
                     f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; name its "
-                    "type in source.types, or set source.columns to the keys to read, then all "
-                    "others are ignored"
+                    "type in source.types (beside rows that are published without it by "
+                    "--replace-output), or set source.columns to the keys to read, then all others "
+                    "are ignored"
                 )
         return None
 

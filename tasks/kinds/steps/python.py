@@ -1,6 +1,6 @@
 """Your own function or class as a step."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ class PythonStep(Step):
         description="Import path of a function or class, as in my_package.cleaning:normalise. "
         "What it returns is what there is: columns it leaves out are gone."
     )
-    init: dict[str, Any] = Field(
+    init: user_code.Init = Field(
         default={}, description="Arguments of the class, or of the function beside the batch."
     )
     batch_format: user_code.BatchFormat = Field(
