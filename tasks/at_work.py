@@ -21,7 +21,8 @@ class Told:
     stopped: list[Job]
     """They ran, and run no more."""
     unseen: list[Job]
-    """Nobody has seen them run. One that does, as in another process, stops by itself."""
+    """Nobody has seen them run. One that does, as in another process, stops by itself. Those after
+    which their run went on are not among these."""
     errors: list[BatchInferenceError]
     """Why some of these could not be looked for."""
 
@@ -61,12 +62,21 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
     """
     told = Told([], [], [])
     for job in unfinished_jobs(spec):
+        was_seen = False
         try:
-            (told.stopped if stop_job(job) else told.unseen).append(job)
+            was_seen = stop_job(job)
         except BatchInferenceError as error:
-            told.unseen.append(job)
             told.errors.append(error)
+        if was_seen:
+            told.stopped.append(job)
+        elif not has_successor(job):
+            told.unseen.append(job)
     return told
+
+
+def has_successor(job: Job) -> bool:
+    """Whether its run went on with another attempt: that one is the run's own, should it live."""
+    return job.storage.stat(f"{job.run.attempt(job.attempt + 1)}/job.json") is not None
 
 
 def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 
 from tasks.clusters.choose import api_of, max_gpus_of
@@ -148,6 +149,8 @@ def count_gpus() -> int:
     """GPUs that this process may use, without loading torch or Ray."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return len([each for each in visible.split(",") if each.strip() not in ("", "-1")])
+        # CUDA knows none after the first that it cannot read, such as -1.
+        names = (each.strip() for each in visible.split(","))
+        return len([*takewhile(re.compile(r"\d|GPU-|MIG-").match, names)])
     devices = Path("/dev").glob("nvidia*")
     return sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices)

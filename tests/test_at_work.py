@@ -92,7 +92,7 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
     assert Path(job.stopped_file).exists()
     told = tell_to_stop(job.spec)
     assert [each.id for each in told.stopped] == [second.id]
-    assert [each.id for each in told.unseen] == [job.id]
+    assert told.unseen == [], "the run has gone on without it"
     assert [str(error) for error in told.errors] == ["cluster.address: gone"]
 
 
@@ -101,4 +101,15 @@ def test_a_job_that_nobody_can_see_is_told_to_stop_all_the_same(job: Job) -> Non
     told = tell_to_stop(job.spec)
     assert (told.stopped, told.errors) == ([], [])
     assert [each.id for each in told.unseen] == [job.id]
+    assert Path(job.stopped_file).exists()
+
+
+def test_what_its_run_has_gone_on_without_is_not_told_of_for_ever(job: Job) -> None:
+    """It died, and left no result; the next attempt did the rest."""
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    assert [each.id for each in tell_to_stop(job.spec).unseen] == [second.id]
+    Path(second.result_file).write_text("{}")
+    told = tell_to_stop(job.spec)
+    assert (told.stopped, told.unseen, told.errors) == ([], [], [])
     assert Path(job.stopped_file).exists()

@@ -108,13 +108,6 @@ class RayApi:
         except NotFoundError:
             return
 
-    def delete(self, submission_id: str) -> None:
-        """Have a job forgotten that is over; one that is not known need not be."""
-        try:
-            self.asked(lambda: self.client.delete_job(submission_id))
-        except NotFoundError:
-            return
-
     def upload(self, folder: str, excludes: list[str]) -> str:
         """Send a Python package to the cluster, unless it is there already; its URI for a job."""
         send = self.client._upload_package_if_needed
@@ -127,11 +120,8 @@ class RayApi:
         entrypoint: str,
         runtime_env: dict[str, Any],
         metadata: dict[str, str] | None = None,
-    ) -> bool:
-        """Submit a job.
-
-        Returns:
-            Whether one of this id was not there already, which is no error.
+    ) -> None:
+        """Submit a job; that it is there already is no error.
 
         Raises:
             InvalidSpec: its code cannot be packed.
@@ -146,13 +136,12 @@ class RayApi:
                 )
             )
         except AlreadyThereError:
-            return False
+            return
         except ValueError as error:
             folder = runtime_env.get("working_dir", "")
             raise InvalidSpec.at(
                 "environment.working_dir", folder, f"cannot be sent to the cluster: {error}"
             ) from error
-        return True
 
     def get(self, path: str) -> Any:
         """What the dashboard says at a path.

@@ -112,22 +112,13 @@ class RayJobs:
         # Without -P the user's folder would come first, and a `tasks` in it would hide ours.
         command = [self.python, "-P", "-m", "tasks.ray_job", *job.arguments]
         code = self.api.upload(str(OUR_CODE), NOT_SHIPPED)
-        asked = running.id, shlex.join(command), runtime_env(job, code), self.metadata(job)
-        if not self.api.submit(*asked) and self.is_of_before(job):
-            self.api.delete(running.id)
-            self.api.submit(*asked)
+        self.api.submit(running.id, shlex.join(command), runtime_env(job, code), self.metadata(job))
         marker = {"submission_id": running.id, "address": self.api.shown}
         try:
             job.storage.write(submitted(job), json.dumps(marker).encode())
         except OSError as error:  # whoever asks again finds the job
             raise Unreachable(f"sink.path: the storage did not take {submitted(job)}") from error
         return running
-
-    def is_of_before(self, job: Job) -> bool:
-        """Whether what the cluster knows by this id is over, and of an output that was deleted."""
-        if self.api.status(job.id) in LIVE:
-            return False
-        return not any(map(job.storage.stat, (submitted(job), job.result_file)))
 
     def metadata(self, job: Job) -> dict[str, str]:
         """What other jobs must know of it, where they share the cluster's GPUs out.

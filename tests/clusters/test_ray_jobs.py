@@ -2,16 +2,18 @@
 
 import traceback
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tasks.clusters.choose import resources_on
+from tasks.clusters.choose import max_gpus_of, resources_on
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.clusters import RayJobsCluster
 from tasks.preflight import check_cluster
 from tasks.ray_job.job import Job
 from tasks.ray_job.room import gpus_of_replica
@@ -44,9 +46,8 @@ class Api:
     def upload(self, *_: Any) -> str:
         return "gcs://code.zip"
 
-    def submit(self, _id: str, _run: str, _env: dict[str, Any], metadata: dict[str, str]) -> bool:
+    def submit(self, _id: str, _run: str, _env: dict[str, Any], metadata: dict[str, str]) -> None:
         self.submitted.append(metadata)
-        return True
 
 
 def job_of(folder: Path, max_gpus: float, resources: dict[str, Any]) -> Job:
@@ -92,6 +93,19 @@ def test_it_is_refused_before_anything_is_planned(
         check_cluster(spec)
     monkeypatch.setattr("tasks.preflight.api_of", lambda _: Api(NO_GPU))
     assert f"jobs may hold {max_gpus:g}" in check_cluster(spec)
+
+
+def test_a_cluster_of_another_ray_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, api, ours = job_of(tmp_path, 2, {}).spec, Api(FOUR_GPUS), version("ray")
+    monkeypatch.setattr("tasks.preflight.api_of", lambda _: api)
+    monkeypatch.setattr(api, "version", lambda: {"ray_version": "1.13.0"})
+    with pytest.raises(InvalidSpec, match=r"runs Ray 1\.13\.0, and this project needs"):
+        check_cluster(spec)
+    alike = f"{ours.rpartition('.')[0]}.99"
+    monkeypatch.setattr(api, "version", lambda: {"ray_version": alike})
+    assert check_cluster(spec).startswith(f"Ray {alike} at ")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +160,20 @@ def test_a_job_takes_no_more_gpus_than_it_has_claimed_whatever_nodes_come(
     taken = each * within_limit(job, each).spec.resources.most_replicas()
     assert taken <= float(metadata[GPUS])
     assert taken == (2 if FOUR_GPUS in later and at_first != [NO_GPU] else 0)
+
+
+@pytest.mark.parametrize(
+    ("of_the_spec", "of_the_block", "limit"), [(None, 2, 2), (1, 2, 1), (None, None, None)]
+)
+def test_the_limit_may_be_the_blocks(
+    of_the_spec: float | None,
+    of_the_block: float | None,
+    limit: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = {"b": SimpleNamespace(max_gpus=of_the_block)}
+    monkeypatch.setattr("tasks.clusters.ray_cluster.load_ray_cluster", blocks.__getitem__)
+    assert max_gpus_of(RayJobsCluster(block="b", max_gpus=of_the_spec)) == limit
 
 
 def test_auto_stays_open_where_nobody_shares_gpus_out(tmp_path: Path) -> None:

@@ -182,9 +182,6 @@ def test_files_that_are_no_spec(
     assert message in capsys.readouterr().err
 
 
-IN_1999 = "--scheduled-time 1999-01-01"
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -194,7 +191,7 @@ IN_1999 = "--scheduled-time 1999-01-01"
         ("--limit 5 --output link", "is the spec's own output"),
         (
             "--limit 5 --output y1999 --set sink.path=y{scheduled:%Y} --scheduled-time 1999-01-01",
-            "own",
+            "is the spec's own output",
         ),
         ("--limit 0 --output small", "greater than or equal to 1"),
     ],
@@ -362,15 +359,15 @@ cli.main()
 def test_cancel_says_what_has_become_of_each_job(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One in a process of its own, one on a cluster that is gone, one that can be stopped."""
+    """Of a run that has gone on, two on a cluster that is gone or left: the last is its own."""
     file = write_spec(numbers.parent)
     planned = make_plan(load_at(file, None, None))
     jobs = [new_job(planned, left_to_do(planned, tried=False), attempt) for attempt in (1, 2, 3)]
     assert call(monkeypatch, "cancel", str(file)) == 0
     said = capsys.readouterr().err
-    for job in jobs:
-        told = f"told attempt {job.attempt} of run {job.run_id} to stop; it is not seen at work"
-        assert told in said
+    told = f"told attempt 3 of run {jobs[2].run_id} to stop; it is not seen at work"
+    assert said.splitlines() == [told]
+    assert all(Path(job.stopped_file).exists() for job in jobs)
     assert "no job is at work" not in said
 
     def attach(job: Any) -> Any:
@@ -382,7 +379,7 @@ def test_cancel_says_what_has_become_of_each_job(
     assert call(monkeypatch, "cancel", str(file)) == 1
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" of run ")[0] for line in lines] == [
-        *("stopped attempt 3", "told attempt 1", "told attempt 2"),
+        "stopped attempt 3",
         "Unreachable: cluster.address: gone",
     ]
 
