@@ -19,7 +19,7 @@ from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import RESERVED, ROW, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
-from tasks.ray_job import blame, stage_adapter, stage_error, stage_functions
+from tasks.ray_job import blame, parents, stage_adapter, stage_error, stage_functions
 from tasks.ray_job.blame import Function, Outcome
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.spec import BatchInferenceSpec
@@ -103,7 +103,7 @@ def children_are_not_gathered(patch: Patch) -> None:
 
 
 def children_are_cut_from_each_other(patch: Patch) -> None:
-    function(patch, stage_adapter.parent_starts, lambda rows: np.arange(len(rows) + 1))
+    function(patch, parents.parent_starts, lambda rows: np.arange(len(rows) + 1))
 
 
 # Rule 9: the same columns.
@@ -355,7 +355,7 @@ def one_row_of_a_batch_is_blamed(patch: Patch) -> None:
 
 def rows_are_tried_one_by_one(patch: Patch) -> None:
     def search(code: Function, rows: pa.Table, error: Exception) -> Outcome:
-        starts = stage_adapter.parent_starts(rows).tolist()
+        starts = parents.parent_starts(rows).tolist()
         outcome = Outcome(None, {})
         for start, end in pairwise(starts):
             parent = rows.slice(start, end - start)
@@ -378,7 +378,7 @@ def children_are_blamed_one_by_one(patch: Patch) -> None:
 
 def any_error_amid_the_search_is_the_datas_fault(patch: Patch) -> None:
     def search(code: Function, rows: pa.Table, error: Exception) -> Outcome:
-        starts = stage_adapter.parent_starts(rows).tolist()
+        starts = parents.parent_starts(rows).tolist()
         if len(starts) == 2:
             return blame.last_chance(code, rows, ids_of(rows)[0], error)
         middle = starts[len(starts) // 2]
