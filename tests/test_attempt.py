@@ -250,10 +250,12 @@ def test_a_job_that_a_new_cluster_does_not_know_has_no_log(error: Exception) -> 
 def test_the_guard_against_a_stall_is_what_the_user_has_set(
     pip: list[str], first_word: float, tmp_path: Any
 ) -> None:
-    spec = spec_of(tmp_path, cluster={"kind": "kuberay"}, environment={"pip": pip})
-    job: Any = SimpleNamespace(spec=spec)
-    stall = Attempt(job, cluster=SimpleNamespace()).stall
-    assert (stall.limit_seconds, stall.first_word_seconds) == (600.0, first_word)
+    for timeouts, limit in (({}, 600.0), ({"no_progress_seconds": 42}, 42.0)):
+        changes = {"environment": {"pip": pip}, "timeouts": timeouts}
+        spec = spec_of(tmp_path, cluster={"kind": "kuberay"}, **changes)
+        job: Any = SimpleNamespace(spec=spec)
+        stall = Attempt(job, cluster=SimpleNamespace()).stall
+        assert (stall.limit_seconds, stall.first_word_seconds) == (limit, first_word)
 
 
 def test_who_works_on_a_run_says_so_before_others_take_it_for_gone(

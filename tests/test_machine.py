@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks import machine
-from tasks.preflight import this_machine
+from tasks import machine, preflight
+from tasks.preflight import count_gpus, this_machine
 
 GIB = 1 << 30
 NEW = {
@@ -112,3 +112,30 @@ def test_jobs_go_by_what_the_container_has(tmp_path: Path, monkeypatch: pytest.M
     assert (found["CPU"], found["memory"]) == (2, 1)
     assert (machine.cores(), limit_threads(8)) == (2, 2)
     assert Growing(100).free_before == GIB * 3 // 4
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        ("0,1", 2),
+        ("", 0),
+        ("-1", 0),
+        ("NoDevFiles", 0),
+        ("GPU-a, GPU-b", 2),
+        ("MIG-a", 1),
+        ("0,-1,1", 1),
+        ("0,,1", 1),
+        (None, 2),
+    ],
+)
+def test_gpus_are_those_that_this_process_may_use(
+    visible: str | None, gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA knows none after the first that it does not find."""
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(preflight, "Path", {"/dev": tmp_path}.__getitem__)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert count_gpus() == gpus

@@ -113,6 +113,15 @@ def test_a_run_has_an_end(numbers: Path) -> None:
     assert not Path(spec.sink.path).exists()
 
 
+def test_files_have_as_many_rows_as_asked_for(numbers: Path) -> None:
+    sink = {"kind": "parquet", "path": str(numbers.parent / "out"), "rows_per_file": 200}
+    spec = spec_of(numbers, sink=sink)
+    batch_inference(spec)
+    files = Path(spec.sink.path).rglob("*.parquet")
+    assert [pq.read_metadata(file).num_rows for file in files] == [200] * 5
+    assert [row["id"] for row in published(spec)] == list(range(1000))
+
+
 def test_a_changed_input_is_predicted_again_alone(numbers: Path) -> None:
     spec = spec_of(numbers)
     batch_inference(spec)

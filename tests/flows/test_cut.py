@@ -13,6 +13,7 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.preview import preview
+from flows.redrive import redrive
 from tasks.at_work import unfinished_jobs
 from tasks.errors import ErrorBudgetExceeded, StageFailed
 from tasks.kinds.sources import ParquetSource
@@ -245,6 +246,32 @@ def test_a_first_job_that_hangs_hangs_in_a_stage_of_its_own(numbers: Path) -> No
         counts.add(Report(stage, rows, 0, 0, 0.1, parents=rows))
     Progress(job, counts.snapshot, num_reads=1).write("running", counts.snapshot())
     assert stuck_stage(json.loads(job.storage.read(job.progress_file))) == "preprocess"
+
+
+def test_what_both_jobs_have_set_aside_is_redriven_in_one(numbers: Path) -> None:
+    folder = numbers.parent / "kept"
+
+    def refusing(step: int | None, model: list[float]) -> BatchInferenceSpec:
+        function, refuses = {"kind": "python", "function": "cutting:Refuse"}, {"refuses": model}
+        return spec_of(
+            numbers,
+            steps=[{**function, "init": {"refused": step}}],
+            model={"kind": "python", "class": "predictors:Picky", "init": refuses},
+            stages={"preprocess": {"materialize": True, "path": str(folder)}},
+        )
+
+    def kept() -> set[Path]:
+        return {each for each in folder.rglob("*") if each.is_file()}
+
+    mended = refusing(None, [])
+    assert batch_inference(refusing(305, [777.0]))["attempts"] == 2
+    assert [row[1:3] for row in aside(mended)] == [(5, "preprocess"), (77, "infer")]
+    before = kept()
+    report = redrive(mended)
+    assert (report["rows"]["written"], report["attempts"]) == (2, 1)
+    assert kept() == before != set()
+    assert aside(mended) == []
+    assert [row["id"] for row in published(mended)] == list(range(1000))
 
 
 def test_limits_and_previews_are_one_job(numbers: Path) -> None:

@@ -13,6 +13,7 @@ from tasks.ray_job.budget import Budget
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, next_attempt
+from tasks.spec import ErrorBudget
 from tests.reporting import classify_spec, make_inputs
 
 ALLOWED = 20
@@ -83,6 +84,19 @@ def test_a_resumed_job_begins_with_the_rows_that_were_set_aside(
     counts.add(Report("read", 300, 300, 0, 1.0))
     budget.look_at = 0.0
     with pytest.raises(ErrorBudgetExceeded, match=r"1,290 of 11,300 rows set aside"):
+        budget.check(counts.snapshot())
+
+
+def test_a_few_bad_rows_at_first_stop_no_run_of_unknown_length(job: Job) -> None:
+    errors = ErrorBudget(max_rejected_fraction=0.1, minimum_rows=50)
+    spec = job.spec.model_copy(update={"errors": errors})
+    unknown = replace(job, spec=spec, pins={**job.pins, "known_rows": None})
+    budget, counts = Budget(unknown, counts_once=True), Counts()
+    counts.add(Report("read", 49, 0, 0, 1.0))
+    counts.add(Report("preprocess", 0, 49, 0, 1.0))
+    budget.check(counts.snapshot())
+    counts.add(Report("read", 1, 0, 0, 1.0))
+    with pytest.raises(ErrorBudgetExceeded, match="49 of 50 rows set aside"):
         budget.check(counts.snapshot())
 
 

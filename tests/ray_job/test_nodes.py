@@ -1,13 +1,20 @@
 """How a job waits for nodes that an autoscaler is to add, and for what each says of itself."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tasks.errors import InvalidSpec, RunStopped, Unreachable
+from tasks.errors import InputNotFound, InvalidSpec, RunStopped, Unreachable
+from tasks.plan import make_plan
 from tasks.ray_job import nodes
+from tasks.run import left_to_do, next_attempt
+from tests.flows.conftest import numbers as numbers  # a fixture
+from tests.flows.conftest import spec_of
 from tests.ray_job.test_own_machine import job_of, spec
 
 SMALL, LARGE = {"CPU": 2.0}, {"CPU": 2.0, "GPU": 1.0}
@@ -77,6 +84,20 @@ def test_what_is_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_nodes_of_a_cluster_that_was_replaced_are_waited_for(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers before all of them are there."""
+    at_once = {**WAITS, "wait_for_nodes_seconds": 0}
+    job, seen = job_of(spec(cluster=at_once, resources={"num_gpus": 1})), [SMALL, LARGE, SMALL]
+    monkeypatch.setattr(nodes, "nodes_now", lambda: [seen.pop(0)])
+    nodes.await_room(replace(job, attempt=2), nothing)
+    assert asked == [BUNDLES, []]
+    with pytest.raises(InvalidSpec, match="GPUs are asked for"):
+        nodes.await_room(job, nothing)
+    assert seen == []
+
+
 class Probes:
     """Stands for `ray` and for the module `time`: nodes whose probes take so many looks."""
 
@@ -125,3 +146,26 @@ def test_a_node_that_never_answers(
     job = job_of(spec(cluster=WAITS, environment={"pip": pip}))
     with pytest.raises(error, match=rf"node 10\.0\.0\.7: did not answer {why}"):
         nodes.check_nodes(job, nothing)
+
+
+def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, probe = make_plan(spec_of(numbers)), nodes.probe._function
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    own = nodes.own_digest()
+    assert probe(job, own, "10.0.0.7") is None
+    other = probe(job, "x", "10.0.0.7")
+    assert isinstance(other, InvalidSpec)
+    assert str(other).startswith("node 10.0.0.7: another version of this project lies at ")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("read-only")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(job.storage), "write", refuse)
+        unwritten = probe(job, own, "10.0.0.7")
+    assert isinstance(unwritten, InvalidSpec)
+    assert str(unwritten) == "node 10.0.0.7: sink.path: cannot be written: read-only"
+    shutil.rmtree(numbers)
+    unread = probe(job, own, "10.0.0.7")
+    assert isinstance(unread, InputNotFound)
+    assert str(unread).startswith("node 10.0.0.7: source.path: ")

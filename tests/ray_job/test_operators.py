@@ -137,3 +137,22 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
     [*preprocess(to_block(rows), job, ignore)]
     BUILT.clear()
     assert told == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "device"), [(0, "cpu"), (0.25, "cuda"), (1, "cuda"), (4, "cuda")]
+)
+def test_who_holds_a_gpu_predicts_on_it(
+    num_gpus: float, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def stage_on(job: Job, device: str, num_threads: int) -> StageAdapter:
+        asked.append(device)
+        return StageAdapter("infer", (lambda rows: rows,))
+
+    monkeypatch.setattr("tasks.ray_job.operators.infer_stage", stage_on)
+    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda limit: None)
+    monkeypatch.setattr("tasks.ray_job.operators.with_device", lambda report, num_gpus: report)
+    Infer(job_of(spec()), num_gpus, ignore)
+    assert asked == [device]

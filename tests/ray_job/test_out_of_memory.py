@@ -181,6 +181,18 @@ def test_what_fits_is_known_of_the_same_share_of_memory_alone(share: dict[str, A
     assert key_of(spec, "weights", "cpu") != key_of(other, "weights", "cpu")
 
 
+def test_what_fits_is_known_of_the_same_weights_on_the_same_device_alone() -> None:
+    spec = parse_spec(SPEC)
+    precise = parse_spec({**SPEC, "resources": {**SPEC["resources"], "dtype": "float32"}})
+    keys = {
+        key_of(spec, "weights", "cpu"),
+        key_of(spec, "others", "cpu"),
+        key_of(spec, "weights", "cuda"),
+        key_of(precise, "weights", "cpu"),
+    }
+    assert len(keys) == 4
+
+
 @pytest.mark.prefect
 def test_what_fits_is_tried_again_after_a_week(
     run_spec: RunSpec, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,22 @@ def test_what_does_not_fit_is_said_of_the_batch_that_does_not(job: Job) -> None:
     assert (caught.value.stage, caught.value.row) == ("write", 2)
 
 
+def test_a_later_batch_of_other_columns_is_refused(job: Job) -> None:
+    def with_columns(row: int, *names: str) -> RowBatch:
+        columns = {name: [row] for name in names}
+        return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), **columns}))
+
+    write_batches(job, [with_columns(0, "y")])
+    more = r"columns \['z'\] that the first batch had not, and lacks \[\]: "
+    with pytest.raises(SchemaMismatch, match=more) as caught:
+        write_batches(job, [with_columns(1, "y", "z")])
+    assert caught.value.stage == "write"
+    others = r"columns \['z'\] that the first batch had not, and lacks \['y'\]: "
+    with pytest.raises(SchemaMismatch, match=others) as caught:
+        write_batches(job, [with_columns(1, "z")])
+    assert caught.value.stage == "write"
+
+
 def test_no_number_is_made_of_text(job: Job) -> None:
     write_batches(job, [batch(0, 501)])
     with pytest.raises(SchemaMismatch, match=r"y is string, not int64, and .* source\.types, or"):

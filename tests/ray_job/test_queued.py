@@ -17,9 +17,9 @@ from tests.ray_job.test_own_machine import job_of, spec
 CLUSTER = {"kind": "ray_jobs", "address": "http://127.0.0.1:9", "wait_for_nodes_seconds": 1800}
 
 
-def remote_job(folder: Path) -> Job:
+def remote_job(folder: Path, **changes: Any) -> Job:
     sink = {"kind": "parquet", "path": str(folder / "out")}
-    return job_of(spec(cluster=CLUSTER, sink=sink))
+    return job_of(spec(cluster=CLUSTER, sink=sink, **changes))
 
 
 def said(job: Job) -> Any:
@@ -70,16 +70,21 @@ def test_a_storage_that_is_away_ends_no_wait(
         Queued(job, followed)("nodes")
 
 
-def test_rays_own_guard_comes_after_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("timeouts", "limit", "rays"), [({}, 600, 660), ({"no_progress_seconds": 42}, 42, 102)]
+)
+def test_rays_own_guard_comes_after_the_runs(
+    timeouts: dict[str, float], limit: float, rays: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tasks.ray_job import cluster
 
     context = SimpleNamespace()
     monkeypatch.setattr(cluster, "DataContext", SimpleNamespace(get_current=lambda: context))
-    job = remote_job(Path("/nowhere"))
+    job = remote_job(Path("/nowhere"), timeouts=timeouts)
     cluster.configure(job)
     nobody: Any = None
-    assert Attempt(job, nobody).stall.limit_seconds == 600
-    assert context.execution_no_progress_timeout_s == 660
+    assert Attempt(job, nobody).stall.limit_seconds == limit
+    assert context.execution_no_progress_timeout_s == rays
 
 
 def test_a_job_that_is_told_to_stop_stops_though_somebody_follows_it(tmp_path: Path) -> None:

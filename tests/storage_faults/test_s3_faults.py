@@ -146,6 +146,22 @@ def test_what_lasts_is_said_and_the_next_run_goes_on(
     assert place.published() == ALL
 
 
+@pytest.mark.parametrize("path", [r"_delta_log/0+1\.json", "/out/part-", r"\.state/applied"])
+def test_a_store_that_refuses_in_the_middle_of_publishing_loses_nothing(
+    place: Place, path: str
+) -> None:
+    planned = make_plan(place.spec)
+    run_attempt(planned)
+    place.proxy.behave = always(Fault(403, "AccessDenied"), "PUT", path)
+    with pytest.raises(OSError, match="AccessDenied"):
+        publish_planned(planned)
+    assert place.proxy.faults
+    place.proxy.behave = lambda asked: None
+    place.run()
+    assert place.published() == ALL
+    assert make_plan(place.spec).nothing_to_do
+
+
 def test_expired_credentials_are_told_before_anything_starts(place: Place) -> None:
     place.proxy.behave = lambda asked: Fault(400, "ExpiredToken")
     with pytest.raises(Unreachable, match=r"cannot be reached.*the credentials in"):

@@ -429,6 +429,20 @@ def test_a_lance_dataset_has_no_parts(open_bench: OpenBench) -> None:
         open_bench(partition_by=["day"]).sink.check()
 
 
+@pytest.mark.parametrize("kind", ["lance"])
+def test_a_lance_dataset_of_another_make_is_refused(bench: TableBench) -> None:
+    from lance import write_dataset
+
+    write_dataset(ROW, bench.sink.path, data_storage_version="2.0")
+    with pytest.raises(InvalidSpec, match=r"storage version 2\.0, not 2\.2: write it anew"):
+        bench.sink.check()
+    write_dataset(ROW, bench.sink.path, mode="overwrite", data_storage_version="2.2")
+    bench.sink.check()
+    lance(bench).drop_columns(["identity"])
+    with pytest.raises(InvalidSpec, match="columns have been dropped"):
+        bench.sink.check()
+
+
 def test_columns_are_added_only_when_asked_for(bench: TableBench, open_bench: OpenBench) -> None:
     bench.run("k1", {"a": "v1"})
     with pytest.raises(InvalidSpec, match=r"without the columns \['label'\]: say sink.evolve"):

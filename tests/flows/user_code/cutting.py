@@ -80,3 +80,15 @@ class Score:
         wait(self.folder, self.waits)
         log(self.folder, len(ids))
         return {"score": batch["x"] * self.factor + batch["wide"][:, 0]}
+
+
+class Refuse:
+    """A step that does not take one row, where there is one."""
+
+    def __init__(self, refused: int | None = None) -> None:
+        self.refused = refused
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.refused in batch["id"]:
+            raise ValueError(f"cannot prepare {self.refused}")
+        return batch

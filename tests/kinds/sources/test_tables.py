@@ -206,6 +206,27 @@ def test_no_iceberg_table_there(tmp_path: Path) -> None:
         list_inputs(lake.source(filter="id > 0.5"))
 
 
+@pytest.mark.parametrize("catalog_plans", [False, True])
+def test_rows_deleted_by_value_are_refused(
+    catalog_plans: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pyiceberg says so in its own words, and in others where the catalog plans the scan."""
+    from pyiceberg.manifest import DataFile, DataFileContent
+    from pyiceberg.table import DataScan
+
+    def planned_elsewhere(scan: DataScan) -> None:
+        raise NotImplementedError("PyIceberg does not yet support equality deletes: a.parquet")
+
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    lake.append(1)
+    if catalog_plans:
+        monkeypatch.setattr(DataScan, "plan_files", planned_elsewhere)
+    else:
+        monkeypatch.setattr(DataFile, "content", DataFileContent.EQUALITY_DELETES)
+    with pytest.raises(InvalidSpec, match=r"source\.path: .*deletes that cannot be read.*rewrite"):
+        list_inputs(lake.source())
+
+
 def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:
     lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
     lake.append(1, 2)

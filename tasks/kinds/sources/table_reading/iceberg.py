@@ -58,7 +58,7 @@ class IcebergSnapshot:
         except TypeError as error:
             problem = f"cannot be compared with the table's columns: {error}"
             raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
-        except ValueError as error:
+        except (ValueError, NotImplementedError) as error:
             if "equality deletes" not in str(error):
                 raise
             problem = f"has deletes that cannot be read: {error}; rewrite its data files"
