@@ -178,7 +178,7 @@ def test_up_again_starts_what_has_died_and_takes_up_what_it_was_at(
     worker.wait()
     # One that waits for a run of the schedule's, should it be on the hour, and is not cancelled.
     lost = begin_without_a_process(stack, deployed["classify-images"].id)
-    cancelled = begin_without_a_process(stack, deployed["classify-images"].id)
+    cancelled = begin_without_a_process(stack, deployed["embed-texts"].id)
     with prefect_client(stack.state) as client:
         client.set_flow_run_state(cancelled, Cancelling(), force=True)
     said: list[str] = []
