@@ -3,10 +3,12 @@
 import pyarrow as pa
 
 from tasks.errors import SchemaMismatch
+from tasks.kinds import lossless
 from tasks.kinds.column_types import is_text
 from tasks.kinds.sources.source import schema_of
 from tasks.ray_job.job import Job
 
+MISFIT = "a batch does not fit the schema of the first one, or of what is published"
 WAYS_OUT = (
     "give the column one type in all runs, by a step or, of CSV and JSON Lines, source.types, or "
     "publish all anew with --replace-output"
@@ -30,37 +32,40 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
             "these, name others in sink.keep_columns, or publish all anew with --replace-output"
         )
     rows = rows.select(schema.names)
-    refuse_loss(job, rows, schema)
+    refuse_guesses(job, rows, schema)
     try:
-        return rows.cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        columns = [lossless.cast(rows[each.name], each.type) for each in schema]
+        return pa.table(columns, schema.names).cast(schema)
+    except (ValueError, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatch(
-            "a batch does not fit the schema of the first one, or of what is published: "
-            f"{differences(rows.schema, schema)}: {error}; {WAYS_OUT}"
+            f"{MISFIT}: {differences(rows.schema, schema)}: {error}; {WAYS_OUT}"
         ) from error
 
 
-def refuse_loss(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
-    """See that no text becomes a number or a time, nor what a source took for one becomes text.
+def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
+    """See that nothing which a source took for a value becomes text, nor its times UTC's.
 
-    Of text such as 00501 the number is 501: Arrow would say nothing of it. A column without any
-    value loses none.
+    Text such as 00501 it took for the number 501 where it had seen nothing else.
 
     Raises:
         SchemaMismatch: a column would.
     """
     guessed = guessed_types(job)
     for has, wants in zip(rows.schema, wanted, strict=True):
-        if rows[has.name].null_count == len(rows):
+        if has.type not in guessed.get(has.name, ()) or rows[has.name].null_count == len(rows):
             continue
-        becomes_value = is_text(has.type) and is_value(wants.type)
-        becomes_text = guessed.get(has.name) == has.type and is_text(wants.type)
-        if becomes_value or (becomes_text and is_value(has.type)):
+        becomes_text = is_value(has.type) and is_text(wants.type)
+        if becomes_text or zone(has.type) != zone(wants.type):
             raise SchemaMismatch(
-                "a batch does not fit the schema of the first one, or of what is published: "
-                f"{has.name} is {has.type}, not {wants.type}, and neither is made of the other; "
-                f"{WAYS_OUT}"
+                f"{MISFIT}: {has.name} is {has.type}, not {wants.type}, and neither is made of the "
+                f"other; {WAYS_OUT}"
             )
+
+
+def zone(kind: pa.DataType) -> str | None:
+    """The zone of times."""
+    found: str | None = kind.tz if pa.types.is_timestamp(kind) else None
+    return found
 
 
 def is_value(kind: pa.DataType) -> bool:
@@ -68,13 +73,20 @@ def is_value(kind: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
-def guessed_types(job: Job) -> dict[str, pa.DataType]:
-    """Types of columns that the source has taken from its first rows, by the columns' names."""
-    source, reader = job.spec.source, job.pins.get("reader") or {}
-    given = getattr(source, "types", None)
-    if given is None or not reader.get("schema"):
-        return {}
-    return {each.name: each.type for each in schema_of(reader["schema"]) if each.name not in given}
+def guessed_types(job: Job) -> dict[str, set[pa.DataType]]:
+    """Types of columns that the source has taken from its first rows, by the columns' names.
+
+    A redrive reads its rows as the runs did that set them aside.
+    """
+    given = getattr(job.spec.source, "types", None)
+    found: dict[str, set[pa.DataType]] = {}
+    for reader in (job.pins.get("reader"), *job.pins.get("readers", {}).values()):
+        if given is None or not reader or not reader.get("schema"):
+            continue
+        for each in schema_of(reader["schema"]):
+            if each.name not in given:
+                found.setdefault(each.name, set()).add(each.type)
+    return found
 
 
 def differences(found: pa.Schema, wanted: pa.Schema) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from tasks.kinds import lossless
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 
 DATA_ERRORS = (
@@ -99,11 +100,11 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
     """A column as the pinned type; null where the file lacks it.
 
     Raises:
-        pyarrow.ArrowInvalid: a value does not fit, or there is no way from type to type.
+        pyarrow.ArrowInvalid: a value does not fit, or would not stay what it is.
     """
     if wanted.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     try:
-        return rows[wanted.name].cast(wanted.type)
+        return lossless.cast(rows[wanted.name], wanted.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error

@@ -242,3 +242,12 @@ def test_what_a_sink_has_made_folders_of_comes_back(tmp_path: Path) -> None:
         {"x": 3, "class": "cat"},
         {"x": 2, "class": "dog/2"},
     ]
+
+
+def test_values_that_another_file_has_otherwise_stay_what_they_are(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"zip": [10001], "day": [date(2026, 1, 1)]})
+    store(tmp_path, "b.parquet", {"zip": ["00501"], "day": [datetime(2026, 1, 1, 23)]})
+    first, second = read_all(source(tmp_path))
+    assert first == {"zip": 10001, "day": date(2026, 1, 1)}
+    assert isinstance(second, BadRow)
+    assert "column 'zip': string cannot become int64 without loss" in str(second.error)

@@ -1,0 +1,114 @@
+"""Columns as another type, where every value stays what it is.
+
+Arrow's own cast takes 00501 for 501, 2 for true, an hour of a day for the day, and drops the fields
+of a struct that the other type has not, without a word.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.kinds.column_types import is_list, is_text
+
+BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+FAMILIES = {
+    "truth": (pa.types.is_boolean,),
+    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    "date": (pa.types.is_date,),
+    "time": (pa.types.is_timestamp,),
+    "hour": (pa.types.is_time,),
+    "duration": (pa.types.is_duration,),
+    "text": (is_text, pa.types.is_string_view),
+    "bytes": (*BYTES, pa.types.is_fixed_size_binary),
+}
+BECOMES = {
+    *(("truth", "number"), ("date", "time"), ("text", "bytes"), ("bytes", "text")),
+    *((name, "text") for name in ("truth", "number", "date", "time", "hour", "duration")),
+}
+"""Families whose values the other one can hold; Arrow sees to it that bytes are a text."""
+
+
+def cast(column: pa.ChunkedArray, wants: pa.DataType) -> pa.ChunkedArray:
+    """A column as another type; of a column without any value, nothing can be lost.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value would not stay what it is.
+        pyarrow.ArrowNotImplementedError: Arrow knows no way.
+    """
+    if column.type == wants:
+        return column
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), wants)])
+    if not keeps_values(column.type, wants):
+        raise pa.ArrowInvalid(f"{column.type} cannot become {wants} without loss")
+    found = column.cast(wants)
+    if infinities(found) > infinities(column):
+        raise pa.ArrowInvalid(f"a value is too large for {wants}")
+    return found
+
+
+def keeps_values(has: pa.DataType, wants: pa.DataType) -> bool:
+    """Whether values stay what they are, or Arrow's cast refuses those that would not.
+
+    A number may be rounded to a float, and a time without a zone is one of UTC, as it is to Arrow.
+    """
+    has, wants = bare(has), bare(wants)
+    if has == wants or pa.types.is_null(has):
+        return True
+    if pa.types.is_map(has) and pa.types.is_map(wants):
+        keys = keeps_values(has.key_type, wants.key_type)
+        return keys and keeps_values(has.item_type, wants.item_type)
+    if is_any_list(has) and is_any_list(wants):
+        return keeps_values(has.value_type, wants.value_type)
+    if pa.types.is_struct(has) and pa.types.is_struct(wants):
+        known = {each.name: each.type for each in wants}
+        return all(each.name in known and keeps_values(each.type, known[each.name]) for each in has)
+    if pa.types.is_timestamp(has) and pa.types.is_timestamp(wants):
+        return bool(has.tz) == bool(wants.tz) or wants.tz == "UTC"
+    ours, theirs = family(has), family(wants)
+    return ours == theirs or (ours, theirs) in BECOMES
+
+
+def bare(kind: pa.DataType) -> pa.DataType:
+    """A type without its dictionary, or what an extension makes of it."""
+    if pa.types.is_dictionary(kind):
+        return bare(kind.value_type)
+    return bare(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists, of one size or any."""
+    views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    return is_list(kind) or pa.types.is_fixed_size_list(kind) or views
+
+
+def family(kind: pa.DataType) -> str | None:
+    """What a type's values are; None for those of types that stand alone."""
+    return next((name for name, are in FAMILIES.items() if any(is_(kind) for is_ in are)), None)
+
+
+def infinities(column: pa.ChunkedArray) -> int:
+    """Values of a column, or in its lists and structs, that are infinite."""
+    floats = (each for chunk in column.chunks for each in leaves(chunk) if is_float(each))
+    return sum(pc.sum(pc.is_inf(each.cast(pa.float64()))).as_py() or 0 for each in floats)
+
+
+def is_float(values: pa.Array) -> bool:
+    """Whether some of the values may be infinite."""
+    return bool(pa.types.is_floating(values.type))
+
+
+def leaves(values: pa.Array) -> Iterator[pa.Array]:
+    """Values that are no lists, structs or maps, or those within."""
+    if isinstance(values, pa.ExtensionArray):
+        yield from leaves(values.storage)
+    elif pa.types.is_map(values.type):
+        yield from (*leaves(values.keys), *leaves(values.items))
+    elif is_any_list(values.type):
+        yield from leaves(values.flatten())
+    elif pa.types.is_struct(values.type):
+        for each in values.flatten():
+            yield from leaves(each)
+    else:
+        yield values
