@@ -17,6 +17,12 @@ from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
 LOOKERS = 32
+MAY_DIFFER = {
+    *("path", "exclude", "on_empty", "shuffle_seed", "storage_options", "catalog", "endings"),
+    *("version", "as_of", "snapshot", "tag", "split_above_mib", "types", "null_values"),
+}
+"""Fields of a source that decide which inputs there are, or what a value is, but not which row is
+which, nor which columns it has."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,13 @@ def refuse_other_source(
     if kind != spec.source.kind:
         problem = f"cannot read what run {run.run_id} has set aside: its source is {kind}"
         raise InvalidSpec.at("source.kind", spec.source.kind, problem)
+    then = type(spec.source).model_validate(header["spec"]["source"])
+    for name in sorted(set(type(spec.source).model_fields) - MAY_DIFFER):
+        was, now = getattr(then, name), getattr(spec.source, name)
+        if was != now:
+            problem = f"was {was!r} in run {run.run_id}, and by it rows or columns are others than"
+            way_out = "those set aside: set it back for the redrive, or --replace-output"
+            raise InvalidSpec.at(f"source.{name}", now, f"{problem} {way_out}")
 
 
 def readers_of(run: PastRun) -> dict[str, Any]:

@@ -226,6 +226,21 @@ def test_what_cannot_be_redriven_is_said(
         redrive(picky(numbers, **changes))
 
 
+def test_rows_that_are_numbered_otherwise_are_not_taken_for_those_set_aside(
+    tmp_path: Path,
+) -> None:
+    """The first line of a file is a row or a header, as column_names says."""
+    (tmp_path / "a.csv").write_text("id,x\n0,0.0\n7,7.0\n")
+    spec = picky(tmp_path, 7, source={"kind": "csv", "path": str(tmp_path / "*.csv")})
+    batch_inference(spec)
+    assert len(aside(spec)) == 1
+    named = {**spec.source.model_dump(), "column_names": ["id", "x"]}
+    with pytest.raises(InvalidSpec, match=r"source\.column_names: .* was None .* set it back"):
+        redrive(picky(tmp_path, source=named))
+    typed = {**spec.source.model_dump(), "types": {"x": "float64"}}
+    assert redrive(picky(tmp_path, source=typed))["rows"]["written"] == 1
+
+
 @pytest.mark.ray
 def test_a_redrive_runs_on_ray_too(numbers: Path, ray_address: str) -> None:
     cluster = {"kind": "local", "address": ray_address}
