@@ -1,4 +1,4 @@
-"""Measures what the README claims: `make bench` for all, `make bench ROW=memory` for one.
+"""Measures what docs/measured.md claims: `make bench` for all, `make bench ROW=memory` for one.
 
 Rows that run us beside another way, such as `guide_tabular`, take options:
 `make bench ROW="guide_tabular --resume rounds.jsonl"` goes on where it was interrupted,

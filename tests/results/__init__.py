@@ -1,1 +1,1 @@
-"""Results of long runs, and the table of the README that is made of them."""
+"""Results of long runs, and the table of docs/measured.md that is made of them."""

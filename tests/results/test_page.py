@@ -1,4 +1,4 @@
-"""The README claims what the results say."""
+"""The page of what is measured claims what the results say."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ from tests.results.proofs import simulation, soaked, table
 from tests.soak.results import Result as Case
 from tests.soak.results import Struck, keep
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/measured.md"
 
 
-def test_the_readme_has_the_table() -> None:
-    assert table() in README.read_text(), "`python -m tests.results` prints another table"
+def test_the_page_has_the_table() -> None:
+    assert table() in PAGE.read_text(), "`python -m tests.results` prints another table"
 
 
 def test_a_lost_row_shows(tmp_path: Path) -> None:
