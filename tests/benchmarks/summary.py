@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.summary`: the table of speeds in docs/measured.md, made of RESULTS.md."""
+"""`python -m tests.benchmarks.summary`: docs/measured.md's table of speeds, made of RESULTS.md."""
 
 import re
 

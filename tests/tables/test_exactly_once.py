@@ -300,6 +300,19 @@ def test_a_file_of_which_others_have_deleted_by_position_is_not_replaced(
         bench.run("k2", {"a": "v2"})
 
 
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_a_table_of_which_others_have_deleted_by_value_is_refused(
+    bench: TableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Flink does."""
+    from pyiceberg.manifest import DataFile, DataFileContent
+
+    bench.run("k1", {"a": "v1"})
+    monkeypatch.setattr(DataFile, "content", DataFileContent.EQUALITY_DELETES)
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .*deletes that cannot be read.*rewrite"):
+        bench.run("k2", {"b": "v1"})
+
+
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_delta_table_of_mapped_columns_is_refused(bench: TableBench) -> None:
     columns, mapping = Schema.from_arrow(ROW.schema), {"delta.columnMapping.mode": "name"}

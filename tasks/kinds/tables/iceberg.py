@@ -82,6 +82,26 @@ def open_metadata(path: str, storage_options: dict[str, Any]) -> Any:
     return StaticTable.from_metadata(path, file_properties(storage_options))
 
 
+def planned(scan: Any, field: str, place: str) -> list[Any]:
+    """What is to be read of a table, file by file.
+
+    Args:
+        scan: pyiceberg's.
+        field: of the spec that names the table, for the message.
+        place: what stands there.
+
+    Raises:
+        InvalidSpec: rows were deleted in a way that pyiceberg does not know.
+    """
+    try:
+        return list(scan.plan_files())
+    except (ValueError, NotImplementedError) as error:
+        if "equality deletes" not in str(error):
+            raise
+        problem = f"has deletes that cannot be read: {error}; rewrite its data files"
+        raise InvalidSpec.at(field, place, problem) from error
+
+
 def file_properties(storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as pyiceberg takes them; credentials come from the environment."""
     known = delta_options(storage_options)

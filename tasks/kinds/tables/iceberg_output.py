@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.kinds.tables.footers import KnownFiles, OnlyFooter, once, only_footer
-from tasks.kinds.tables.iceberg import open_catalog
+from tasks.kinds.tables.iceberg import open_catalog, planned
 from tasks.kinds.tables.types import plain, plain_schema, strict_field
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
@@ -111,8 +111,12 @@ class IcebergOutput:
         )
 
     def scanned(self, table: Any, snapshot_id: int | None) -> dict[str, Any]:
-        """What a reader of the table opens, by its path below the output."""
-        tasks = table.scan(snapshot_id=snapshot_id).plan_files()
+        """What a reader of the table opens, by its path below the output.
+
+        Raises:
+            InvalidSpec: others have deleted rows by value.
+        """
+        tasks = planned(table.scan(snapshot_id=snapshot_id), "sink.path", self.place)
         folder = f"{self.location}/"
         return {bare(each.file.file_path).removeprefix(folder): each for each in tasks}
 

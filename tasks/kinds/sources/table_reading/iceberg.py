@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.table_reading.version import TableFile
+from tasks.kinds.tables.iceberg import planned
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,15 @@ class IcebergSnapshot:
         """What pyiceberg has to do for each file, by path.
 
         Raises:
-            InvalidSpec: rows were deleted in a way that pyiceberg does not know.
+            InvalidSpec: the filter does not fit the columns, or rows were deleted in a way that
+                pyiceberg does not know.
         """
         try:
-            return {task.file.file_path: task for task in self.scan().plan_files()}
+            found = planned(self.scan(), "source.path", self.table.name())
+            return {task.file.file_path: task for task in found}
         except TypeError as error:
             problem = f"cannot be compared with the table's columns: {error}"
             raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
-        except (ValueError, NotImplementedError) as error:
-            if "equality deletes" not in str(error):
-                raise
-            problem = f"has deletes that cannot be read: {error}; rewrite its data files"
-            raise InvalidSpec.at("source.path", self.table.name(), problem) from error
 
     def file_of(self, path: str) -> TableFile:
         """What is known of a file."""
