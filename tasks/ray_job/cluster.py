@@ -84,6 +84,7 @@ def run_on_ray(job: Job) -> None:
     shares = list(cut_shares(job, int(resources.get("CPU", 1)), rows))
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     progress.occupancy.cores = resources.get("CPU", 0.0)
+    progress.occupancy.nodes = nodes
     progress.occupancy.is_one_machine = len(nodes) == 1
     progress.occupancy.rows_per_batch = job.spec.rows_per_batch
     if is_own_machine(job.spec):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.machine import busy_seconds, cores
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.room import Node
 
 NODES_EVERY_SECONDS = 10.0
 """Between two looks at a cluster's nodes, each a call to its head."""
@@ -62,7 +63,9 @@ class Occupancy:
     """The time of all workers of a job, from the moment on that the model is there."""
 
     cores: float = 0.0
-    """CPU cores of the cluster, where it had most."""
+    """CPU cores of the cluster now."""
+    nodes: list[Node] = field(default_factory=list)
+    """Its nodes as the job found them: what the next one is likely to find again."""
     rows_per_batch: int | None = None
     """Rows of a batch at most, as the job has cut them."""
     shares: int = 0
@@ -72,6 +75,7 @@ class Occupancy:
     in_replicas: bool = False
     """Whether replicas do the preprocessing too."""
     seconds: float = 0.0
+    core_seconds: float = 0.0
     stages: dict[str, Spent] = field(default_factory=lambda: {each: Spent() for each in STAGES})
     replicas: dict[str, Spent] = field(default_factory=dict)
 
@@ -95,8 +99,8 @@ class Occupancy:
             return  # readers run ahead while the model is loaded, which bounds nothing
         self.at, self.last = now, sights
 
-    def grow(self, now: float, nodes: Callable[[], list[dict[str, float]]]) -> None:
-        """Take note of nodes that have come since the job began; called often, looks now and then.
+    def grow(self, now: float, nodes: Callable[[], list[Node]]) -> None:
+        """Take note of nodes that have come or gone; called often, looks now and then.
 
         Args:
             now: on any clock that only goes forward.
@@ -107,12 +111,13 @@ class Occupancy:
         self.grown_at = now
         with suppress(Exception):  # a head that is away for a moment ends no job
             there = nodes()
-            self.cores = max(self.cores, sum(node.get("CPU", 0.0) for node in there))
+            self.cores = sum(node.get("CPU", 0.0) for node in there)
             self.is_one_machine = self.is_one_machine and len(there) < 2
 
     def add(self, seconds: float, sights: dict[str, Sight]) -> None:
         """The stages were like this for so long."""
         self.seconds += seconds
+        self.core_seconds += self.cores * seconds
         for stage, sight in sights.items():
             spent = self.stages[stage]
             # A task ends with its work, but its place stays.
@@ -136,7 +141,9 @@ class Occupancy:
         begun, busy_then = self.busy_before
         could_be = cores() * (now - begun)
         return {
-            "cores": self.cores,
+            # On average, as are the workers that hold them.
+            "cores": round(self.core_seconds / self.seconds, 3) if self.seconds else self.cores,
+            "nodes": [told(node) for node in self.nodes],
             "shares": self.shares,
             "rows_per_batch": self.rows_per_batch,
             "in_replicas": self.in_replicas,
@@ -150,6 +157,15 @@ class Occupancy:
             },
             "replicas": {name: asdict(spent) for name, spent in self.replicas.items()},
         }
+
+
+def told(node: Node) -> Node:
+    """What a node has of that which stages can ask for."""
+    return {
+        name: round(amount, 3)
+        for name, amount in node.items()
+        if name in ("CPU", "GPU", "memory") or name.startswith("accelerator_type:")
+    }
 
 
 def since(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from tasks.kinds.clusters import InlineCluster
 from tasks.machine import cores
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence, PastAttempt
 
 
@@ -46,7 +47,9 @@ class Timings:
     rows: int
     batches: int
     cores: float = 0.0
-    """Cores that stages ask for theirs of: the cluster's."""
+    """Cores that stages ask for theirs of: the cluster's, on average."""
+    nodes: list[Node] = field(default_factory=list)
+    """The cluster's as the job found them; none where the job is an earlier version's."""
     shares: int | None = None
     """No more workers than that can read."""
     rows_per_batch: int | None = None
@@ -151,6 +154,7 @@ def on_ray(found: dict[str, Any], rows: int, batches: int) -> Timings:
         rows=rows,
         batches=batches,
         cores=found["cores"],
+        nodes=found.get("nodes", []),
         shares=found["shares"],
         rows_per_batch=found.get("rows_per_batch"),
         machine_busy=found["machine_busy"],

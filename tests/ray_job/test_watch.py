@@ -41,7 +41,28 @@ def test_a_cluster_that_grows_has_more_cores_on_several_machines() -> None:
     assert occupancy.as_json(counts)["machine_busy"] is None
     nodes.there = nodes.there[:1]
     occupancy.grow(2 * LATER, nodes)
-    assert (occupancy.cores, occupancy.is_one_machine) == (16.0, False), "what was seen counts"
+    assert (occupancy.cores, occupancy.is_one_machine) == (4.0, False), "there were several"
+
+
+def test_cores_that_came_late_were_not_there_all_the_time() -> None:
+    """As workers that came late were not: three of four seconds on four cores, one on sixteen."""
+    nodes, occupancy, counts = Nodes(), Occupancy(cores=4.0), Counts().snapshot()
+    occupancy.see(0.0, {})
+    assert occupancy.as_json(counts)["cores"] == 4.0
+    occupancy.see(3.0, {})
+    nodes.there += [{"CPU": 12.0}]
+    occupancy.grow(3.0, nodes)
+    occupancy.see(4.0, {})
+    assert occupancy.as_json(counts)["cores"] == 7.0
+
+
+def test_nodes_are_told_as_the_job_found_them() -> None:
+    """Whatever else Ray says of them."""
+    large = {"CPU": 8.0, "GPU": 2.0, "memory": 30.123456, "accelerator_type:A100": 1.0}
+    occupancy = Occupancy(nodes=[{**large, "node:10.0.0.1": 1.0, "object_store_memory": 9e9}])
+    occupancy.grow(0.0, Nodes())
+    occupancy.see(0.0, {})
+    assert occupancy.as_json(Counts().snapshot())["nodes"] == [{**large, "memory": 30.123}]
 
 
 @pytest.mark.parametrize(("where", "seen"), [(ELSEWHERE, 16.0), ({"kind": "local"}, 2.0)])
