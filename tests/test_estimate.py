@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tasks.errors import InvalidSpec
 from tasks.previewing import trial_of
-from tasks.reporting.estimate import FullRun, estimate_run, gpus_of_a_replica
+from tasks.reporting.estimate import FullRun, estimate_run, gpus_of_a_replica, where_it_goes
 from tasks.reporting.preview_page import estimate_lines
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -217,3 +218,28 @@ def test_only_this_machine_goes_by_its_own_size(
         }
     )
     assert workers_at_hand(spec, 1)["infer"] == wanted
+
+
+def test_a_run_goes_to_the_ray_that_it_would_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where four replicas are usual, on a machine of seven cores and two GPUs."""
+    monkeypatch.setattr("tasks.reporting.workers.cores", lambda: 7)
+    monkeypatch.setattr("tasks.reporting.workers.count_gpus", lambda: 2)
+    monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", lambda: "127.0.0.1:6379")
+    spec = priced_spec({"kind": "local"}, {})
+    record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
+    trial = trial_of(spec, 10, "p")
+    found = estimate_run(spec, trial, (record, record), WHOLE, num_gpus=0.0)
+    assert found
+    assert (found.stage, found.workers) == ("preprocess", 7)
+    planned = SimpleNamespace(spec=trial)
+    evidence: Any = SimpleNamespace(planned=planned, all_attempts=[])
+    assert gpus_of_a_replica(spec, evidence) is None
+
+
+def test_a_preview_is_shown_though_a_run_could_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise InvalidSpec("RAY_ADDRESS: is no Ray that runs here")
+
+    monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", gone)
+    spec = priced_spec({"kind": "local"}, {})
+    assert where_it_goes(spec) == spec

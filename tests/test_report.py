@@ -12,12 +12,14 @@ from rich.console import Console
 
 from flows.printed_report import print_report
 from tasks.errors import StageFailed
+from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.page import time_table
+from tasks.run import attempts_in
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
@@ -215,6 +217,25 @@ def test_rows_set_aside_that_are_replaced_while_they_are_counted_fail_no_run(
     assert report.report
     assert (report.rows["rejected"], report.stages["infer"]["rejected"]) == (2, 2)
     assert (report.stages["write"]["rows"], report.redone_rows) == (198, 0)
+
+
+def test_a_run_is_judged_as_its_job_was_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The spec names no Ray, and its job has joined one."""
+    judged: list[Any] = []
+    monkeypatch.setattr(
+        "tasks.reporting.run_report.judge_run",
+        lambda spec, *_, given, **more: judged.extend((spec.cluster, given.cluster)),
+    )
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    (job_file,) = attempts_in(planned.storage, planned.run)
+    job = json.loads(planned.storage.read(job_file))
+    job["spec"]["cluster"] = {"kind": "local", "address": "127.0.0.1:6379"}
+    planned.storage.write(job_file, json.dumps(job).encode())
+    report_run(planned, time.time(), publish_planned(planned), 1)
+    assert judged == [LocalCluster(address="127.0.0.1:6379"), InlineCluster()]
+    planned.storage.write(job_file, b'{"spec": {}}')  # an earlier version's
+    assert look_back(planned, time.time()).job_spec == planned.spec
 
 
 def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:

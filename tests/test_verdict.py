@@ -344,6 +344,14 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
 
 
+def test_a_small_job_on_a_ray_that_it_has_joined_needs_none_either(tmp_path: Path) -> None:
+    given = classify_spec(tmp_path, cluster={"kind": "local"})
+    there = classify_spec(tmp_path, cluster={"kind": "local", "address": "127.0.0.1:6379"})
+    verdict = judge_run(there, SHORT, timings({}), given=given)
+    assert verdict
+    assert verdict.setting == "cluster.kind=inline"
+
+
 def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
     inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {"max_replicas": 2}}
     found = judge(tmp_path, timings({"preprocess": 50.0, "infer": 48.0}), **inline)

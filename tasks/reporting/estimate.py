@@ -1,9 +1,12 @@
 """What a whole run would take, from a few batches of it."""
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.clusters.own_ray import joined
+from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.new_inputs import NewInputs
@@ -101,7 +104,7 @@ def estimate_run(
     if not records:
         return None
     gpus = num_gpus or 0.0
-    spec = of_replicas_alike(spec, trial, gpus)
+    spec = of_replicas_alike(where_it_goes(spec), trial, gpus)
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, gpus)
     at_hand = workers_at_hand(spec, whole.shards)
@@ -140,7 +143,14 @@ def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float | N
         return asked
     if evidence.planned.spec.cluster.kind == spec.cluster.kind:
         return float(hours_held(evidence)["gpu_hours"] > 0)
-    return gpus_here(spec) if is_own_machine(spec) else None
+    return gpus_here(spec) if is_own_machine(where_it_goes(spec)) else None
+
+
+def where_it_goes(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The spec with the Ray that a run would join; as it is where a run would find none there."""
+    with suppress(InvalidSpec):
+        return spec.model_copy(update={"cluster": joined(spec.cluster)})
+    return spec
 
 
 def of_replicas_alike(

@@ -19,8 +19,10 @@ from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.job import stored_job
 from tasks.ray_job.writing import pinned
 from tasks.run import attempts_in
+from tasks.spec import BatchInferenceSpec
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,15 @@ class Evidence:
         """Attempts of this call; the last one where it only followed what another has begun."""
         begun = [each for each in self.attempts if (each.started or 0.0) >= self.started]
         return begun or self.attempts[-1:]
+
+    @cached_property
+    def job_spec(self) -> BatchInferenceSpec:
+        """The spec as this call's last job was told it: with the Ray that it has joined."""
+        for attempt in reversed(self.own_attempts):
+            path = f"{self.planned.run.attempt(attempt.number)}/job.json"
+            if job := stored_job(self.planned.storage, path):
+                return job.spec
+        return self.planned.spec
 
     @property
     def resumed_rows(self) -> int:

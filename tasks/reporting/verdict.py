@@ -61,14 +61,16 @@ def judge_run(
     seconds: dict[str, float | None],
     timings: Timings | None,
     *,
+    given: BatchInferenceSpec | None = None,
     memory_ran_out: bool = False,
 ) -> Verdict | None:
     """What bounds the run; None where nothing ran.
 
     Args:
-        spec: what was run.
+        spec: what was run, as its job was told.
         seconds: until the model's first row, and steadily from then on.
         timings: of the steady time.
+        given: what was asked for, where that names no Ray that the job has joined.
         memory_ran_out: whether batches were halved.
     """
     if not isinstance(spec.cluster, InlineCluster):  # of which it is measured, and not reckoned
@@ -77,7 +79,7 @@ def judge_run(
     if startup is None or steady is None:
         return None
     if timings is None or steady < startup:
-        return of_startup(spec, startup, steady)
+        return of_startup(given or spec, startup, steady)
     if timings.batches < ENOUGH_BATCHES:
         said = f"nothing can be said of {counted(timings.rows, 'row')} in so few batches"
         return Verdict(None, None, None, None, said)
@@ -87,11 +89,11 @@ def judge_run(
     return of_stage(spec, stage, timings, memory_ran_out=memory_ran_out)
 
 
-def of_startup(spec: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
+def of_startup(given: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
     """A run that was mostly start-up."""
     # One word changes the cluster where it has no other field, and nothing is lost with it.
-    is_plain = spec.cluster == LocalCluster()
-    stays = not is_plain or spec.stages.preprocess.materialize or not could_run_inline(spec)
+    is_plain = given.cluster == LocalCluster()
+    stays = not is_plain or given.stages.preprocess.materialize or not could_run_inline(given)
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
     if stays:
