@@ -13,6 +13,7 @@ from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES, Counts, Report, counted
 from tasks.ray_job.device_clock import DeviceClock
 from tasks.ray_job.occupancy import Occupancy, Sight, Spent
+from tasks.ray_job.room import Node, refuse_crowded, refuse_unmet
 from tasks.report import report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.timings import StageTiming, Timings, on_ray, timings_of
@@ -36,7 +37,8 @@ def timings(
         stage: StageTiming(workers=1, busy=busy.get(stage, 0.0), computing=own.get(stage, 0.0))
         for stage in STAGES
     }
-    return replace(Timings(100.0, stages, 960, 96, cores=4.0, shares=16), **more)
+    nodes = [{"CPU": 4.0, "memory": 16.0}]
+    return replace(Timings(100.0, stages, 960, 96, cores=4.0, nodes=nodes, shares=16), **more)
 
 
 def having(found: Timings, stage: str, **changes: Any) -> Timings:
@@ -210,6 +212,121 @@ def test_ray_is_not_to_blame_for_workers_that_may_not_be(
     verdict = judge(tmp_path, found, stages={**ONE, "preprocess": {"max_workers": 4}})
     assert verdict.setting == setting
     assert verdict.reason.endswith(said)
+
+
+CLUSTER = {"kind": "ray_jobs", "address": "http://ray:8265"}
+STEPS = [{"kind": "select", "columns": ["id"]}]
+NODES: dict[str, tuple[list[Node], dict[str, Any], dict[str, Any], int | None, str]] = {
+    "memory for two": (
+        [{"CPU": 8.0, "memory": 16.0}],
+        {"resources": {"memory_gb": 8}},
+        {},
+        2,
+        "with 2 workers infer still bounds it",
+    ),
+    "memory for one": (
+        [{"CPU": 8.0, "memory": 16.0}],
+        {"resources": {"memory_gb": 9}},
+        {},
+        None,
+        "no node has room for another, with 7 cores free: more nodes, or larger ones",
+    ),
+    "one on each node": (
+        [{"CPU": 5.0}, {"CPU": 5.0}, {"CPU": 5.0}],
+        {"resources": {"num_cpus": 3}},
+        {},
+        3,
+        "with 3 workers infer still bounds it",
+    ),
+    "beside a large worker": (
+        [{"CPU": 8.0}],
+        {"stages": {"preprocess": {"num_cpus": 5}}, "steps": STEPS},
+        {},
+        3,
+        "with 3 workers infer still bounds it",
+    ),
+    "beside a whole core": (
+        [{"CPU": 2.0}],
+        {"resources": {"num_cpus": 0.5}, "steps": STEPS},
+        {},
+        2,
+        "with 2 workers infer still bounds it",
+    ),
+    "beside one that leaves no core": (
+        [{"CPU": 2.0}],
+        {"stages": {"read": {"num_cpus": 1}}},
+        {},
+        None,
+        "beside other stages the nodes that its job found have no room for more, with 1 core free",
+    ),
+    "of a GPU that tells nothing": (
+        [{"CPU": 8.0, "GPU": 1.0}],
+        {},
+        {},
+        None,
+        "nothing: nobody tells how busy its GPUs were",
+    ),
+    "of nodes that came late": (
+        [{"CPU": 2.0}],
+        {"resources": {"num_cpus": 1}},
+        {"cores": 16.0},
+        None,
+        "beside other stages the nodes that its job found have no room for more, with 15 cores "
+        "free",
+    ),
+    "of nodes that nobody has noted": (
+        [],
+        {},
+        {"cores": 8.0},
+        None,
+        "nothing is advised: an earlier version ran its job, and noted no nodes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "asked", "more", "replicas", "said"), NODES.values(), ids=NODES)
+def test_no_more_replicas_are_advised_than_a_job_is_let_in_with(
+    tmp_path: Path,
+    nodes: list[Node],
+    asked: dict[str, Any],
+    more: dict[str, Any],
+    replicas: int | None,
+    said: str,
+) -> None:
+    """Of one that bounds the run alone, while the others hold next to nothing."""
+    found = timings({"infer": 96.0}, {"infer": 96.0}, cores=sum(node["CPU"] for node in nodes))
+    found = replace(found, nodes=nodes, **more)
+    for stage in ("read", "preprocess"):
+        found = having(found, stage, holding=0.0)
+    spec = {"cluster": CLUSTER, "stages": {}, "resources": {}, **asked}
+    verdict = judge(tmp_path, found, **spec)
+    assert verdict.setting == (replicas and f"resources.min_replicas={replicas}")
+    assert verdict.reason.endswith(said), verdict.reason
+    if replicas:
+        spec["resources"] = {**spec["resources"], "min_replicas": replicas}
+        refuse_unmet(classify_spec(tmp_path, **spec), nodes, "the cluster")
+        refuse_crowded(classify_spec(tmp_path, **spec), nodes, "the cluster")
+
+
+def test_where_memory_may_have_held_replicas_back_they_are_not_asked_for(tmp_path: Path) -> None:
+    """A machine of one's own adds them by itself, where it has memory and a core for another."""
+    found = timings({"infer": 96.0}, {"infer": 96.0})
+    verdict = judge(tmp_path, found, stages={}, resources={})
+    assert verdict.setting is None
+    assert verdict.reason.endswith(
+        "no more were started, with 1.5 cores free: there was no memory for them, or it did not pay"
+    )
+
+
+def test_workers_that_no_node_has_room_for_are_not_promised(tmp_path: Path) -> None:
+    """Of fifteen cores nine are free, in three parts."""
+    found = having(timings({"infer": 20.0}, cores=15.0), "preprocess", busy=3 * 96.0, workers=3)
+    found = having(found, "preprocess", most=3, computing=3 * 96.0, holding=3)
+    found = replace(found, nodes=[{"CPU": 5.0}] * 3)
+    preprocess = {"num_cpus": 3, "max_workers": 3}
+    verdict = judge(tmp_path, found, cluster=CLUSTER, stages={**ONE, "preprocess": preprocess})
+    assert verdict.setting is None
+    assert "no node has room for another" in verdict.reason
 
 
 def test_stages_that_are_level_gain_nothing_alone(tmp_path: Path) -> None:

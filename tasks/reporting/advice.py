@@ -2,12 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import is_own_machine, most_readers, most_writers, with_cores
+from tasks.ray_job.own_machine import replicas_have_the_cores, with_cores
+from tasks.ray_job.room import cores_beside
 from tasks.ray_job.writing import most_unrecorded
+from tasks.reporting.knobs import knobs_of
+from tasks.reporting.room_there import (
+    free_cores,
+    holds_gpus,
+    is_accepted,
+    with_resources,
+    workers_that_fit,
+)
 from tasks.reporting.timings import StageTiming, Timings
 from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -17,7 +27,6 @@ MOST_AT_ONCE = 4.0
 """Nobody knows what becomes of a run with more than so many times the workers it had."""
 WAITS_BELOW = 0.5
 """A stage that computes for less than this share of its busy time can do with less of a core."""
-DEVICE_IS_BUSY = 0.85
 UNRECORDED = "the limit on batches without a record"
 RAY_STARTS_SECONDS = 12.0
 WORTH_IT = 1.15
@@ -32,44 +41,12 @@ class Advice:
     gain: float | None = None
 
 
-@dataclass(frozen=True)
-class Knobs:
-    """A stage's settings."""
-
-    most: str
-    """The field that bounds its workers."""
-    max_workers: int | None
-    cpus: str
-    """The field that says how many cores a worker holds."""
-    num_cpus: float
-    is_asked_for: bool = True
-    """Whether somebody has set the bound; else it goes once `cpus` is set."""
-
-
-def knobs_of(spec: BatchInferenceSpec, stage: str) -> Knobs:
-    """The settings of a stage."""
-    resources = spec.resources
-    if stage == "infer":
-        # On a machine of its own a job has as many as there is room for.
-        is_bounded = resources.max_replicas or not is_own_machine(spec)
-        most = resources.most_replicas() if is_bounded else None
-        return Knobs("resources.max_replicas", most, "resources.num_cpus", resources.cores)
-    options, name = getattr(spec.stages, stage), f"stages.{stage}"
-    usual = {"read": most_readers, "write": most_writers}
-    workers = usual[stage](spec) if stage in usual else options.max_workers
-    is_asked_for = stage != "read" or options.max_workers is not None
-    fields = f"{name}.max_workers", f"{name}.num_cpus"
-    return Knobs(fields[0], workers, fields[1], options.num_cpus, is_asked_for)
-
-
 def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     """What to change where one stage bounds a run on Ray.
 
     As many workers as it takes until another stage bounds the run.
     """
     timing = timings.stages[stage]
-    if stage == "infer" and timing.device:
-        return advise_device(spec, timings)
     if stage == "read" and timings.shares is not None and timing.most >= timings.shares:
         return Advice(f"the input comes in {counted(timings.shares, 'part')}: split it into more")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != stage}
@@ -85,7 +62,8 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     wanted = max(more, math.ceil(round(timing.workers * times, 1)))
     if stage == "read" and timings.shares is not None:
         wanted = min(wanted, timings.shares)
-    setting, workers = make_room(stage, wanted, spec, timings)
+    make_room = more_replicas if stage == "infer" else partial(more_workers, stage)
+    setting, workers = make_room(wanted, spec, timings)
     if setting is None:
         return Advice(without_room(stage, spec, timings))
     gain = timing.need() / max(timing.need(workers), best[after])
@@ -104,36 +82,74 @@ def workers_at_once(stage: str, spec: BatchInferenceSpec, timing: StageTiming) -
     return max(round(timing.workers), most)
 
 
-def make_room(
+def more_replicas(
+    wanted: int, spec: BatchInferenceSpec, timings: Timings
+) -> tuple[str | None, int]:
+    """The setting that brings more replicas, as many as are let in, and how many there then are."""
+    timing, bound = timings.stages["infer"], spec.resources.max_replicas
+    now = workers_at_once("infer", spec, timing)
+    num_cpus, free = spec.resources.cores, free_cores(spec, timings)
+    room = whole(timing.workers + free / num_cpus)
+    if now < min(wanted, room):
+        field, most = "min_replicas", wanted  # Ray adds replicas one by one, slowly
+        if bound is not None:
+            field, most = ("max_replicas", wanted) if now >= bound else (field, min(wanted, bound))
+        elif replicas_have_the_cores(spec, num_gpus=0.0):
+            return None, now  # more were added where there was memory for them, and it paid
+        sizes = range(min(most, room), now, -1)
+        fits = (n for n in sizes if is_accepted(with_resources(spec, min_replicas=n), timings))
+        workers = next(fits, now)
+        return (f"resources.{field}={workers}", workers) if workers > now else (None, now)
+    most = min(wanted, bound or wanted)
+    if not waits(timing) or most <= now or room >= most:
+        return None, now
+    left = min(timing.workers * num_cpus + free, timings.cores - cores_beside(spec))
+    share = math.floor(left / most * 100) / 100
+    smaller = with_resources(spec, num_cpus=share, min_replicas=most)
+    if share <= 0 or not is_accepted(smaller, timings):
+        return None, now
+    return f"resources.num_cpus={share:g}", most
+
+
+def more_workers(
     stage: str, wanted: int, spec: BatchInferenceSpec, timings: Timings
 ) -> tuple[str | None, int]:
     """The setting that lets a stage have more workers, and how many it then has."""
     timing, knobs, free = timings.stages[stage], knobs_of(spec, stage), free_cores(spec, timings)
-    now = workers_at_once(stage, spec, timing)
-    room = whole(timing.workers + free / knobs.num_cpus) if knobs.num_cpus else wanted
-    most = wanted
+    now, room, most = workers_at_once(stage, spec, timing), wanted, wanted
+    if knobs.num_cpus:
+        fit = workers_that_fit(spec, stage, timings)
+        room = whole(min(timing.workers + free / knobs.num_cpus, fit))
     if knobs.max_workers is not None and knobs.is_asked_for:
         most = min(wanted, knobs.max_workers)
-    if now < min(wanted, room):
-        if now == knobs.max_workers:
-            return f"{knobs.most}={min(wanted, room)}", min(wanted, room)
-        if stage == "infer" and now < min(most, room):  # Ray adds replicas one by one, slowly
-            return f"resources.min_replicas={min(most, room)}", min(most, room)
-    waits = timing.computing < WAITS_BELOW * timing.busy
-    if not waits or not knobs.num_cpus or most <= now or room >= most:
+    if now < min(wanted, room) and now == knobs.max_workers:
+        return f"{knobs.most}={min(wanted, room)}", min(wanted, room)
+    if not waits(timing) or not knobs.num_cpus or most <= now or room >= most:
         return None, now
     share = math.floor((timing.workers * knobs.num_cpus + free) / most * 100) / 100
     return (f"{knobs.cpus}={share:g}", most) if share else (None, now)
 
 
+def waits(timing: StageTiming) -> bool:
+    """Whether a worker could do with less of a core."""
+    return timing.computing < WAITS_BELOW * timing.busy
+
+
 def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
     """Why a stage cannot have more workers."""
     timing, each = timings.stages[stage], knobs_of(spec, stage).num_cpus
-    fewer = max(0.0, workers_at_once(stage, spec, timing) - timing.workers)
-    free = max(0.0, free_cores(spec, timings) - fewer * each)
-    if free >= each:
-        return f"Ray has started no more of them, though {free:.2g} cores were free"
-    return f"none of {counted(timings.cores, 'core')} is free: more nodes"
+    now = workers_at_once(stage, spec, timing)
+    free = max(0.0, free_cores(spec, timings) - max(0.0, now - timing.workers) * each)
+    if free < each:
+        return f"none of {counted(timings.cores, 'core')} is free: more nodes"
+    beside = f"with {counted(round(free, 1), 'core')} free"
+    if workers_that_fit(spec, stage, timings) <= now:
+        return f"no node has room for another, {beside}: more nodes, or larger ones"
+    if stage != "infer":
+        return f"Ray has started no more of them, {beside}"
+    if replicas_have_the_cores(spec, num_gpus=0.0):
+        return f"no more were started, {beside}: there was no memory for them, or it did not pay"
+    return f"beside other stages the nodes that its job found have no room for more, {beside}"
 
 
 def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
@@ -144,8 +160,9 @@ def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
         most = min(most, timing.workers + free_cores(spec, timings) / knobs.num_cpus)
     if knobs.max_workers is not None:
         most = min(most, knobs.max_workers)
-    if timing.device:  # another replica needs a GPU, and nobody tells whether one is free
-        most = timing.workers
+    most = min(most, workers_that_fit(spec, stage, timings))
+    if stage == "infer" and holds_gpus(spec, timings):
+        most = timing.workers  # another needs a GPU, and nobody tells whether one is free
     if stage == "read" and timings.shares is not None:
         most = min(most, timings.shares)
     return timing.need(max(timing.workers, most))
@@ -168,51 +185,6 @@ def unrecorded_need(spec: BatchInferenceSpec, timings: Timings) -> float:
     infer, write = timings.stages["infer"], timings.stages["write"]
     at_once = most_unrecorded(infer.busy / max(1, timings.batches)) * infer.workers
     return (infer.busy + write.busy) / at_once
-
-
-def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:
-    """Cores of the cluster that no stage holds, on average."""
-    held = sum(timings.stages[stage].holding * knobs_of(spec, stage).num_cpus for stage in STAGES)
-    return max(0.0, timings.cores - held)
-
-
-def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
-    """What to change where the replicas bound a run, and have GPUs."""
-    infer = timings.stages["infer"]
-    asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
-    used = gpu_share(asked, timings)
-    if used >= DEVICE_IS_BUSY:
-        return Advice(f"nothing: its GPUs are busy {used * 100:.0f} %, only more of them help")
-    reason = f"its GPUs are busy only {used * 100:.0f} %"
-    if spec.model.kind == "vllm":
-        engines = "a second engine would ask for most of the GPU's memory again"
-        return Advice(f"{reason}: nothing, {engines}")
-    most_replicas = spec.resources.most_replicas()
-    if asked > 1 or most_replicas < 2 * infer.workers:
-        return Advice(f"{reason}: nothing, replicas that share one would be no more than there are")
-    best = max(best_need(spec, each, timings) for each in STAGES if each != "infer")
-    most = infer.need() / best if best else 2.0
-    sharing = "two" if asked > 0.5 else "more"
-    return Advice(
-        f"{reason}: let {sharing} replicas share one",
-        f"resources.num_gpus={asked / 2:g}",
-        min(2.0, 1 / used, most),
-    )
-
-
-def gpu_share(num_gpus: float, timings: Timings) -> float:
-    """Share of the replicas' time in which their GPUs were busy.
-
-    Each that shares one counts what others do to it too, also while it has no work itself.
-
-    Args:
-        num_gpus: GPUs of one replica.
-        timings: of the steady time.
-    """
-    infer = timings.stages["infer"]
-    if num_gpus < 1:
-        return timings.device_share
-    return min(1.0, infer.device / infer.busy) if infer.busy else 0.0
 
 
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:

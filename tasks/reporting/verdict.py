@@ -11,6 +11,8 @@ from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.advice import Advice, advise, advise_inline
+from tasks.reporting.gpu_advice import advise_device
+from tasks.reporting.room_there import holds_gpus
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import gpus_here
 from tasks.spec import BatchInferenceSpec
@@ -140,11 +142,22 @@ def of_stage(
     if busy_cores >= CORES_ARE_BUSY and (is_inline or computes(stage, timings)):
         reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
         return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
-    advice = (advise_inline if is_inline else advise)(spec, stage, timings)
+    advice = advised(spec, stage, timings)
     if memory_ran_out and stage == "infer":
         reason += "; memory ran out: give replicas more of it for larger batches"
     gain = None if advice.gain is None else round(capped(advice, busy_cores, stage, timings), 2)
     return Verdict(stage, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
+
+
+def advised(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
+    """What to change, if anything."""
+    if isinstance(spec.cluster, InlineCluster):
+        return advise_inline(spec, stage, timings)
+    if not timings.nodes:
+        return Advice("nothing is advised: an earlier version ran its job, and noted no nodes")
+    if stage == "infer" and holds_gpus(spec, timings):
+        return advise_device(spec, timings)
+    return advise(spec, stage, timings)
 
 
 def described(stage: str, timings: Timings) -> str:
