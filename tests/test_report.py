@@ -21,6 +21,7 @@ from tasks.reporting.evidence import look_back
 from tasks.reporting.page import time_table
 from tasks.run import attempts_in
 from tasks.run_options import RunOptions
+from tests.ray_job.test_out_of_memory import told
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 SECRET = "hunter2hunter2"
@@ -236,6 +237,24 @@ def test_a_run_is_judged_as_its_job_was_told(folder: Path, monkeypatch: pytest.M
     assert judged == [LocalCluster(address="127.0.0.1:6379"), InlineCluster()]
     planned.storage.write(job_file, b'{"spec": {}}')  # an earlier version's
     assert look_back(planned, time.time()).job_spec == planned.spec
+
+
+def test_a_run_on_a_limit_that_an_earlier_one_has_found_is_judged_by_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this one's halvings there is none to report."""
+    judged: list[bool] = []
+    monkeypatch.setattr(
+        "tasks.reporting.run_report.judge_run",
+        lambda *_, memory_ran_out, **more: judged.append(memory_ran_out),
+    )
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    weights = planned.plan.pins["fingerprints"]["model"]
+    for model in ("others", weights):
+        told(planned.spec, model)
+        report_run(planned, time.time(), publish_planned(planned), 1)
+    assert judged == [False, True]
 
 
 def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:

@@ -49,8 +49,8 @@ def having(found: Timings, stage: str, **changes: Any) -> Timings:
 
 def judge(folder: Path, found: Timings | None, **spec: Any) -> Verdict:
     given = {"stages": ONE, "resources": MODEL, "cluster": {"kind": "local"}, **spec}
-    seconds = given.pop("seconds", LONG)
-    verdict = judge_run(classify_spec(folder, **given), seconds, found)
+    seconds, short = given.pop("seconds", LONG), given.pop("memory_ran_out", False)
+    verdict = judge_run(classify_spec(folder, **given), seconds, found, memory_ran_out=short)
     assert verdict is not None
     return verdict
 
@@ -397,6 +397,36 @@ def test_what_replicas_that_share_a_gpu_do_to_it_counts_once(
     verdict = judge(tmp_path, found, resources=resources)
     assert verdict.setting == setting
     assert said in verdict.reason
+
+
+SHORT_OF_MEMORY: dict[str, tuple[dict[str, Any], str]] = {
+    "on CPUs": ({}, "infer"),
+    "on GPUs": ({"device": 65.0}, "infer"),
+    "in one process": ({"cluster": {"kind": "inline"}}, "infer"),
+    "in one process that prepares": ({"cluster": {"kind": "inline"}}, "preprocess"),
+}
+
+
+@pytest.mark.parametrize(("given", "stage"), SHORT_OF_MEMORY.values(), ids=SHORT_OF_MEMORY)
+def test_where_memory_ran_out_it_is_not_to_be_shared_by_more(
+    tmp_path: Path, given: dict[str, Any], stage: str
+) -> None:
+    found = having(timings({stage: 96.0}), "infer", device=given.get("device", 0.0))
+    asked = {"resources": {"num_cpus": 0.25}, "stages": {}, "cluster": CLUSTER}
+    asked |= {name: value for name, value in given.items() if name != "device"}
+    assert judge(tmp_path, found, **asked).setting
+    verdict = judge(tmp_path, found, **asked, memory_ran_out=True)
+    assert (verdict.stage, verdict.setting, verdict.gain) == (stage, None, None)
+    assert verdict.reason.endswith(
+        "memory ran out: give replicas more of it, more of them would have less"
+    )
+
+
+def test_where_memory_ran_out_batches_are_not_to_be_larger(tmp_path: Path) -> None:
+    found = timings({"infer": 20.0}, rows_per_batch=10)
+    verdict = judge(tmp_path, found, memory_ran_out=True)
+    assert (verdict.stage, verdict.setting) == (None, None)
+    assert verdict.reason.endswith("nothing: memory ran out, and larger ones need more of it")
 
 
 def test_two_of_vllms_engines_share_no_gpu(tmp_path: Path) -> None:

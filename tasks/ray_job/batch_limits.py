@@ -52,12 +52,23 @@ class RememberedLimit(BatchLimit):
 def remembered_limit(job: Job, device: str) -> RememberedLimit:
     """What earlier replicas of this model found out on a device like this one."""
     name = name_of(device)
-    key = key_of(job.spec, fingerprint_of(job), name)
-    storage, output = output_of(job.spec)
-    since = time.time() - DAYS_REMEMBERED * DAY_SECONDS
-    notes = notes_in(storage, f"{output.batch_limits}/{key}")
-    halvings = max((note["halvings"] for note in notes if note["at"] > since), default=0)
+    halvings = halvings_on(job.spec, fingerprint_of(job), name)
     return RememberedLimit(halvings=halvings, job=job, device=name)
+
+
+def halvings_on(spec: BatchInferenceSpec, fingerprint: str, device: str) -> int:
+    """How often batches are halved on a device like this one; 0 where nobody ran out of memory."""
+    storage, output = output_of(spec)
+    since = time.time() - DAYS_REMEMBERED * DAY_SECONDS
+    notes = notes_in(storage, f"{output.batch_limits}/{key_of(spec, fingerprint, device)}")
+    return max((note["halvings"] for note in notes if note["at"] > since), default=0)
+
+
+def is_short(spec: BatchInferenceSpec, fingerprint: str) -> bool:
+    """Whether memory ran out for such replicas on any device, in this run or in one before."""
+    storage, output = output_of(spec)
+    devices = {note["device"] for note in notes_in(storage, output.batch_limits)}
+    return any(halvings_on(spec, fingerprint, device) for device in devices)
 
 
 def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> list[dict[str, Any]]:

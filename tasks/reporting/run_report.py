@@ -7,7 +7,7 @@ from typing import Any
 from tasks.plan import PlannedRun
 from tasks.protocol.ledger import Snapshot
 from tasks.publish import count_rows
-from tasks.ray_job.batch_limits import halvings_of
+from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import (
@@ -106,6 +106,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
     stages = stage_figures(evidence, timings)
     held = hours_held(evidence)
     halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
+    weights = planned.plan.pins["fingerprints"]["model"]
     return RunReport(
         run_id=planned.run.run_id,
         state="done",
@@ -126,7 +127,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
             seconds,
             timings,
             given=planned.spec,
-            memory_ran_out=bool(halvings),
+            memory_ran_out=bool(halvings) or is_short(evidence.job_spec, weights),
         ),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),

@@ -73,7 +73,7 @@ def judge_run(
         seconds: until the model's first row, and steadily from then on.
         timings: of the steady time.
         given: what was asked for, where that names no Ray that the job has joined.
-        memory_ran_out: whether batches were halved.
+        memory_ran_out: whether batches are halved, since this run or since one before.
     """
     if not isinstance(spec.cluster, InlineCluster):  # of which it is measured, and not reckoned
         spec = with_cores(spec, gpus_here(spec))
@@ -87,7 +87,7 @@ def judge_run(
         return Verdict(None, None, None, None, said)
     stage = max(STAGES, key=timings.share)
     if timings.share(stage) < BOUNDING_SHARE and not isinstance(spec.cluster, InlineCluster):
-        return of_none(spec, stage, timings)
+        return of_none(spec, stage, timings, memory_ran_out=memory_ran_out)
     return of_stage(spec, stage, timings, memory_ran_out=memory_ran_out)
 
 
@@ -104,13 +104,18 @@ def of_startup(given: BatchInferenceSpec, startup: float, steady: float) -> Verd
     return Verdict("start-up", share, None, "cluster.kind=inline", reason)
 
 
-def of_none(spec: BatchInferenceSpec, busiest: str, timings: Timings) -> Verdict:
+def of_none(
+    spec: BatchInferenceSpec, busiest: str, timings: Timings, *, memory_ran_out: bool
+) -> Verdict:
     """No stage is busy: the time goes by between them, with each batch."""
     timing, share = timings.stages[busiest], timings.share(busiest)
     reason = (
         f"no stage bounds it, the busiest is {busiest} with {share * 100:.0f} %: "
         "the time goes by between stages, batch by batch"
     )
+    if memory_ran_out:
+        reason += "; nothing: memory ran out, and larger ones need more of it"
+        return Verdict(None, round(share, 3), None, None, reason)
     between = timings.seconds - timing.need()
     gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
     if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
@@ -142,15 +147,17 @@ def of_stage(
     if busy_cores >= CORES_ARE_BUSY and (is_inline or computes(stage, timings)):
         reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
         return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
-    advice = advised(spec, stage, timings)
-    if memory_ran_out and stage == "infer":
-        reason += "; memory ran out: give replicas more of it for larger batches"
+    advice = advised(spec, stage, timings, memory_ran_out=memory_ran_out)
     gain = None if advice.gain is None else round(capped(advice, busy_cores, stage, timings), 2)
     return Verdict(stage, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
 
 
-def advised(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
+def advised(
+    spec: BatchInferenceSpec, stage: str, timings: Timings, *, memory_ran_out: bool
+) -> Advice:
     """What to change, if anything."""
+    if memory_ran_out and (stage == "infer" or isinstance(spec.cluster, InlineCluster)):
+        return Advice("memory ran out: give replicas more of it, more of them would have less")
     if isinstance(spec.cluster, InlineCluster):
         return advise_inline(spec, stage, timings)
     if not timings.nodes:

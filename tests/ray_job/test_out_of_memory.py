@@ -1,5 +1,6 @@
 """Where memory runs out, batches are halved, and the job goes on; no row is lost or doubled."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
 from tasks.kinds.models.machine_errors import is_out_of_memory
 from tasks.kinds.models.model import BatchLimit
 from tasks.protocol.batch import ROW, RowBatch
-from tasks.ray_job.batch_limits import OTHER_GPU, key_of, name_of
+from tasks.ray_job.batch_limits import OTHER_GPU, is_short, key_of, name_of, remembered_limit
 from tasks.ray_job.blame import is_data_error
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
+from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
+from tests.ray_job.test_own_machine import job_of
 from tests.ray_job.test_stage_adapter import at_a_time
 
 SPEC: dict[str, Any] = {
@@ -191,6 +194,26 @@ def test_what_fits_is_known_of_the_same_weights_on_the_same_device_alone() -> No
         key_of(precise, "weights", "cpu"),
     }
     assert len(keys) == 4
+
+
+def test_that_memory_ran_out_is_known_of_such_replicas_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = parse_spec({**SPEC, "sink": {"kind": "parquet", "path": str(tmp_path / "out")}})
+    assert not is_short(spec, "weights")
+    told(spec, "weights")
+    assert is_short(spec, "weights")
+    assert not is_short(spec, "others")
+    larger = spec.resources.model_copy(update={"memory_gb": 8})
+    assert not is_short(spec.model_copy(update={"resources": larger}), "weights")
+    monkeypatch.setattr("tasks.ray_job.batch_limits.DAYS_REMEMBERED", 0)
+    assert not is_short(spec, "weights")
+
+
+def told(spec: BatchInferenceSpec, fingerprint: str) -> None:
+    """A replica has run out of memory."""
+    job = replace(job_of(spec), pins={"fingerprints": {"model": fingerprint}})
+    remembered_limit(job, "cpu").halve(64)
 
 
 @pytest.mark.prefect
