@@ -353,6 +353,9 @@ def test_no_gain_is_promised_of_gpus_that_nobody_has(tmp_path: Path) -> None:
     assert verdict.gain == pytest.approx(98 / 60, rel=0.01)
 
 
+ON_GPUS: list[Node] = [{"CPU": 4.0, "memory": 16.0, "GPU": 2.0}]
+
+
 @pytest.mark.parametrize(
     ("device", "resources", "setting", "gain", "said"),
     [
@@ -370,10 +373,8 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
     gain: float | None,
     said: str,
 ) -> None:
-    found = timings({"infer": 98.0})
-    infer = replace(found.stages["infer"], device=device)
-    all_of_them = replace(found, stages={**found.stages, "infer": infer})
-    verdict = judge(tmp_path, all_of_them, resources={"num_cpus": 0.25, **resources})
+    found = having(timings({"infer": 98.0}, nodes=ON_GPUS), "infer", device=device)
+    verdict = judge(tmp_path, found, resources={"num_cpus": 0.25, **resources})
     assert (verdict.setting, verdict.gain) == (setting, gain)
     assert said in verdict.reason
 
@@ -392,28 +393,49 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
 def test_what_replicas_that_share_a_gpu_do_to_it_counts_once(
     tmp_path: Path, device: float, num_gpus: float, setting: str | None, said: str
 ) -> None:
-    found = having(timings({}), "infer", workers=2, busy=2 * 70.0, device=device)
+    found = having(timings({}, nodes=ON_GPUS), "infer", workers=2, busy=2 * 70.0, device=device)
     resources = {"num_cpus": 0.25, "num_gpus": num_gpus}
     verdict = judge(tmp_path, found, resources=resources)
     assert verdict.setting == setting
     assert said in verdict.reason
 
 
-SHORT_OF_MEMORY: dict[str, tuple[dict[str, Any], str]] = {
-    "on CPUs": ({}, "infer"),
-    "on GPUs": ({"device": 65.0}, "infer"),
-    "in one process": ({"cluster": {"kind": "inline"}}, "infer"),
-    "in one process that prepares": ({"cluster": {"kind": "inline"}}, "preprocess"),
-}
+def test_on_a_machine_of_its_own_as_many_share_gpus_as_it_has_room_for(tmp_path: Path) -> None:
+    """Where nobody has set a bound, it is the GPUs that set it."""
+    found = timings({}, nodes=[{"CPU": 16.0, "memory": 64.0, "GPU": 4.0}], cores=16.0)
+    found = having(found, "infer", workers=4, most=4, holding=4, busy=4 * 98.0, device=4 * 60.0)
+    verdict = judge(tmp_path, found, resources={})
+    assert (verdict.setting, verdict.gain) == ("resources.num_gpus=0.5", 1.63)
+    few = replace(found, cores=7.0)
+    verdict = judge(tmp_path, few, resources={})
+    assert (verdict.setting, verdict.gain) == (None, None)
+    assert verdict.reason.endswith("nothing, the nodes have no room for twice as many replicas")
+    small = judge(tmp_path, found, resources={"memory_gb": 9})
+    assert (small.setting, small.reason) == (None, verdict.reason)
 
 
-@pytest.mark.parametrize(("given", "stage"), SHORT_OF_MEMORY.values(), ids=SHORT_OF_MEMORY)
+def test_gpus_are_not_shared_where_another_stage_is_nearly_as_busy(tmp_path: Path) -> None:
+    found = having(timings({"read": 94.0}, nodes=ON_GPUS), "infer", busy=97.0, device=65.0)
+    verdict = judge(tmp_path, found, resources={"num_cpus": 0.25})
+    assert (verdict.setting, verdict.gain) == (None, None)
+    assert verdict.reason.endswith("only 67 %: nothing, read is nearly as busy")
+
+
+@pytest.mark.parametrize(
+    ("device", "cluster", "stage"),
+    [
+        (0.0, CLUSTER, "infer"),
+        (65.0, CLUSTER, "infer"),
+        (0.0, {"kind": "inline"}, "infer"),
+        (0.0, {"kind": "inline"}, "preprocess"),
+    ],
+)
 def test_where_memory_ran_out_it_is_not_to_be_shared_by_more(
-    tmp_path: Path, given: dict[str, Any], stage: str
+    tmp_path: Path, device: float, cluster: dict[str, Any], stage: str
 ) -> None:
-    found = having(timings({stage: 96.0}), "infer", device=given.get("device", 0.0))
-    asked = {"resources": {"num_cpus": 0.25}, "stages": {}, "cluster": CLUSTER}
-    asked |= {name: value for name, value in given.items() if name != "device"}
+    nodes = ON_GPUS if device else NODES["memory for two"][0]
+    found = having(timings({stage: 96.0}, nodes=nodes), "infer", device=device)
+    asked = {"resources": {"num_cpus": 0.25}, "stages": {}, "cluster": cluster}
     assert judge(tmp_path, found, **asked).setting
     verdict = judge(tmp_path, found, **asked, memory_ran_out=True)
     assert (verdict.stage, verdict.setting, verdict.gain) == (stage, None, None)

@@ -1,9 +1,12 @@
 """What to change where the replicas bound a run, and have GPUs."""
 
 from tasks.ray_job.counts import STAGES
-from tasks.reporting.advice import Advice, best_need
+from tasks.reporting.advice import WORTH_IT, Advice, best_need
+from tasks.reporting.knobs import knobs_of
+from tasks.reporting.room_there import free_cores, is_accepted, with_resources
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole
 
 DEVICE_IS_BUSY = 0.85
 
@@ -21,17 +24,26 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     if spec.model.kind == "vllm":
         engines = "a second engine would ask for most of the GPU's memory again"
         return Advice(f"{reason}: nothing, {engines}")
-    most_replicas = spec.resources.most_replicas()
-    if asked > 1 or most_replicas < 2 * infer.workers:
+    most, twice = knobs_of(spec, "infer").max_workers, 2 * max(infer.most, round(infer.workers))
+    if asked > 1 or (most is not None and most < twice):
         return Advice(f"{reason}: nothing, replicas that share one would be no more than there are")
-    best = max(best_need(spec, each, timings) for each in STAGES if each != "infer")
-    most = infer.need() / best if best else 2.0
+    if not have_room(twice, asked / 2, spec, timings):
+        return Advice(f"{reason}: nothing, the nodes have no room for twice as many replicas")
+    best = {each: best_need(spec, each, timings) for each in STAGES if each != "infer"}
+    after = max(best, key=lambda each: best[each])
+    gain = min(2.0, 1 / used, infer.need() / best[after] if best[after] else 2.0)
+    if gain < WORTH_IT:
+        return Advice(f"{reason}: nothing, {after} is nearly as busy")
     sharing = "two" if asked > 0.5 else "more"
-    return Advice(
-        f"{reason}: let {sharing} replicas share one",
-        f"resources.num_gpus={asked / 2:g}",
-        min(2.0, 1 / used, most),
-    )
+    shared = f"resources.num_gpus={asked / 2:g}"
+    return Advice(f"{reason}: let {sharing} replicas share one", shared, gain)
+
+
+def have_room(replicas: int, num_gpus: float, spec: BatchInferenceSpec, timings: Timings) -> bool:
+    """Whether so many replicas with so much of a GPU find cores too, and all else they ask for."""
+    sharing = with_resources(spec, num_gpus=num_gpus, min_replicas=replicas)
+    room = timings.stages["infer"].workers + free_cores(spec, timings) / spec.resources.cores
+    return replicas <= whole(room) and is_accepted(sharing, timings)
 
 
 def gpu_share(num_gpus: float, timings: Timings) -> float:
