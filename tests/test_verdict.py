@@ -462,17 +462,20 @@ def test_two_of_vllms_engines_share_no_gpu(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("asked", "advised"), [(10, 80), ("auto", 8 * 10)])
+@pytest.mark.parametrize(("asked", "advised"), [(10, 60), ("auto", 6 * 10)])
 def test_time_between_stages_calls_for_larger_batches(
     tmp_path: Path, asked: int | str, advised: int
 ) -> None:
-    """Where nobody asks for a number, of as many rows as the job has found good."""
+    """Where nobody asks for a number, of as many rows as the job has found good.
+
+    Of each of 16 shares there are six batches.
+    """
     stages = {"read": {**LITTLE, "rows_per_batch": asked}}
     found = judge(tmp_path, timings({"infer": 20.0}, rows_per_batch=10), stages=stages)
     assert (found.stage, found.setting, found.gain) == (
         None,
         f"stages.read.rows_per_batch={advised}",
-        3.33,
+        3.0,
     )
     assert found.reason.startswith("no stage bounds it, the busiest is infer with 20 %")
 
@@ -489,6 +492,45 @@ def test_larger_batches_are_not_asked_for_where_their_bytes_end_them(
         "nothing: they end at 32 MiB or with a part of the input, before they have the rows of "
         "stages.read.rows_per_batch"
     )
+
+
+@pytest.mark.parametrize(
+    ("batches", "replicas", "shares", "setting", "gain"),
+    [
+        (960, 1, 16, "stages.read.rows_per_batch=80", 3.33),
+        (48, 1, 1, "stages.read.rows_per_batch=40", 2.5),
+        (96, 8, 1, None, None),  # twelve of each already
+        (80, 32, 1, None, None),  # of larger ones some replicas would have none
+        (23, 1, 1, None, None),
+        (96, 1, 96, None, None),  # each ends with its share
+    ],
+)
+def test_larger_batches_are_enough_for_all_replicas(
+    tmp_path: Path,
+    batches: int,
+    replicas: int,
+    shares: int,
+    setting: str | None,
+    gain: float | None,
+) -> None:
+    found = timings({}, rows=10 * batches, batches=batches, rows_per_batch=10, shares=shares)
+    found = having(found, "infer", workers=replicas, most=replicas, busy=20.0 * replicas)
+    verdict = judge(tmp_path, found)
+    assert (verdict.setting, verdict.gain) == (setting, gain)
+    assert setting or verdict.reason.endswith("nothing: larger ones would be too few")
+
+
+@pytest.mark.parametrize(
+    ("rows", "setting"), [(2_048_000, "stages.read.rows_per_batch=16384"), (1_000_000, None)]
+)
+def test_batches_that_were_written_together_are_counted_one_by_one(
+    tmp_path: Path, rows: int, setting: str | None
+) -> None:
+    """Ten in each of a hundred records; where those have half the rows, nobody knows."""
+    found = timings({"infer": 20.0}, rows=rows, batches=100, rows_per_batch=2_048, shares=4)
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "rows_per_file": 20_480}
+    verdict = judge(tmp_path, found, sink=sink)
+    assert (verdict.setting, verdict.gain) == (setting, 3.33 if setting else None)
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:

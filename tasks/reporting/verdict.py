@@ -1,16 +1,15 @@
 """Which stage bounds a run, what that costs, and the one setting to change."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster, LocalCluster
-from tasks.kinds.sources.source import BYTES_PER_READ
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.advice import Advice, advise, advise_inline
+from tasks.reporting.batch_advice import advise_batches
 from tasks.reporting.gpu_advice import advise_device
 from tasks.reporting.room_there import holds_gpus
 from tasks.reporting.timings import Timings
@@ -22,9 +21,6 @@ BOUNDING_SHARE = 0.6
 CORES_ARE_BUSY = 0.9
 COMPUTES = 0.25
 """Of a stage's busy time: with less it waits for something else than a core."""
-LARGER_BATCHES = 8
-FULL = 0.5
-"""Of the rows that batches may have: such as have fewer end for another reason."""
 
 
 @dataclass(frozen=True)
@@ -108,32 +104,14 @@ def of_none(
     spec: BatchInferenceSpec, busiest: str, timings: Timings, *, memory_ran_out: bool
 ) -> Verdict:
     """No stage is busy: the time goes by between them, with each batch."""
-    timing, share = timings.stages[busiest], timings.share(busiest)
+    share = timings.share(busiest)
     reason = (
         f"no stage bounds it, the busiest is {busiest} with {share * 100:.0f} %: "
         "the time goes by between stages, batch by batch"
     )
-    if memory_ran_out:
-        reason += "; nothing: memory ran out, and larger ones need more of it"
-        return Verdict(None, round(share, 3), None, None, reason)
-    between = timings.seconds - timing.need()
-    gain = timings.seconds / (timing.need() + between / LARGER_BATCHES)
-    if timings.batches < 2 * LARGER_BATCHES * ENOUGH_BATCHES:
-        return Verdict(None, round(share, 3), None, None, f"{reason}, and larger ones are too few")
-    if end_early(spec, timings):
-        why = f"they end at {BYTES_PER_READ >> 20} MiB or with a part of the input, before they"
-        reason += f"; nothing: {why} have the rows of stages.read.rows_per_batch"
-        return Verdict(None, round(share, 3), None, None, reason)
-    asked = spec.stages.read.rows_per_batch
-    rows = math.ceil(timings.rows / timings.batches) if asked == "auto" else asked
-    setting = f"stages.read.rows_per_batch={rows * LARGER_BATCHES}"
-    return Verdict(None, round(share, 3), round(gain, 2), setting, reason)
-
-
-def end_early(spec: BatchInferenceSpec, timings: Timings) -> bool:
-    """Whether batches have far fewer rows than they may: to allow more changes nothing."""
-    most = timings.rows_per_batch or spec.rows_per_batch
-    return timings.rows < FULL * most * timings.batches
+    advice = advise_batches(spec, busiest, timings, memory_ran_out=memory_ran_out)
+    gain = advice.gain and round(advice.gain, 2)
+    return Verdict(None, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
 
 
 def of_stage(
