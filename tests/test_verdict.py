@@ -3,6 +3,7 @@
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -531,6 +532,28 @@ def test_batches_that_were_written_together_are_counted_one_by_one(
     sink = {"kind": "parquet", "path": str(tmp_path / "out"), "rows_per_file": 20_480}
     verdict = judge(tmp_path, found, sink=sink)
     assert (verdict.setting, verdict.gain) == (setting, 3.33 if setting else None)
+
+
+def test_batches_that_are_kept_do_not_become_larger(tmp_path: Path) -> None:
+    found = timings({"infer": 20.0}, rows_per_batch=10, reads_kept=True)
+    verdict = judge(tmp_path, found)
+    assert (verdict.setting, verdict.gain) == (None, None)
+    assert verdict.reason.endswith(
+        "nothing: rows that are kept stay in the batches that they are kept in"
+    )
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: bool) -> None:
+    occupancy = Occupancy(cores=4.0)
+    occupancy.see(0.0, {})
+    occupancy.see(9.0, {})
+    attempt = SimpleNamespace(occupancy=occupancy.as_json(Counts().snapshot()))
+    planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=is_cut)
+    evidence: Any = SimpleNamespace(planned=planned, own_attempts=[attempt], own_records=[])
+    found = timings_of(evidence, 9.0)
+    assert found
+    assert found.reads_kept is is_cut
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:

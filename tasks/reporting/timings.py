@@ -54,6 +54,8 @@ class Timings:
     """No more workers than that can read."""
     rows_per_batch: int | None = None
     """Rows that its batches had at most; None where nobody has said so."""
+    reads_kept: bool = False
+    """Whether another job has cut its batches, and kept them."""
     machine_busy: float | None = None
     """Share of the machine's cores that was busy, with whatever else runs on it."""
     replicas: list[dict[str, float]] = field(default_factory=list)
@@ -110,7 +112,7 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or not own:
         found = in_one_process(evidence, steady, rows, batches)
         return replace(found, machine_busy=longest.get("machine_busy"))
-    return on_ray(longest, rows, batches)
+    return replace(on_ray(longest, rows, batches), reads_kept=evidence.planned.is_cut)
 
 
 def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -> Timings:
