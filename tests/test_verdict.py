@@ -309,10 +309,13 @@ def test_no_more_replicas_are_advised_than_a_job_is_let_in_with(
         refuse_crowded(classify_spec(tmp_path, **spec), nodes, "the cluster")
 
 
-def test_where_memory_may_have_held_replicas_back_they_are_not_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resources", [{}, {"max_replicas": 4}])
+def test_where_memory_may_have_held_replicas_back_they_are_not_asked_for(
+    tmp_path: Path, resources: dict[str, Any]
+) -> None:
     """A machine of one's own adds them by itself, where it has memory and a core for another."""
     found = timings({"infer": 96.0}, {"infer": 96.0})
-    verdict = judge(tmp_path, found, stages={}, resources={})
+    verdict = judge(tmp_path, found, stages={}, resources=resources)
     assert verdict.setting is None
     assert verdict.reason.endswith(
         "no more were started, with 1.5 cores free: there was no memory for them, or it did not pay"

@@ -91,9 +91,9 @@ def more_replicas(
     num_cpus, free = spec.resources.cores, free_cores(spec, timings)
     room = whole(timing.workers + free / num_cpus)
     if now < min(wanted, room):
-        field, most = "min_replicas", wanted  # Ray adds replicas one by one, slowly
-        if bound is not None:
-            field, most = ("max_replicas", wanted) if now >= bound else (field, min(wanted, bound))
+        field, most = "min_replicas", min(wanted, bound or wanted)  # Ray adds others slowly
+        if bound is not None and now >= bound:
+            field, most = "max_replicas", wanted
         elif replicas_have_the_cores(spec, num_gpus=0.0):
             return None, now  # more were added where there was memory for them, and it paid
         sizes = range(min(most, room), now, -1)
