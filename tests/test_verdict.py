@@ -193,7 +193,38 @@ def test_a_bound_that_was_reached_is_raised_though_workers_were_fewer_on_average
     found = timings({"infer": 48.0})
     found = having(found, stage, workers=3.4, most=4, busy=3.4 * 96, holding=3.4)
     stages = {**ONE, stage: {"num_cpus": 0.25, "max_workers": 4}}
-    assert judge(tmp_path, found, stages=stages).setting == f"stages.{stage}.max_workers=7"
+    verdict = judge(tmp_path, found, stages=stages)
+    assert (verdict.setting, verdict.gain) == (f"stages.{stage}.max_workers=8", 2.0)
+    few = judge(tmp_path, replace(found, cores=2.3), stages=stages)
+    if stage == "preprocess":  # the others' cores leave room for seven of them
+        assert (few.setting, few.gain) == ("stages.preprocess.max_workers=7", 1.75)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "setting", "gain"),
+    [
+        (0.0, "resources.max_replicas=4", 4.0),
+        (8.0, "resources.max_replicas=4", 2.67),  # 8, 16 and 24 s are missing of 4 x 36
+        (30.0, "resources.max_replicas=3", 1.55),  # 30 and 60 s of 3 x 62
+        (80.0, None, None),
+    ],
+)
+def test_replicas_that_come_one_by_one_are_missing_until_then(
+    tmp_path: Path, seconds: float, setting: str | None, gain: float | None
+) -> None:
+    found = timings({"infer": 96.0}, replica_seconds=seconds)
+    verdict = judge(tmp_path, found)
+    assert (verdict.setting, verdict.gain) == (setting, gain)
+    at_once = judge(tmp_path, found, resources={"num_cpus": 0.25, "max_replicas": 4})
+    assert (at_once.setting, at_once.gain) == ("resources.min_replicas=4", 4.0)
+
+
+def test_gpus_are_not_shared_by_replicas_that_come_too_late(tmp_path: Path) -> None:
+    found = having(timings({"infer": 98.0}, nodes=ON_GPUS), "infer", device=60.0)
+    late = replace(found, replica_seconds=80.0)
+    verdict = judge(tmp_path, late, resources={"num_cpus": 0.25})
+    assert (verdict.setting, verdict.gain) == (None, None)
+    assert verdict.reason.endswith("only 61 %: nothing, it comes too late")
 
 
 @pytest.mark.parametrize(
@@ -551,12 +582,15 @@ def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: b
     occupancy = Occupancy(cores=4.0)
     occupancy.see(0.0, {})
     occupancy.see(9.0, {})
-    attempt = SimpleNamespace(occupancy=occupancy.as_json(Counts().snapshot()))
+    spent = occupancy.as_json(Counts().snapshot())
+    attempt = SimpleNamespace(occupancy=spent, started=10.0)
+    record = SimpleNamespace(ok=[1], filtered=[], rejected=[], inferred_at=(14.5, 15.0))
     planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=is_cut)
-    evidence: Any = SimpleNamespace(planned=planned, own_attempts=[attempt], own_records=[])
+    evidence: Any = SimpleNamespace(planned=planned, own_attempts=[attempt], own_records=[record])
     found = timings_of(evidence, 9.0)
     assert found
     assert found.reads_kept is is_cut
+    assert found.replica_seconds == 4.5
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:

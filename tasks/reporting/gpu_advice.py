@@ -1,8 +1,9 @@
 """What to change where the replicas bound a run, and have GPUs."""
 
 from tasks.ray_job.counts import STAGES
-from tasks.reporting.advice import WORTH_IT, Advice, best_need
+from tasks.reporting.advice import WORTH_IT, Advice
 from tasks.reporting.knobs import knobs_of
+from tasks.reporting.needs import best_need, need_of_late
 from tasks.reporting.room_there import free_cores, is_accepted, with_resources
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
@@ -31,9 +32,11 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
         return Advice(f"{reason}: nothing, the nodes have no room for twice as many replicas")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != "infer"}
     after = max(best, key=lambda each: best[each])
-    gain = min(2.0, 1 / used, infer.need() / best[after] if best[after] else 2.0)
+    seconds = max(best[after], used * infer.need(), need_of_late(twice, spec, timings))
+    gain = infer.need() / seconds
     if gain < WORTH_IT:
-        return Advice(f"{reason}: nothing, {after} is nearly as busy")
+        others = f"{after} is nearly as busy" if best[after] == seconds else "it comes too late"
+        return Advice(f"{reason}: nothing, {others}")
     sharing = "two" if asked > 0.5 else "more"
     shared = f"resources.num_gpus={asked / 2:g}"
     return Advice(f"{reason}: let {sharing} replicas share one", shared, gain)

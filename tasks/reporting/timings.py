@@ -54,6 +54,8 @@ class Timings:
     """No more workers than that can read."""
     rows_per_batch: int | None = None
     """Rows that its batches had at most; None where nobody has said so."""
+    replica_seconds: float = 0.0
+    """That the first replica took to load the model; each that is added takes as long."""
     reads_kept: bool = False
     """Whether another job has cut its batches, and kept them."""
     machine_busy: float | None = None
@@ -112,7 +114,18 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or not own:
         found = in_one_process(evidence, steady, rows, batches)
         return replace(found, machine_busy=longest.get("machine_busy"))
-    return replace(on_ray(longest, rows, batches), reads_kept=evidence.planned.is_cut)
+    return replace(
+        on_ray(longest, rows, batches),
+        replica_seconds=seconds_to_load(evidence),
+        reads_kept=evidence.planned.is_cut,
+    )
+
+
+def seconds_to_load(evidence: Evidence) -> float:
+    """Between a job's first sign of work and the model's first row."""
+    begun = [each.started for each in evidence.own_attempts if each.started is not None]
+    loaded = [each.inferred_at[0] for each in evidence.own_records if each.inferred_at]
+    return max(0.0, min(loaded) - min(begun)) if begun and loaded else 0.0
 
 
 def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -> Timings:
