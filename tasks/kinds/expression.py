@@ -83,17 +83,31 @@ def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]
 
 
 def tree_of(text: str) -> ast.expr:
-    """A condition's tree, in which `not` stands before single comparisons and columns only.
+    """A condition's tree, without chains, and `not` before single comparisons and columns only.
 
     Raises:
         ValueError: it is no expression of Python's.
     """
     try:
-        return inwards(ast.parse(text.strip(), mode="eval").body)
+        return inwards(Unchained().visit(ast.parse(text.strip(), mode="eval").body))
     except SyntaxError as error:
         raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
     except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
         raise ValueError("is nested too deeply") from error
+
+
+class Unchained(ast.NodeTransformer):
+    """Takes chains such as 0 < x < 10 for the comparisons that they are, joined by `and`."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Each with what is between two of them; a single one as it is."""
+        self.generic_visit(node)
+        ends = [node.left, *node.comparators]
+        links: list[ast.expr] = [
+            ast.Compare(left, [op], [right])
+            for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
+        ]
+        return ast.BoolOp(ast.And(), links) if len(links) > 1 else node
 
 
 def inwards(node: ast.expr, is_denied: bool = False) -> ast.expr:
@@ -116,18 +130,7 @@ def inwards(node: ast.expr, is_denied: bool = False) -> ast.expr:
             return ast.BoolOp(ast.And() if is_and else ast.Or(), parts)
         case ast.Compare(ops=[ast.In() | ast.NotIn() as op]) if is_denied:
             return ast.Compare(node.left, [CONTRARY[type(op)]], node.comparators)
-        case ast.Compare() if is_denied and len(node.ops) > 1:
-            return inwards(ast.BoolOp(ast.And(), links_of(node)), is_denied)
     return ast.UnaryOp(ast.Not(), node) if is_denied else node
-
-
-def links_of(node: ast.Compare) -> list[ast.expr]:
-    """The comparisons of a chain such as 0 < x < 10."""
-    ends = [node.left, *node.comparators]
-    return [
-        ast.Compare(left, [op], [right])
-        for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
-    ]
 
 
 def build(node: ast.expr, columns: Columns) -> Any:
@@ -179,30 +182,29 @@ def build_bool(node: ast.BoolOp, columns: Columns) -> Any:
 
 
 def build_comparison(node: ast.Compare, columns: Columns) -> Any:
-    """Comparisons, also chained ones such as 0 < x < 10."""
+    """A comparison of two sides."""
+    [op], [right] = node.ops, node.comparators
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        if not is_none(right):
+            raise ValueError(f"{ast.unparse(node)!r}: only None stands after is")
+        left = build(node.left, columns)
+        return left.is_null() if isinstance(op, ast.Is) else left.is_valid()
+    if isinstance(op, (ast.In, ast.NotIn)):
+        return build_membership(node, columns)
+    if is_none(right) or is_none(node.left):
+        raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
+    return COMPARISONS[type(op)](build(node.left, columns), build(right, columns))
+
+
+def build_membership(node: ast.Compare, columns: Columns) -> Any:
+    """`in` and `not in`."""
+    [op], [right] = node.ops, node.comparators
+    if not isinstance(right, (ast.Tuple, ast.List)) or not right.elts:
+        raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
     left = build(node.left, columns)
-    joined: Any = None
-    for op, right_node in zip(node.ops, node.comparators, strict=True):
-        if isinstance(op, (ast.Is, ast.IsNot)):
-            if not is_none(right_node):
-                raise ValueError(f"{ast.unparse(node)!r}: only None stands after is")
-            one = left.is_null() if isinstance(op, ast.Is) else left.is_valid()
-            right = None
-        elif isinstance(op, (ast.In, ast.NotIn)):
-            if not isinstance(right_node, (ast.Tuple, ast.List)) or not right_node.elts:
-                raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
-            right = [literal(each) for each in right_node.elts]
-            # Arrow finds an empty value in no list; `!=`, too, is not true of one.
-            found = left.isin(right)
-            one = found if isinstance(op, ast.In) else ~found & left.is_valid()
-        elif is_none(right_node) or is_none(node.left):
-            raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
-        else:
-            right = build(right_node, columns)
-            one = COMPARISONS[type(op)](left, right)
-        joined = one if joined is None else joined & one
-        left = right
-    return joined
+    found = left.isin([literal(each) for each in right.elts])
+    # Arrow finds an empty value in no list; `!=`, too, is not true of one.
+    return found if isinstance(op, ast.In) else ~found & left.is_valid()
 
 
 def time_of(node: ast.Call) -> date:

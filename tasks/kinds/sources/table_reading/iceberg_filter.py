@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from tasks.kinds.expression import links_of, time_of, tree_of
+from tasks.kinds.expression import time_of, tree_of
 
 NAMES = {
     ast.Eq: "EqualTo",
@@ -46,8 +46,6 @@ def converted(node: ast.expr) -> Any:
             # pyiceberg finds an empty value in no list; `!=`, too, is not true of one.
             is_out = isinstance(op, ast.NotIn)
             return expressions.And(found, expressions.NotNull(name)) if is_out else found
-        case ast.Compare() if len(node.ops) > 1:
-            return expressions.And(*map(converted, links_of(node)))
         case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
             return converted(ast.Compare(right, [mirrored(op)], [left]))
     problem = "Iceberg compares columns with values, and computes nothing"
