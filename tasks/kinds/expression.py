@@ -2,9 +2,10 @@
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -30,22 +31,26 @@ TIMES: dict[str, Callable[[str], date]] = {
     "timestamp": datetime.fromisoformat,
 }
 """What is written as in date('2026-01-31'); a timestamp with an offset is one in UTC."""
+NUMBERS: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64()}
+UNSIGNED_ONLY = range(1 << 63, 1 << 64)
+"""Whole numbers for which 64 bits are enough where none is a sign."""
+WHOLE = pa.decimal128(20, 0)
+"""Has all numbers of 64 bits, with a sign or without."""
 
 
 @dataclass(frozen=True)
 class Columns:
     """What is known of a table's columns, and what is found out of a condition."""
 
-    whole: frozenset[str] = frozenset()
-    """Those of whole numbers."""
+    types: Mapping[str, pa.DataType]
+    """Their types; of none where nothing is known."""
     named: set[str] = field(default_factory=set)
     """Those that the condition names."""
 
     @classmethod
     def of(cls, schema: pa.Schema | None) -> "Columns":
         """Of a table; nothing is known of them where there is none."""
-        whole = (each.name for each in schema or () if pa.types.is_integer(each.type))
-        return cls(frozenset(whole))
+        return cls({each.name: each.type for each in schema or ()})
 
 
 def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, set[str]]:
@@ -83,24 +88,32 @@ def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]
 
 
 def tree_of(text: str) -> ast.expr:
-    """A condition's tree, without chains, and `not` before single comparisons and columns only.
+    """A condition's tree, simplified, in which `not` stands before comparisons and columns only.
 
     Raises:
         ValueError: it is no expression of Python's.
     """
     try:
-        return inwards(Unchained().visit(ast.parse(text.strip(), mode="eval").body))
+        return inwards(Simplified().visit(ast.parse(text.strip(), mode="eval").body))
     except SyntaxError as error:
         raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
     except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
         raise ValueError("is nested too deeply") from error
 
 
-class Unchained(ast.NodeTransformer):
-    """Takes chains such as 0 < x < 10 for the comparisons that they are, joined by `and`."""
+class Simplified(ast.NodeTransformer):
+    """Makes single comparisons of chains, and numbers of those with a minus before them."""
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        """-1 is a literal like 1."""
+        self.generic_visit(node)
+        match node:
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return ast.Constant(-value)
+        return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Each with what is between two of them; a single one as it is."""
+        """0 < x < 10 is 0 < x and x < 10."""
         self.generic_visit(node)
         ends = [node.left, *node.comparators]
         links: list[ast.expr] = [
@@ -158,18 +171,56 @@ def build(node: ast.expr, columns: Columns) -> Any:
 
 def build_arithmetic(node: ast.BinOp, columns: Columns) -> Any:
     """`+`, `-`, `*` and `/`; Arrow's own division of whole numbers leaves the fraction out."""
-    left, right = build(node.left, columns), build(node.right, columns)
-    if isinstance(node.op, ast.Div) and is_of_plain_numbers(node, columns):
-        left, right = left.cast(pa.float64()), right.cast(pa.float64())
+    kinds = types_in(node, columns)
+    left, right = (build_side(each, columns, kinds) for each in (node.left, node.right))
+    if isinstance(node.op, ast.Div) and all(map(pa.types.is_integer, kinds)):
+        left, right = (each.cast(pa.float64(), safe=False) for each in (left, right))
     return ARITHMETIC[type(node.op)](left, right)
 
 
-def is_of_plain_numbers(node: ast.expr, columns: Columns) -> bool:
-    """Whether all that a node names is columns of whole numbers, and all else in it is numbers."""
-    parts = list(ast.walk(node))
-    names = {each.id for each in parts if isinstance(each, ast.Name)}
-    values = [each.value for each in parts if isinstance(each, ast.Constant)]
-    return names <= columns.whole and all(isinstance(each, (int, float)) for each in values)
+def types_in(node: ast.expr, columns: Columns) -> set[pa.DataType]:
+    """Types of the columns and literals in a part of a condition; null where they do not matter."""
+    kinds: set[pa.DataType] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            kinds.add(columns.types.get(each.id, pa.null()))
+        elif isinstance(each, ast.Constant):
+            kinds.add(NUMBERS.get(type(each.value), pa.null()))
+    return kinds
+
+
+def build_side(node: ast.expr, columns: Columns, kinds: set[pa.DataType]) -> Any:
+    """One of two sides, in a type that Arrow can bring together with the other's.
+
+    By itself it takes the smallest type that holds a literal for the column beside it as well: for
+    0.5 a float of 32 bits, and refuses 20,000,001.
+
+    Args:
+        node: the side.
+        columns: of the table.
+        kinds: types of what both sides name.
+    """
+    if isinstance(node, ast.Constant):
+        return pc.scalar(literals([node.value], kinds)[0])
+    built = build(node, columns)
+    is_whole = all(map(pa.types.is_integer, types_in(node, columns)))
+    has_fraction = any(map(pa.types.is_floating, kinds))
+    return built.cast(pa.float64(), safe=False) if is_whole and has_fraction else built
+
+
+def literals(values: list[Any], kinds: set[pa.DataType]) -> list[Any]:
+    """Literals as Arrow is given them, which brings together fewer types of whole numbers.
+
+    Args:
+        values: of which none is changed unless all are whole numbers.
+        kinds: types of what they are compared or computed with.
+    """
+    if any(type(value) is not int for value in values):
+        return values
+    if any(map(pa.types.is_floating, kinds)):
+        return [*map(float, values)]
+    is_exact = pa.uint64() in kinds or any(map(pa.types.is_decimal, kinds))
+    return [*map(Decimal, values)] if is_exact or max(values) in UNSIGNED_ONLY else values
 
 
 def build_bool(node: ast.BoolOp, columns: Columns) -> Any:
@@ -193,7 +244,9 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
         return build_membership(node, columns)
     if is_none(right) or is_none(node.left):
         raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
-    return COMPARISONS[type(op)](build(node.left, columns), build(right, columns))
+    kinds = types_in(node, columns)
+    sides = (build_side(each, columns, kinds) for each in (node.left, right))
+    return COMPARISONS[type(op)](*sides)
 
 
 def build_membership(node: ast.Compare, columns: Columns) -> Any:
@@ -201,8 +254,10 @@ def build_membership(node: ast.Compare, columns: Columns) -> Any:
     [op], [right] = node.ops, node.comparators
     if not isinstance(right, (ast.Tuple, ast.List)) or not right.elts:
         raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
-    left = build(node.left, columns)
-    found = left.isin([literal(each) for each in right.elts])
+    kinds = types_in(node, columns)
+    left = build_side(node.left, columns, kinds)
+    left = left.cast(WHOLE) if pa.uint64() in kinds and pa.float64() not in kinds else left
+    found = left.isin(literals([literal(each) for each in right.elts], kinds))
     # Arrow finds an empty value in no list; `!=`, too, is not true of one.
     return found if isinstance(op, ast.In) else ~found & left.is_valid()
 

@@ -136,6 +136,51 @@ def test_filter_divides_fractions_as_they_are() -> None:
     assert FilterStep(expression="ratio / 2 > 0.3").build()(rows)[ROW].to_pylist() == [2, 3]
 
 
+IDS = pa.table(
+    {
+        ROW: pa.array([1, 2, 3], pa.int64()),
+        "id": pa.array([1 << 63 | 5, 7, None], pa.uint64()),
+        "size": pa.array([20_000_001, (1 << 60) + 1, None], pa.int64()),
+        "price": pa.array([Decimal("3.00"), Decimal("-0.50"), None], pa.decimal128(10, 2)),
+        "score": pa.array([0.5, 2e9, None], pa.float32()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("id > 0", [1, 2]),
+        ("id == 7", [2]),
+        ("id != -1", [1, 2]),
+        ("-1 >= id", []),
+        ("id in (9223372036854775813, -1)", [1]),
+        ("id not in (9223372036854775813, -1)", [2]),
+        ("id == 9223372036854775813", [1]),
+        ("size < 9223372036854775813", [1, 2]),
+        ("size in (9223372036854775813, 20000001)", [1]),
+        ("id in (0.5, 7.0)", [2]),
+        ("id > 7.5", [1]),
+        ("id - 1 == 9223372036854775812", [1]),
+        ("size > 0.5", [1, 2]),
+        ("size * 0.5 == 10000000.5", [1]),
+        ("size in (0.5, 20000001.0)", [1]),
+        ("size / 2 > 10000001", [2]),
+        ("size > -9223372036854775808", [1, 2]),
+        ("price > 0", [1]),
+        ("price in (3, 4)", [1]),
+        ("price * 2 == -1", [2]),
+        ("price < size", [1, 2]),
+        ("score > 20000001", [2]),
+        ("score in (20000001, 2000000000)", [2]),
+    ],
+)
+def test_numbers_of_all_types_are_compared(expression: str, kept: list[int]) -> None:
+    step = FilterStep(expression=expression)
+    step.check()
+    assert step.build()(IDS)[ROW].to_pylist() == kept
+
+
 REFUSED = ["x is 5", "x in 'abc'", "x in ()", "x == None", "None < x", "x in (y,)", "(1, 2) == x"]
 REFUSED += ["-" * 9999 + "x", "x > 1j", "x in (1, 'a')", "x > 10**9", "x > 99999999999999999999"]
 
