@@ -74,6 +74,16 @@ def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, se
     return found, named
 
 
+def computes(text: str) -> bool:
+    """Whether a condition calculates before it compares.
+
+    Raises:
+        ValueError: it is no expression of Python's.
+    """
+    operators = (ast.BinOp, ast.USub)
+    return any(isinstance(each, operators) for each in ast.walk(tree_of(text)))
+
+
 def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]:
     """A part of a condition, and the columns that it names.
 

@@ -44,8 +44,9 @@ class TableSource(Source):
         default=None,
         min_length=1,
         description="Read only rows for which this is true, as in: day >= date('2026-01-31') "
-        "and label is not None. Written as in the step filter; whole files and parts of files that "
-        "cannot hold such rows are not read at all.",
+        "and label is not None. Written as in the step filter, which also calculates: here columns "
+        "are only compared. Whole files and parts of files that cannot hold such rows are not read "
+        "at all.",
     )
     as_of: datetime | None = Field(
         default=None,
@@ -139,7 +140,11 @@ class TableSource(Source):
         if self.filter is None:
             return None
         try:
-            return expression.parse(self.filter, schema)[0]
+            found = expression.parse(self.filter, schema)[0]
+            if not expression.computes(self.filter):
+                return found
+            # A row of which it cannot be computed, as in a division by zero, would end its file.
+            raise ValueError("of tables columns are compared only: calculate in a step filter")
         except ValueError as error:
             problem = with_python_instead(self.filter, str(error))
             raise InvalidSpec.at("source.filter", self.filter, problem) from error
@@ -179,8 +184,9 @@ class TableSource(Source):
             raise InvalidSpec.at(
                 "source.filter", self.filter, f"names {missing}, not among {known}"
             )
+        row = pa.table({name: pa.nulls(1, schema.field(name).type) for name in names})
         try:
-            schema.empty_table().filter(condition)
+            row.filter(condition)  # of no row Arrow would compute nothing, and see no time zones
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise InvalidSpec.at("source.filter", self.filter, f"does not fit: {error}") from error
 

@@ -20,6 +20,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.fitting import DATA_ERRORS
 from tasks.kinds.sources.parquet import INT96_UNIT
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
@@ -139,7 +140,11 @@ class DeltaVersion:
         return kept
 
     def read(self, path: str, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Rows of a file."""
+        """Rows of a file.
+
+        Raises:
+            InvalidSpec: the condition cannot be computed of some.
+        """
         kept = self.kept_rows.get(path)
         int96 = ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
         fragment = ds.ParquetFileFormat(read_options=int96).make_fragment(
@@ -147,7 +152,12 @@ class DeltaVersion:
         )
         options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, names)}
         if kept is None:
-            yield from fragment.to_batches(columns=names, filter=self.condition, **options)
+            try:
+                yield from fragment.to_batches(columns=names, filter=self.condition, **options)
+            except DATA_ERRORS:
+                if self.condition is not None:
+                    self.see_that_it_is_damage(fragment.to_batches(**options))
+                raise
             return
         start = 0
         for batch in fragment.to_batches(**options):
@@ -156,8 +166,29 @@ class DeltaVersion:
             beyond = pa.array(np.ones(len(batch) - len(here), dtype=bool))
             left = pa.concat_arrays([here, beyond])
             rows = pa.Table.from_batches([batch]).filter(left)
-            chosen = rows if self.condition is None else rows.filter(self.condition)
-            yield from chosen.select(names).to_batches()
+            yield from self.chosen(rows).select(names).to_batches()
+
+    def chosen(self, rows: pa.Table) -> pa.Table:
+        """Rows that the condition is true for.
+
+        Raises:
+            InvalidSpec: it cannot be computed of them.
+        """
+        try:
+            return rows if self.condition is None else rows.filter(self.condition)
+        except pa.ArrowException as error:
+            problem = f"cannot be computed of the table's values: {error}"
+            raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
+
+    def see_that_it_is_damage(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """See that rows could not be read; Arrow says the same where it was the condition.
+
+        Raises:
+            InvalidSpec: it was.
+        """
+        with suppress(*DATA_ERRORS):
+            for batch in batches:
+                self.chosen(pa.Table.from_batches([batch]))
 
     def partition(self, path: str) -> pc.Expression:
         """What is true of all rows of a file, whose partition columns are not in it."""
