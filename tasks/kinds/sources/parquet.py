@@ -146,7 +146,8 @@ class ParquetSource(Source):
             try:
                 folders = folder_columns(shard.path, self.partition_columns)
             except ValueError as error:
-                yield from repeat(BadRow(error), 1 if shard.rows is None else shard.rows)
+                rows = file.metadata.num_rows if shard.rows is None else shard.rows
+                yield from repeat(BadRow(error), rows)
                 return
             schema = settled(file.schema_arrow) if pinned is None else without(pinned, folders)
             stop = file.num_row_groups if shard.stop is None else shard.stop
