@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
@@ -47,13 +47,14 @@ class ParquetSource(Source):
     kind: Literal["parquet"] = "parquet"
     columns: list[str] | None = Field(
         default=None,
-        description="Read only these columns. Where empty, those of the first file are read; a "
-        "file that lacks one gives null.",
+        description="Read only these columns, of the files and of `partition_columns`. Where "
+        "empty, those of the first file and all folders are read; a file that lacks one gives "
+        "null.",
     )
     partition_columns: dict[str, CsvType] = Field(
         default={},
         description="Columns that are folders, with their types, as in class: string where files "
-        "lie in class=cat/ and class=dog/. A file that lies in no such folder is set aside.",
+        "lie in class=cat/ and class=dog/. Rows of a file in no such folder are set aside.",
     )
     split_above_mib: float = Field(
         default=128,
@@ -61,6 +62,12 @@ class ParquetSource(Source):
         description="A file larger than so many MiB is cut at its row groups, for several workers.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
+    @model_validator(mode="after")
+    def _some_columns_are_in_the_files(self) -> Self:
+        if self.columns and not self.columns_inside:
+            raise ValueError("columns names folders only: add a column of the files")
+        return self
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Take names and types from the first file; later ones say what a column of nulls holds.
@@ -78,20 +85,26 @@ class ParquetSource(Source):
                 break
         self.refuse_twice(types)
         wanted = self.columns_inside
-        missing = [name for name in wanted or [] if types and name not in types]
+        missing = [name for name in wanted if types and name not in types]
         if missing:
             known = f"the columns of the first file: {', '.join(types)}"
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if not types:
             return {"schema": None}
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
-        found = with_given(pa.schema(fields), self.partition_columns)
+        found = with_given(pa.schema(fields), self.folder_types)
         return {"schema": found.serialize().to_pybytes().hex()}
 
     @property
     def columns_inside(self) -> list[str]:
         """Those of `columns` that are in the files; none where all are read."""
         return [name for name in self.columns or [] if name not in self.partition_columns]
+
+    @property
+    def folder_types(self) -> dict[str, CsvType]:
+        """Those of the folders' columns that are read, with their types."""
+        given = self.partition_columns.items()
+        return {name: kind for name, kind in given if name in (self.columns or [name])}
 
     def refuse_twice(self, names: Collection[str]) -> None:
         """See that no column is in the files and a folder's as well.
@@ -144,7 +157,7 @@ class ParquetSource(Source):
                 return
             pinned = pinned_schema(pins)
             try:
-                folders = folder_columns(shard.path, self.partition_columns)
+                folders = folder_columns(shard.path, self.folder_types)
             except ValueError as error:
                 rows = file.metadata.num_rows if shard.rows is None else shard.rows
                 yield from repeat(BadRow(error), rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sinks.parquet import ParquetSink
@@ -211,6 +212,9 @@ def test_folders_are_columns(tmp_path: Path) -> None:
     assert rows == [{"x": 1, **first}, {"x": 2, **first}, {"x": 3, **last}]
     only = source(tmp_path, columns=["level", "x"], partition_columns={"level": "int64"})
     assert read_all(only)[-1] == {"x": 3, "level": 8}
+    assert read_all(source(tmp_path, columns=["x"], partition_columns=TYPES))[-1] == {"x": 3}
+    with pytest.raises(ValidationError, match="columns names folders only"):
+        source(tmp_path, columns=["level"], partition_columns=TYPES)
 
 
 @pytest.mark.parametrize(
