@@ -18,10 +18,21 @@ def hive_value(value: object) -> str:
 
 def folder_values(partition: str) -> dict[str, str | None]:
     """Columns and values in a file's folders, as text: what `hive_folder` made."""
+    return {name: value_of(written) for name, written in folder_names(partition).items()}
+
+
+def folder_names(partition: str) -> dict[str, str]:
+    """Columns in a file's folders, and their values as they are written."""
+    split = (folder.rpartition("=") for folder in partition.split("/") if folder)
+    return {name.replace("%2F", "/"): written for name, _, written in split}
+
+
+def value_of(written: str) -> str | None:
+    """The value that a folder's name has, as text.
+
+    Raises:
+        ValueError: the text is no UTF-8.
+    """
     from urllib.parse import unquote
 
-    values: dict[str, str | None] = {}
-    for folder in filter(None, partition.split("/")):
-        name, _, value = folder.rpartition("=")
-        values[name.replace("%2F", "/")] = None if value == NULL_FOLDER else unquote(value)
-    return values
+    return None if written == NULL_FOLDER else unquote(written, errors="strict")

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
-from tasks.kinds.hive import folder_values
+from tasks.kinds.hive import folder_names, value_of
 from tasks.kinds.sources.given_types import ARROW, CsvType
 
 
@@ -14,10 +14,23 @@ def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scal
     Raises:
         ValueError: it lies in no folder of a column, or in one whose name is no value of its type.
     """
-    named = folder_values(path.rpartition("/")[0])
+    named = folder_names(path.rpartition("/")[0])
     if missing := [name for name in types if name not in named]:
         raise ValueError(f"the file lies in no folder {missing[0]}=...")
-    return {name: pa.scalar(named[name], pa.string()).cast(ARROW[types[name]]) for name in types}
+    return {name: folder_column(name, named[name], kind) for name, kind in types.items()}
+
+
+def folder_column(name: str, written: str, kind: CsvType) -> pa.Scalar:
+    """The value of one of them.
+
+    Raises:
+        ValueError: it is none of this type.
+    """
+    try:
+        return pa.scalar(value_of(written), pa.string()).cast(ARROW[kind])
+    except ValueError as error:
+        way_out = "rename the folder, or give the column another type in source.partition_columns"
+        raise ValueError(f"the folder {name}={written} is no {kind}: {error}; {way_out}") from error
 
 
 def without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:

@@ -219,7 +219,11 @@ def test_folders_are_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "problem"),
-    [("level=high", "high"), ("other", "the file lies in no folder level=...")],
+    [
+        ("level=high", "the folder level=high is no int64: Failed to parse string: 'high'"),
+        ("level=9%E9", "the folder level=9%E9 is no int64: 'utf-8' codec can't decode byte 0xe9"),
+        ("other", "the file lies in no folder level=..."),
+    ],
 )
 def test_a_file_in_no_such_folder_is_set_aside(tmp_path: Path, folder: str, problem: str) -> None:
     in_folders(tmp_path, "level=1", [1])
