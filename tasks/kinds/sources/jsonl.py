@@ -86,7 +86,7 @@ class JsonlSource(Source):
         seen = with_given(pa.schema([*map(settled, found.fields)]), self.types)
         fields = {field.name: field for field in seen}
         missing = [name for name in self.columns or [] if name not in fields]
-        if missing and fields:
+        if missing and found.num_fields:
             known = f"the first {ROWS_TO_INFER:,} rows, which have {', '.join(fields)}"
             problem = f"is in none of {known}: correct it, or name its type in source.types"
             raise InvalidSpec.at("source.columns", missing, problem)

@@ -184,6 +184,12 @@ def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: 
     assert [row["late"] for row in late] == [None] * 1_000 + ["x", None]
 
 
+def test_an_empty_file_has_none_of_the_columns(tmp_path: Path) -> None:
+    write(tmp_path, "a.jsonl", b"")
+    source = JsonlSource(path=str(tmp_path), columns=["a", "b"], types={"a": "float64"})
+    assert schema(source) == pa.schema({"a": pa.float64(), "b": pa.string()})
+
+
 def test_a_type_of_a_key_that_is_not_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"^source\.types: 'b' is not among the columns a: "):
         parsed(tmp_path, b'{"a":1,"b":2}\n', columns=["a"], types={"b": "int64"})
