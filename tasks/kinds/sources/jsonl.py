@@ -181,7 +181,8 @@ class Parser:
                     given, wanted = json.dumps(value)[:100], self.schema.field(key).type
                     if str(error) == TOO_LARGE:
                         return f"{key!r} is {given}, a value that no double holds"
-                    return f"{key!r} is {given}, which does not fit its type {wanted}"
+                    way_out = "; source.types takes it rounded, as float64" * is_beyond(value)
+                    return f"{key!r} is {given}, which does not fit its type {wanted}{way_out}"
             elif not self.ignores_others:
                 return (
                     f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; name its "
@@ -215,6 +216,11 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def is_beyond(value: Any) -> bool:
+    """Whether a value is a whole number that no type of 64 bits holds."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
+
+
 def line_type(line: bytes) -> pa.DataType:
     """The type of a line's value; null where it is not JSON, or no row."""
     try:
@@ -239,7 +245,6 @@ def type_of(value: Any, depth: int = 0) -> pa.DataType:
         types = (type_of(each, depth + 1) for each in value)
         return pa.list_(reduce(merged, types, pa.null()))
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        beyond = pa.null() if is_too_large(value) else pa.float64()  # no type holds it
-        return pa.uint64() if 0 <= value < 2**64 else beyond
+        return pa.null() if is_beyond(value) else pa.uint64()  # doubles would round the others too
     plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     return plain.get(type(value), pa.null())

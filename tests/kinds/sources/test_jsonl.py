@@ -144,6 +144,24 @@ def test_ids_beyond_64_bits_with_a_sign_are_not_rounded(tmp_path: Path) -> None:
     assert parsed(tmp_path, b'{"id":0.5}\n{"id":%d}\n' % 2**63)[1] == {"id": 2.0**63}
 
 
+@pytest.mark.parametrize("number", [2**64 + 1, -(2**63) - 1])
+def test_a_whole_number_beyond_64_bits_does_not_round_the_others(
+    tmp_path: Path, number: int
+) -> None:
+    lines = [
+        f'{{"id":{number},"l":[1]}}',
+        f'{{"id":9007199254740993,"l":[9007199254740993,{number}]}}',
+        '{"id":9007199254740993,"l":[9007199254740993]}',
+    ]
+    content = "\n".join(lines).encode()
+    first, second, third = parsed(tmp_path, content)
+    assert f"'id' is {number}, which does not fit its type int64; " in str(first.error)
+    assert "which does not fit its type list<item: int64>" in str(second.error)
+    assert third == {"id": 9007199254740993, "l": [9007199254740993]}
+    rounded = parsed(tmp_path, content, types={"id": "float64"})
+    assert rounded[0] == {"id": float(number), "l": [1]}
+
+
 def test_a_number_nobody_reads_may_be_of_any_size(tmp_path: Path) -> None:
     lines = [b'{"a":1.5,"c":1}', b'{"a":Infinity,"c":%d}' % 10**400]
     rows = parsed(tmp_path, b"\n".join(lines), columns=["a"])
