@@ -154,17 +154,19 @@ class CsvSource(Source):
         written, columns = io.BytesIO(), [*map(without_overlong, strings.columns)]
         pc.write_csv(pa.table(columns, names=strings.column_names), written)
         written.seek(0)
+        conversion = self.dialect.conversion()
         types = pc.read_csv(
             written,
             read_options=pc.ReadOptions(
                 use_threads=False, block_size=written.getbuffer().nbytes + 1
             ),
             parse_options=pc.ParseOptions(newlines_in_values=True),
-            convert_options=self.dialect.conversion(),
+            convert_options=conversion,
         ).schema
         settled = [
             field.with_type(pa.string())
-            if pa.types.is_null(field.type) or would_be_rounded(field, values)
+            if pa.types.is_null(field.type)
+            or would_be_rounded(field, values, conversion.null_values)
             else field
             for field, values in zip(types, columns, strict=True)
         ]

@@ -1,6 +1,7 @@
 """Numbers that no double holds: Arrow takes many of them for infinity, which nobody has written."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -70,15 +71,17 @@ def without_overlong(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(overlong, others[0] if len(others) else pa.scalar("text"), column)
 
 
-def would_be_rounded(field: pa.Field, values: pa.ChunkedArray) -> bool:
+def would_be_rounded(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> bool:
     """Whether doubles would be made of whole numbers, such as ids, that only text holds.
 
     Args:
         field: what Arrow makes of the values.
         values: as they are written.
+        nulls: texts among them that mean null; some look like doubles, such as a point.
     """
     if not pa.types.is_floating(field.type):
         return False
+    values = values.filter(pc.invert(pc.is_in(values, pa.array(nulls, pa.string()))))
     is_long, is_broken = (
         pc.any(pc.match_substring_regex(values, pattern)).as_py() for pattern in (LONG, BROKEN)
     )

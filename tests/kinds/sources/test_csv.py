@@ -144,6 +144,14 @@ def test_whole_numbers_that_doubles_would_round_stay_text(
     assert isinstance(rows[1]["id"], str) is is_text
 
 
+@pytest.mark.parametrize(("null", "named"), [(".", ["."]), ("inf", ["inf"]), ("1.#QNAN", None)])
+def test_what_means_null_is_no_double(tmp_path: Path, null: str, named: list[str] | None) -> None:
+    ids = ["18446744073709551617", "18446744073709551619"]
+    content = f"id,x\n{ids[0]},1\n{null},2\n{ids[1]},3\n".encode()
+    rows = parsed(tmp_path, content, null_values=named)
+    assert [row["id"] for row in rows] == [ids[0], None if named else null, ids[1]]
+
+
 def test_an_unclosed_quote_or_long_line_ends_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
