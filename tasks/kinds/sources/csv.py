@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import IO, Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
-from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.csv_reading.rows import NO_VALUE, ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
@@ -155,7 +156,7 @@ class CsvSource(Source):
         pc.write_csv(pa.table(columns, names=strings.column_names), written)
         written.seek(0)
         conversion = self.dialect.conversion()
-        types = pc.read_csv(
+        fields = pc.read_csv(
             written,
             read_options=pc.ReadOptions(
                 use_threads=False, block_size=written.getbuffer().nbytes + 1
@@ -163,14 +164,8 @@ class CsvSource(Source):
             parse_options=pc.ParseOptions(newlines_in_values=True),
             convert_options=conversion,
         ).schema
-        settled = [
-            field.with_type(pa.string())
-            if pa.types.is_null(field.type)
-            or would_be_rounded(field, values, conversion.null_values)
-            else field
-            for field, values in zip(types, columns, strict=True)
-        ]
-        return pa.schema(settled), True
+        settle = partial(settled, nulls=conversion.null_values)
+        return pa.schema(list(map(settle, fields, columns))), True
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the rows; a row that is ragged or does not fit the types is a bad row."""
@@ -209,3 +204,17 @@ class CsvSource(Source):
         found += [f"has the new {', '.join(new)}"] * bool(new)
         if found:
             raise ValueError(f"the header {' and '.join(found)}, unlike the first file with rows")
+
+
+def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> pa.Field:
+    """A column as text where it has no value, or such as are to stay as they are written.
+
+    Args:
+        field: what Arrow makes of the values.
+        values: as they are written.
+        nulls: texts that mean null.
+    """
+    if pa.types.is_null(field.type):
+        return pa.field(field.name, pa.string(), metadata=NO_VALUE)
+    is_text = would_be_rounded(field, values, nulls)
+    return field.with_type(pa.string()) if is_text else field

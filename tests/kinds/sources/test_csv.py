@@ -52,7 +52,7 @@ def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
         (b"a,b\r1,x\r2,y\r", [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
         (b'a,b\r\n"1","x\r\n,y\n""z"""\r\n', [{"a": 1, "b": 'x\r\n,y\n"z"'}]),
         (b'a,b\n,\n2,5" "pipe"\n', [{"a": None, "b": ""}, {"a": 2, "b": '5" "pipe"'}]),
-        (b"a,b\n1,\n2,\n", [{"a": 1, "b": ""}, {"a": 2, "b": ""}]),
+        (b"a,b\n1,\n2,NA\n", [{"a": 1, "b": None}, {"a": 2, "b": None}]),
         (b'"a,\nb"\n1\n', [{"a,\nb": 1}]),
     ],
 )
@@ -170,7 +170,7 @@ def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
     write(tmp_path, "3.csv", b"t,y,x,n\nfalse,2,3,4\n")
     rows = [row for row in read_all(CsvSource(path=str(tmp_path))) if isinstance(row, dict)]
     assert rows == [
-        {"n": "", "x": 1.0, "y": 1, "t": True},
+        {"n": None, "x": 1.0, "y": 1, "t": True},
         {"n": "4", "x": 3.0, "y": 2, "t": False},
     ]
 
@@ -187,6 +187,15 @@ def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
 def test_another_header_is_one_bad_row(tmp_path: Path, header: bytes, reason: str) -> None:
     [bad] = parsed(tmp_path, header + b"\n1,2\n3,4\n", pins=PINS)
     assert str(bad.error) == reason
+
+
+def test_a_column_without_any_value_becomes_text_where_one_comes(tmp_path: Path) -> None:
+    write(tmp_path, "a.csv", b"a,n\n1,\n2,\n")
+    write(tmp_path, "b.csv", b"n,a\n007,3\n,4\n")
+    rows = read_all(CsvSource(path=str(tmp_path)))
+    assert [row["n"] for row in rows] == [None, None, "007", None]
+    typed = CsvSource(path=str(tmp_path), types={"n": "string"})
+    assert [row["n"] for row in read_all(typed)] == ["", "", "007", ""]
 
 
 def test_options(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.csv as pc
+from pyarrow import compute
 
 from tasks.counted import counted
 from tasks.kinds.sources.doubles import has_infinity, refuse_unwritten_infinity
@@ -16,6 +17,9 @@ from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
+
+NO_VALUE = {b"values": b"none"}
+"""Metadata of a column that has no value in the first rows: text, for want of a type."""
 
 
 class ColumnTwice(ValueError):
@@ -79,6 +83,7 @@ class Parser:
             ignore_empty_lines=False,
         )
         self.conversion = dialect.conversion(schema)
+        self.without_value = [each.name for each in schema if each.metadata == NO_VALUE]
 
     def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
         """Records as tables and bad rows."""
@@ -101,6 +106,15 @@ class Parser:
             written = pa.schema([(name, pa.string()) for name in infinite])
             as_written = replace(self.dialect, null_values=None).conversion(written)
             refuse_unwritten_infinity(table, self.converted(block, as_written))
+        return self.with_nulls(table)
+
+    def with_nulls(self, table: pa.Table) -> pa.Table:
+        """Rows with null for no value where that is all that a column is known to have."""
+        nulls = pa.array(self.conversion.null_values, pa.string())
+        for name in self.without_value:
+            is_null = compute.is_in(table[name], nulls)
+            values = compute.if_else(is_null, pa.scalar(None, pa.string()), table[name])
+            table = table.set_column(table.column_names.index(name), name, values)
         return table
 
     def converted(self, block: bytes, conversion: pc.ConvertOptions) -> pa.Table:
