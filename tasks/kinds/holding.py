@@ -9,16 +9,16 @@ import ast
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.expression import build_over, tree_of
+from tasks.kinds.expression import build_over
 
 POSITION = "__position"
 
 
-def holding(text: str, rows: pa.Table) -> np.ndarray:
-    """Whether a condition is true, row by row; an empty result is not.
+def holding(node: ast.expr, rows: pa.Table) -> np.ndarray:
+    """Whether a condition, or a part of one, is true, row by row; an empty result is not.
 
     Args:
-        text: as `tasks.kinds.expression` reads it.
+        node: as `tasks.kinds.expression.tree_of` gives it.
         rows: the columns that it names.
 
     Raises:
@@ -26,11 +26,6 @@ def holding(text: str, rows: pa.Table) -> np.ndarray:
         pyarrow.ArrowException: it does not fit the columns' types, or cannot be computed of a
             row's values, as in a division by zero.
     """
-    return truth(tree_of(text), rows)
-
-
-def truth(node: ast.expr, rows: pa.Table) -> np.ndarray:
-    """Whether a part of a condition is true, row by row."""
     if not isinstance(node, ast.BoolOp):
         return computed(node, rows)
     is_and = isinstance(node.op, ast.And)
@@ -38,7 +33,7 @@ def truth(node: ast.expr, rows: pa.Table) -> np.ndarray:
     for part in node.values:
         is_open = found == is_and
         left = rows if is_open.all() else rows.filter(pa.array(is_open))
-        found[is_open] = truth(part, left)
+        found[is_open] = holding(part, left)
     return found
 
 

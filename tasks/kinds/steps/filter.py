@@ -1,5 +1,7 @@
 """Keeps rows for which an expression is true."""
 
+import ast
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -45,22 +47,27 @@ class FilterStep(Step):
 
     def build(self) -> Function:
         """The step as a function."""
-        return self.keep
+        tree = expression.tree_of(self.expression)
+        return partial(self.keep, tree, self.reads["expression"])
 
-    def keep(self, rows: pa.Table) -> pa.Table:
+    def keep(self, tree: ast.expr, names: list[str], rows: pa.Table) -> pa.Table:
         """Rows for which the expression is true, with their ids.
+
+        Args:
+            tree: the expression, read once for all batches.
+            names: the columns that it names.
+            rows: a batch.
 
         Raises:
             UserCodeBroke: a column is not there, or not of a type that fits.
             pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
-        names = expression.parse(self.expression)[1]
         have = visible(rows)
-        if missing := sorted(names.difference(have)):
+        if missing := [name for name in names if name not in have]:
             raise UserCodeBroke(f"filter: {missing} are not among the columns {have}")
         try:
-            is_kept = holding(self.expression, rows.select(sorted(names)))
+            is_kept = holding(tree, rows.select(names))
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            types = ", ".join(f"{name}: {rows[name].type}" for name in sorted(names))
+            types = ", ".join(f"{name}: {rows[name].type}" for name in names)
             raise UserCodeBroke(f"filter: {self.expression!r} does not fit {types}") from error
         return rows.filter(pa.array(is_kept))

@@ -12,7 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import column_types, columns
+from tasks.kinds import column_types, columns, expression
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
 from tasks.protocol.batch import ROW
@@ -179,6 +179,12 @@ def test_numbers_of_all_types_are_compared(expression: str, kept: list[int]) -> 
     step = FilterStep(expression=expression)
     step.check()
     assert step.build()(IDS)[ROW].to_pylist() == kept
+
+
+def test_a_filter_is_read_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = FilterStep(expression="x > 1").build()
+    monkeypatch.delattr(expression, "tree_of")
+    assert [keep(ROWS)[ROW].to_pylist() for _ in range(2)] == [[12, 13]] * 2
 
 
 REFUSED = ["x is 5", "x in 'abc'", "x in ()", "x == None", "None < x", "x in (y,)", "(1, 2) == x"]
