@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tasks.errors import NoProgress, RunTimedOut, Unreachable
-from tasks.ray_job.counts import STAGES
+from tasks.ray_job.counts import STAGES, handed_on, through
 from tasks.spec import BatchInferenceSpec
 
 MAX_BACKOFF_SECONDS = 60.0
@@ -152,13 +152,8 @@ def stuck_stage(progress: dict[str, Any] | None) -> str:
     stuck = undone[0] if undone else STAGES[-1]
     previous = STAGES[0]
     for stage in STAGES[1:]:
-        if stage in undone and parents(stages[stage]) < parents(stages[previous]):
+        if stage in undone and through(stages[stage]) < handed_on(stages[previous]):
             stuck = stage
         if stages[stage]["started"] or stage in undone:  # else it has nothing to do
             previous = stage
     return stuck
-
-
-def parents(count: dict[str, Any]) -> int:
-    """Rows of the source that are through with a stage; jobs of earlier versions told all rows."""
-    return int(count.get("parents", count["rows"]))

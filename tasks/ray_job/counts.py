@@ -1,7 +1,7 @@
 """How many rows each stage has seen; the stages report, the driver looks."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -89,6 +89,16 @@ class Counts:
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """All counts as JSON."""
         return {stage: asdict(count) for stage, count in self.stages.items()}
+
+
+def through(count: Mapping[str, Any]) -> int:
+    """Rows of the source that are through with a stage; jobs of earlier versions told all rows."""
+    return int(count.get("parents", count["rows"]))
+
+
+def handed_on(count: Mapping[str, Any]) -> int:
+    """Those of them that go on to the next stage."""
+    return through(count) - int(count["rejected"]) - int(count["filtered"])
 
 
 Reporter = Callable[[Report], None]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.ray_job.budget import Budget
-from tasks.ray_job.counts import STAGES
+from tasks.ray_job.counts import STAGES, handed_on
 from tasks.ray_job.job import Job
 from tasks.ray_job.occupancy import Occupancy, Snapshot
 from tasks.ray_job.stage_functions import has_preprocessing
@@ -141,7 +141,7 @@ class Progress:
             count = counts[stage]
             is_empty = stage in idle
             if stage != "read" and not is_empty:
-                left = previous["parents"] - previous["rejected"] - previous["filtered"]
+                left = handed_on(previous)
                 upstream_done = upstream_done and count["parents"] >= left
                 expected = in_proportion(expected, left, previous["parents"])
             if stage == "infer":

@@ -86,11 +86,16 @@ def test_a_model_that_leaves_no_core_to_readers_is_refused(numbers: Path, ray_ad
         batch_inference(spec)
 
 
-def progress(works_at: str | None = None, **rows: int) -> dict[str, Any]:
-    """What a job says: rows by stage; a stage that is not named has nothing to do."""
+def progress(works_at: str | None = None, filtered: int = 0, **rows: int) -> dict[str, Any]:
+    """What a job says: rows by stage, and those that steps have filtered.
+
+    A stage that is not named has nothing to do.
+    """
     stages = {
         stage: {
             "rows": rows.get(stage, 0),
+            "rejected": 0,
+            "filtered": filtered if stage == "preprocess" else 0,
             "state": "running" if stage in rows else "done",
             "started": 1.0 if rows.get(stage) else None,
         }
@@ -106,6 +111,8 @@ def progress(works_at: str | None = None, **rows: int) -> dict[str, Any]:
         (progress(read=0, infer=0, write=0), "read"),
         (progress(read=10, infer=0, write=0), "infer"),
         (progress(read=10, preprocess=4, infer=4, write=4), "preprocess"),
+        (progress(read=9, preprocess=5, infer=3, write=3, filtered=2), "preprocess"),
+        (progress(read=9, preprocess=9, infer=3, write=3, filtered=2), "infer"),
         (progress(infer=5, write=0), "write"),
         (progress(read=10, infer=5, write=3, works_at="infer"), "infer"),
         (progress(read=10, infer=5, write=3, works_at="preprocess"), "write"),
