@@ -39,6 +39,23 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
+def plain(kind: pa.DataType) -> pa.DataType:
+    """A type as sources give it: without dictionaries, views and 64-bit offsets."""
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(plain(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, plain(each.type)) for each in kind])
+    return kind
+
+
 def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
     """A type and all types within it."""
     yield kind

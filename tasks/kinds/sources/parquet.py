@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import plain
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
@@ -199,11 +200,6 @@ def damaged(error: Exception) -> DamagedParquet:
     is_name = isinstance(error, UnicodeDecodeError)
     said = "a name in it is not UTF-8" if is_name else " ".join(str(data_error(error)).split())
     return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
-
-
-def plain(kind: pa.DataType) -> pa.DataType:
-    """A column's type without its dictionary, which differs from file to file."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:

@@ -11,9 +11,10 @@ from pydantic import Field, field_validator
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds import expression
+from tasks.kinds.column_types import plain
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.source import BadRow, Content, Read, Source, schema_of
-from tasks.kinds.sources.table_reading.batches import plain, rows_at_once
+from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
 from tasks.kinds.sql_habits import with_python_instead

@@ -164,6 +164,32 @@ def test_storage_errors_are_raised(
         list(source(tmp_path).read(storage, shard, {}))
 
 
+def test_texts_and_lists_come_in_the_types_that_all_know(tmp_path: Path) -> None:
+    words, bytes_ = pa.array(["a", "b"]), pa.array([b"a", b"b"])
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    columns = {
+        "view": words.cast(pa.string_view()),
+        "large": words.cast(pa.large_string()),
+        "bytes": bytes_.cast(pa.large_binary()),
+        "words": pa.array([["a"], ["b"]]).cast(pa.list_(dictionary)),
+        "numbers": pa.array([[1], [2]], pa.large_list(pa.int64())),
+    }
+    store(tmp_path, "a.parquet", columns)
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    [read] = source(tmp_path).read(storage, shard, source(tmp_path).pin(storage, [stat]))
+    assert isinstance(read, pa.Table)
+    kinds = ["string", "string", "binary", "list<item: string>", "list<item: int64>"]
+    assert [*map(str, read.schema.types)] == kinds
+    assert read.to_pylist()[1] == {
+        "view": "b",
+        "large": "b",
+        "bytes": b"b",
+        "words": ["b"],
+        "numbers": [2],
+    }
+
+
 def test_a_frames_index_does_not_come_back_as_one(tmp_path: Path) -> None:
     frame = pa.table({"x": ["a", "c"]}).to_pandas().set_index("x").assign(y=1)
     frame.to_parquet(tmp_path / "a.parquet")

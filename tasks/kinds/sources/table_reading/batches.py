@@ -1,4 +1,4 @@
-"""How many rows of a table come at a time, and of which types."""
+"""How many rows of a table come at a time."""
 
 import pyarrow as pa
 
@@ -21,20 +21,3 @@ def rows_at_once(schema: pa.Schema, names: list[str]) -> int:
 def is_small_number(kind: pa.DataType) -> bool:
     """Whether a value takes at most eight bytes."""
     return pa.types.is_primitive(kind) and kind.bit_width <= 8 * BYTES_OF_NUMBER
-
-
-def plain(kind: pa.DataType) -> pa.DataType:
-    """A type as other sources give it: without dictionaries, views and 64-bit offsets."""
-    if pa.types.is_dictionary(kind):
-        return plain(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return pa.binary()
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(plain(kind.value_type), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(plain(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([(each.name, plain(each.type)) for each in kind])
-    return kind
