@@ -7,9 +7,9 @@ from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
-from tasks.prepared import first_job_of
-from tasks.ray_job.job import Job, output_of, without_result
+from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import jobs_left
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +30,7 @@ class Told:
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
     """Jobs of a spec's output that have left no result, alive or not; of cut runs both."""
     storage, output = output_of(spec)
-    paths = [stat.path for stat in storage.list(output.runs)]
-    jobs = without_result(storage, paths)
-    for pointer in [path for path in paths if path.endswith("/prepared.json")]:
-        elsewhere, run = first_job_of(spec, storage.read(pointer))
-        attempts = elsewhere.list(f"{run.path}/attempts")
-        jobs += without_result(elsewhere, [each.path for each in attempts])
-    return jobs
+    return jobs_left(spec, [stat.path for stat in storage.list(output.runs)])
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:

@@ -70,7 +70,7 @@ class Call:
     def give_up(self) -> None:
         """Mark these runs, now that nothing speaks against the one that takes their place."""
         for run_id in self.given_up:
-            give_up(self.storage, self.output.run(run_id))
+            give_up(self.spec, self.output.run(run_id))
 
     def run_key(self) -> str:
         """What makes two calls the same run; that of one which an earlier release has begun.

@@ -29,7 +29,7 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.ray_job.job import opened, output_of, place_of_prepared
+from tasks.ray_job.job import output_of, place_of_prepared
 from tasks.resources import Resources
 from tasks.run_folder import run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
@@ -183,11 +183,3 @@ def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:
         gone = StageFailed(f"its rows were kept in {spec.sink.path}.state and are gone; run again")
         raise gone.locate("read", str(error)) from error
     return pa.Table.from_pylist([each.line for each in kept], KEPT_SCHEMA)
-
-
-def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:
-    """Where the first job's run lies, as the run that it is for says."""
-    where = json.loads(pointer)
-    options = json.dumps(spec.sink.storage_options, sort_keys=True)
-    storage, output = opened(where["path"], options)
-    return storage, output.run(where["run_id"])

@@ -11,7 +11,7 @@ from tasks.lease import holder_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import without_result
+from tasks.ray_job.job import Job, first_job_of, output_of, without_result
 from tasks.spec import BatchInferenceSpec
 
 OPTION_NAMES = {
@@ -36,14 +36,36 @@ def runs_given_up(
     return sorted(header["run_id"] for header in headers if restart or header["abandoned"])
 
 
-def give_up(storage: FsspecStorage, run: RunFolder) -> None:
-    """Mark a run as one that nobody goes on with; a job of it that nobody follows stops itself."""
+def give_up(spec: BatchInferenceSpec, run: RunFolder) -> None:
+    """Mark a run as one that nobody goes on with; jobs of it that nobody follows stop themselves.
+
+    Args:
+        spec: one with the run's output.
+        run: its folder.
+    """
+    storage, _ = output_of(spec)
     if storage.stat(run.abandoned) is not None:
         return
+    for job in jobs_left(spec, [stat.path for stat in storage.list(run.path)]):
+        job.storage.write(job.stopped_file, b"")
+    # Last: who is cut short before this tells the jobs once more.
     storage.write(run.abandoned, b"")
-    paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
-    for job in without_result(storage, paths):
-        storage.write(job.stopped_file, b"")
+
+
+def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
+    """Jobs that have left no result, alive or not; of cut runs both.
+
+    Args:
+        spec: one with their output.
+        paths: what lies in the folders of their runs.
+    """
+    storage, _ = output_of(spec)
+    jobs = without_result(storage, paths)
+    for pointer in [path for path in paths if path.endswith("/prepared.json")]:
+        elsewhere, run = first_job_of(spec, storage.read(pointer))
+        attempts = elsewhere.list(f"{run.path}/attempts")
+        jobs += without_result(elsewhere, [each.path for each in attempts])
+    return jobs
 
 
 def refuse_live(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> None:

@@ -11,11 +11,13 @@ import pytest
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun
 from tasks.lease import SILENT_SECONDS, Holder, save_holder
 from tasks.plan import make_plan
+from tasks.prepared import plan_preparation
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
 from tasks.spec_file import parse_spec
+from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
@@ -47,6 +49,28 @@ def test_a_job_of_a_run_that_is_given_up_is_told_to_stop(tmp_path: Path) -> None
     make_plan(planned.spec, RunOptions(restart=True))
     assert not Path(ended.stopped_file).exists()
     assert Path(left.stopped_file).exists()
+
+
+def test_the_first_job_of_a_cut_run_is_told_before_it_is_marked_as_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is cut short in between tells the jobs once more."""
+    make_inputs(tmp_path / "in")
+    cut = {"read": {"rows_per_batch": 50}, "preprocess": {"materialize": True}}
+    planned = make_plan(classify_spec(tmp_path, stages=cut))
+    before = plan_preparation(planned)
+    assert before
+    first = new_job(before, left_to_do(before, tried=False), 1)
+    written = list[str]()
+    write = FsspecStorage.write
+
+    def note(storage: FsspecStorage, path: str, data: bytes) -> None:
+        written.append(path)
+        write(storage, path, data)
+
+    monkeypatch.setattr(FsspecStorage, "write", note)
+    give_up(planned.spec, planned.run)
+    assert written == [first.stopped_file, planned.run.abandoned]
 
 
 def test_a_run_in_another_process_is_not_gone_on_with_here(tmp_path: Path) -> None:

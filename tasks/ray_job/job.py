@@ -168,6 +168,14 @@ def storage_of_prepared(spec: BatchInferenceSpec) -> FsspecStorage:
     return opened(place_of_prepared(spec), options)[0]
 
 
+def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:
+    """Where the first job's run lies, as the run that it is for says."""
+    where = json.loads(pointer)
+    options = json.dumps(spec.sink.storage_options, sort_keys=True)
+    storage, output = opened(where["path"], options)
+    return storage, output.run(where["run_id"])
+
+
 @lru_cache(maxsize=16)
 def opened(url: str, options: str) -> tuple[FsspecStorage, OutputFolder]:
     """Open a storage once in each process."""

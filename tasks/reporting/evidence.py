@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.plan import PlannedRun
-from tasks.prepared import first_job_of
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -19,7 +18,7 @@ from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.job import stored_job
+from tasks.ray_job.job import first_job_of, stored_job
 from tasks.ray_job.writing import pinned
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
