@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tasks.config import config_digests, digest, refuse_other_config
+from tasks.lease import hold
 from tasks.new_inputs import NewInputs
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -22,7 +23,7 @@ from tasks.run_folder import (
 from tasks.run_options import RunOptions
 from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import give_up, refuse_other_run, runs_given_up
+from tasks.unfinished import give_up, refuse_live, refuse_other_run, runs_given_up
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,17 @@ class Call:
         return runs_given_up(self.storage, self.output, self.seen, restart=restart)
 
     def give_up(self) -> None:
-        """Mark these runs, now that nothing speaks against the one that takes their place."""
-        for run_id in self.given_up:
-            give_up(self.spec, self.output.run(run_id))
+        """Mark these runs, now that nothing speaks against the one that takes their place.
+
+        Raises:
+            OutputHeld: somebody has gone on with one of them while the inputs were listed.
+        """
+        runs = [self.output.run(run_id) for run_id in self.given_up]
+        left = [run for run in runs if self.storage.stat(run.abandoned) is None]
+        for run in left:
+            refuse_live(self.storage, self.output, run)
+        for run in left:
+            give_up(self.spec, run)
 
     def run_key(self) -> str:
         """What makes two calls the same run; that of one which an earlier release has begun.
@@ -125,13 +134,21 @@ class Call:
     def settle(self, plan: Plan, run: RunFolder, run_key: str, *, save: bool) -> Plan:
         """See that the plan's rows will fit what is published; leave it in the run's folder.
 
+        The runs that it takes the place of are given up first: those who find this one's header
+        and not their marks would take it for another spec's.
+
         Returns:
             The plan in force, should another one have been made at the same time.
+
+        Raises:
+            OutputHeld: somebody has gone on with one of these meanwhile.
         """
         schema = published_schema(self.seen, self.replaces)
         check_schema(self.spec, self.storage, run, schema)
         if not save:
             return plan
+        hold(self.storage, run)
+        self.give_up()
         plan = save_and_reload(self.storage, run, plan)
         version = self.seen.version
         save_header(self.storage, run, run_key, self.options.call, self.spec, version)

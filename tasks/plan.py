@@ -5,6 +5,7 @@ from functools import cached_property
 
 from tasks.call import Call
 from tasks.counted import counted
+from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.output_trial import refuse_unknown, try_output
@@ -99,6 +100,19 @@ class PlannedRun:
         """Say that this process works on the run; to be said again and again."""
         hold(self.storage, self.run)
 
+    def refuse_given_up(self) -> None:
+        """Refuse to go on with what somebody has given up, or to publish it over what they have.
+
+        Raises:
+            OutputHeld: says how that was, and what to do.
+        """
+        given_up = self.storage.stat(self.run.abandoned) is not None
+        if given_up and self.ledger.look().version_of(self.run_key) is None:
+            raise OutputHeld(
+                f"somebody gave run {self.run.run_id} up with --restart: it is not published; run "
+                "again to predict what nobody has published meanwhile"
+            )
+
     def accepted(self) -> Accepted:
         """What the records cover now."""
         return accept(records_of(self.storage, self.run), self.plan)
@@ -142,7 +156,7 @@ def make_plan(
     plan = call.plan(work, old)
     if len(plan.shards):
         plan = call.settle(plan, run, run_key, save=save)
-    if save:
+    elif save:
         call.give_up()
     return PlannedRun(
         spec=spec,

@@ -63,6 +63,10 @@ class Preparation(PlannedRun):
         super().hold()
         self.main.hold()
 
+    def refuse_given_up(self) -> None:
+        """Refuse to go on for a run that somebody has given up."""
+        self.main.refuse_given_up()
+
     def accepted(self) -> Accepted:
         """What the records cover now, and is still there."""
         return kept_in(self.storage, self.run, self.plan)

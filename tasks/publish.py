@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tasks.config import config_digests, model_digest
 from tasks.counted import counted
-from tasks.errors import ErrorBudgetExceeded, OutputHeld
+from tasks.errors import ErrorBudgetExceeded
 from tasks.history import with_history
 from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -84,7 +84,7 @@ def publish_planned(planned: PlannedRun) -> int:
     keys = keys_of(planned, accepted)
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
-    refuse_given_up(planned)
+    planned.refuse_given_up()
     sink, pins = planned.spec.sink, planned.plan.pins
     fingerprint = pins["fingerprints"]["model"]
     return publish(
@@ -116,20 +116,6 @@ def publish_planned(planned: PlannedRun) -> int:
             },
         ),
     )
-
-
-def refuse_given_up(planned: PlannedRun) -> None:
-    """Refuse to publish what somebody has given up, perhaps over what they published instead.
-
-    Raises:
-        OutputHeld: says how that was, and what to do.
-    """
-    given_up = planned.storage.stat(planned.run.abandoned) is not None
-    if given_up and planned.ledger.look().version_of(planned.run_key) is None:
-        raise OutputHeld(
-            f"somebody gave run {planned.run.run_id} up with --restart: it is not published; run "
-            "again to predict what nobody has published meanwhile"
-        )
 
 
 def brings_rows_to_judge(planned: PlannedRun) -> bool:

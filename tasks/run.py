@@ -44,9 +44,11 @@ def next_attempt(planned: PlannedRun, gap: Gap, tell: Callable[[str], None] = pr
     """The attempt that still runs or was never started, or a new one on the gap.
 
     Raises:
+        OutputHeld: somebody has given the run up.
         Unreachable: the cluster has not answered for too long.
     """
     planned.hold()
+    planned.refuse_given_up()
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None

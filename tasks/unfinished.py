@@ -32,7 +32,7 @@ def runs_given_up(
     headers = run_headers(storage, output, seen)
     if restart:
         for header in headers:
-            refuse_live(storage, output, header)
+            refuse_live(storage, output, output.run(header["run_id"]))
     return sorted(header["run_id"] for header in headers if restart or header["abandoned"])
 
 
@@ -68,12 +68,12 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
     return jobs
 
 
-def refuse_live(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> None:
+def refuse_live(storage: FsspecStorage, output: OutputFolder, run: RunFolder) -> None:
     """Raise OutputHeld where somebody is at work on a run."""
-    holder = holder_of(storage, output.run(header["run_id"]))
+    holder = holder_of(storage, run)
     if holder:
         raise OutputHeld(
-            f"{output.path} is held by run {header['run_id']}, at work in {holder}; wait for it, "
+            f"{output.path} is held by run {run.run_id}, at work in {holder}; wait for it, "
             "or stop it first"
         )
 
@@ -126,7 +126,7 @@ def refuse_other_run(
         is_this_run = header["run_key"] == run_key
         # Its job is gone on with by whoever asks, but not out of another process.
         if not is_this_run or isinstance(spec.cluster, InlineCluster):
-            refuse_live(storage, output, header)
+            refuse_live(storage, output, output.run(header["run_id"]))
         if is_this_run:
             continue
         raise UnfinishedRun(

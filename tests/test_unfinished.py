@@ -5,17 +5,20 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun
-from tasks.lease import SILENT_SECONDS, Holder, save_holder
+from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
+from tasks.new_inputs import NewInputs
 from tasks.plan import make_plan
 from tasks.prepared import plan_preparation
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
-from tasks.run import left_to_do, new_job
+from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
+from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_spec
@@ -98,6 +101,65 @@ def test_a_restart_that_is_refused_gives_nothing_up(tmp_path: Path) -> None:
     assert not Path(job.stopped_file).exists()
     assert make_plan(spec).run == first.run
     assert make_plan(spec, RunOptions(restart=True)).run != first.run
+
+
+def with_another_model(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The same job with another argument of its model's."""
+    raw = spec.model_dump(mode="json", by_alias=True)
+    return parse_spec({**raw, "model": {**raw["model"], "init": {"bad": [1]}}})
+
+
+def test_a_run_that_is_resumed_while_a_restart_lists_its_inputs_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    first = make_plan(classify_spec(tmp_path))
+    job = new_job(first, left_to_do(first, tried=False), 1)
+    find = NewInputs.find
+
+    def resume_meanwhile(*args: Any, **options: Any) -> NewInputs:
+        elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
+        save_holder(first.storage, first.run.lease, elsewhere)
+        return find(*args, **options)
+
+    monkeypatch.setattr(NewInputs, "find", resume_meanwhile)
+    with pytest.raises(OutputHeld, match=f"held by run {first.run.run_id}, at work in process"):
+        make_plan(with_another_model(first.spec), RunOptions(restart=True))
+    assert not Path(job.stopped_file).exists()
+    assert not Path(first.run.abandoned).exists()
+
+
+def test_a_restart_that_is_cut_short_leaves_no_run_beside_the_one_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    first = make_plan(classify_spec(tmp_path))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr("tasks.call.save_and_reload", die)
+        with pytest.raises(KeyboardInterrupt):
+            make_plan(first.spec, RunOptions(restart=True))
+    assert make_plan(first.spec).run != first.run
+
+
+def test_who_plans_a_run_is_known_to_be_at_work_on_it(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    holder = load_holder(planned.storage, planned.run.lease)
+    assert holder
+    assert holder.is_this_process()
+
+
+def test_a_run_that_was_given_up_makes_no_attempt(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    first = make_plan(classify_spec(tmp_path))
+    gap = left_to_do(first, tried=False)
+    give_up(first.spec, first.run)
+    with pytest.raises(OutputHeld, match=r"gave run \w+ up with --restart"):
+        next_attempt(first, gap)
 
 
 def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> None:
