@@ -7,7 +7,7 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 
-from flows.batch_inference import OURS, batch_inference, is_first_start
+from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
 from flows.own_folder import check_whole_paths
 from tasks.artifacts import artifact_key, show_page
@@ -16,7 +16,7 @@ from tasks.periods import Portion, label, portions
 from tasks.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
-from tasks.standing import allowing_gaps, gaps, has_inputs, look_at
+from tasks.standing import allowing_gaps, gaps, has_inputs, has_restarted, look_at
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     flow = batch_inference.with_options(flow_run_name=portion.flow_run_name)
     report = flow(
         portion.written,
-        restart=backfill.restart and is_first_start(),
+        # Started again after its worker died, it goes on with what it has begun.
+        restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
         replace_output=outcome.is_outdated,
         accept=backfill.accept,
         scheduled_time=portion.scheduled_time,

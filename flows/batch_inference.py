@@ -67,10 +67,9 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
     check_whole_paths(spec)
-    # Started again after its worker died, it goes on with what it has begun.
-    options = replace(options, restart=options.restart and is_first_start())
     time_meant = options.scheduled_time or flow_run.scheduled_start_time
-    options = replace(options, scheduled_time=time_used(spec, time_meant))
+    used = time_used(spec, time_meant)
+    options = replace(options, scheduled_time=used, flow_runs=own_flow_runs())
     planned = plan_run(at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
     if planned.nothing_to_do:
@@ -82,9 +81,9 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     return told(report_run(planned, started, version, attempts))
 
 
-def is_first_start() -> bool:
-    """Whether the flow run has not been started before."""
-    return (flow_run.run_count or 1) <= 1
+def own_flow_runs() -> tuple[str, ...]:
+    """Ids of this flow run and of the one that has started it, where there is one."""
+    return tuple(filter(None, (flow_run.id, flow_run.parent_flow_run_id)))
 
 
 def told(report: RunReport) -> dict[str, Any]:

@@ -23,7 +23,13 @@ from tasks.run_folder import (
 from tasks.run_options import RunOptions
 from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import give_up, refuse_live, refuse_other_run, runs_given_up
+from tasks.unfinished import (
+    give_up,
+    has_begun,
+    refuse_live,
+    refuse_other_run,
+    runs_given_up,
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,14 @@ class Call:
     @cached_property
     def given_up(self) -> list[str]:
         """Runs on this version of the output that are not to be gone on with."""
-        restart = self.options.restart
+        restart = self.options.restart and not self.has_restarted
         return runs_given_up(self.storage, self.output, self.seen, restart=restart)
+
+    @property
+    def has_restarted(self) -> bool:
+        """Whether the flow run has given up before what it was to: it goes on with what it has."""
+        own = self.options.flow_runs[:1]
+        return any(has_begun(self.storage, self.output, self.seen, each) for each in own)
 
     def give_up(self) -> None:
         """Mark these runs, now that nothing speaks against the one that takes their place.
@@ -150,7 +162,7 @@ class Call:
         hold(self.storage, run)
         self.give_up()
         plan = save_and_reload(self.storage, run, plan)
-        version = self.seen.version
-        save_header(self.storage, run, run_key, self.options.call, self.spec, version)
+        version, by = self.seen.version, self.options.flow_runs
+        save_header(self.storage, run, run_key, self.options.call, self.spec, version, by)
         pin_schema(self.storage, run, schema)
         return plan

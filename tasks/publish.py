@@ -109,6 +109,7 @@ def publish_planned(planned: PlannedRun) -> int:
                 "config": None if planned.plan.redrives else planned.config,
                 "name": planned.spec.name,
                 "published_at": time.time(),
+                "flow_runs": planned.options.flow_runs,
                 "model": fingerprint,
                 "model_digest": model_digest(planned.spec.model, fingerprint),
                 "schema": schema_hex(planned),

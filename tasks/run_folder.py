@@ -39,6 +39,7 @@ def save_header(
     call: dict[str, Any],
     spec: BatchInferenceSpec,
     version: int,
+    flow_runs: tuple[str, ...] = (),
 ) -> None:
     """Say what the run is, for whoever finds it unfinished."""
     if storage.stat(run.header) is None:
@@ -48,6 +49,7 @@ def save_header(
             "ledger_version": version,
             "call": call,
             "created": time.time(),
+            "flow_runs": flow_runs,
             "spec": spec.model_dump(mode="json", by_alias=True),
         }
         storage.write(run.header, json.dumps(header).encode())

@@ -26,6 +26,9 @@ class RunOptions:
     """Leave profiles of the stages in the run's folder."""
     scheduled_time: datetime | None = None
     """What the spec's paths are filled in with; of a plan None, where they name no time."""
+    flow_runs: tuple[str, ...] = ()
+    """Ids of the flow run that asks for it and of the one that has started that, where there are
+    any: started again after its worker died, it is the same."""
 
     def __post_init__(self) -> None:
         """See that a part of the rows is some.

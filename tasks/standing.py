@@ -19,6 +19,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import has_begun
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,12 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         and not unpublished(spec.source, inputs_storage, inputs, seen)
     )
     return Standing(seen.version, len(inputs), is_outdated, is_done, dropped)
+
+
+def has_restarted(portion: Portion, flow_run: str) -> bool:
+    """Whether a backfill, by its flow run's id, has given up before what it was to of a portion."""
+    storage, output = output_of(portion.spec)
+    return has_begun(storage, output, ledger_of(portion.spec).look(), flow_run)
 
 
 def published_paths(seen: Snapshot) -> list[str]:

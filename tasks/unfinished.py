@@ -1,6 +1,7 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -83,17 +84,29 @@ def run_headers(
 ) -> list[dict[str, Any]]:
     """Runs that build on the output as it is and are not published."""
     headers = []
+    for header in unpublished_headers(storage, output, seen):
+        if header["ledger_version"] == seen.version:
+            given_up = storage.stat(output.run(header["run_id"]).abandoned) is not None
+            headers.append({**header, "abandoned": given_up})
+    return headers
+
+
+def unpublished_headers(
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
+) -> Iterator[dict[str, Any]]:
+    """Runs that are not published, whatever they build on."""
     published = {entry["run_id"] for entry in seen.entries.values()}
     # All that published runs have left, of years perhaps, is not gone through.
     for run_id in sorted(storage.folders(output.runs) - published):
         run = output.run(run_id)
-        if storage.stat(run.header) is None:
-            continue
-        header = json.loads(storage.read(run.header))
-        if header["ledger_version"] == seen.version:
-            given_up = storage.stat(run.abandoned) is not None
-            headers.append({**header, "abandoned": given_up})
-    return headers
+        if storage.stat(run.header) is not None:
+            yield json.loads(storage.read(run.header))
+
+
+def has_begun(storage: FsspecStorage, output: OutputFolder, seen: Snapshot, flow_run: str) -> bool:
+    """Whether a flow run, or one that it has started, has begun a run here or published one."""
+    known = [*unpublished_headers(storage, output, seen), *seen.entries.values()]
+    return any(flow_run in each.get("flow_runs", ()) for each in known)
 
 
 def refuse_other_run(

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun
+from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
 from tasks.new_inputs import NewInputs
 from tasks.plan import make_plan
 from tasks.prepared import plan_preparation
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
+from tasks.publish import publish_planned
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tasks.unfinished import give_up
-from tests.reporting import classify_spec, make_inputs, run_spec
+from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 
 def test_no_folder_of_a_published_run_is_listed(
@@ -143,6 +144,42 @@ def test_a_restart_that_is_cut_short_leaves_no_run_beside_the_one_it_replaces(
         with pytest.raises(KeyboardInterrupt):
             make_plan(first.spec, RunOptions(restart=True))
     assert make_plan(first.spec).run != first.run
+
+
+def test_a_restart_whose_plan_was_cut_short_is_one_when_its_flow_run_starts_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    first = make_plan(classify_spec(tmp_path))
+    asked = RunOptions(restart=True, flow_runs=("asked", "parent"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unreachable("source.path: no route")
+
+    with monkeypatch.context() as away:
+        away.setattr(NewInputs, "find", fail)
+        with pytest.raises(Unreachable):
+            make_plan(first.spec, asked)
+    second = make_plan(first.spec, asked)
+    assert second.run != first.run
+    assert make_plan(first.spec, asked).run == second.run, "it gives up no run of its own"
+    assert make_plan(first.spec, replace(asked, flow_runs=("other",))).run != second.run
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_restart_that_was_made_gives_up_nothing_that_others_have_begun_since(
+    is_published: bool, tmp_path: Path
+) -> None:
+    make_inputs(tmp_path / "in")
+    spec, asked = classify_spec(tmp_path), RunOptions(restart=True, flow_runs=("asked",))
+    first = make_plan(spec, asked)
+    if is_published:
+        run_attempt(first)
+        publish_planned(first)
+        make_inputs(tmp_path / "in" / "more")
+    other = make_plan(spec, RunOptions(restart=not is_published))
+    assert make_plan(spec, asked).run == other.run != first.run
+    assert not Path(other.run.abandoned).exists()
 
 
 def test_who_plans_a_run_is_known_to_be_at_work_on_it(tmp_path: Path) -> None:

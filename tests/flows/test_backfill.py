@@ -1,5 +1,6 @@
 """Backfill: outputs become what the spec would make of them, and what is done stays done."""
 
+import itertools
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -7,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from flows import backfill as backfills
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
+from tasks import lineage, standing
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
-from tasks.plan import ledger_of
+from tasks.periods import Portion
+from tasks.plan import PlannedRun, ledger_of
+from tasks.publish import publish_planned
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
@@ -119,6 +124,37 @@ def test_an_unfinished_run_of_another_spec_is_given_up_only_on_ones_word(daily: 
         backfill(other, *RANGE)
     assert [each["what"] for each in backfill(other, *RANGE, restart=True)["periods"]] == [
         *("up to date", "published", "published")
+    ]
+
+
+def test_a_backfill_that_is_started_again_gives_up_what_it_was_to_and_not_what_it_has_begun(
+    daily: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an automation starts the same flow run again whose worker died."""
+    for day, dies in ((DAYS[1], 205.0), (DAYS[2], 305.0)):
+        model = {"kind": "python", "class": "predictors:Double", "init": {"dies": dies}}
+        with pytest.raises(StageFailed):
+            batch_inference(at_time(daily_spec(daily, model=model), datetime.fromisoformat(day)))
+    ids, published = list[str](), itertools.count(1)
+
+    def has_restarted(portion: Portion, flow_run: str) -> bool:
+        ids.append(flow_run)
+        return standing.has_restarted(portion, ids[0])
+
+    def publish(planned: PlannedRun) -> int:
+        if next(published) == 2:
+            raise StageFailed("gone for a moment")
+        return publish_planned(planned)
+
+    monkeypatch.setattr(backfills, "has_restarted", has_restarted)
+    monkeypatch.setattr(lineage, "publish_planned", publish)
+    spec = daily_spec(daily, model=OTHER)
+    with pytest.raises(StageFailed, match="stopped at 2026-01-02"):
+        backfill(spec, *RANGE, restart=True)
+    periods = backfill(spec, *RANGE, restart=True)["periods"]
+    assert [(each["what"], each.get("resumed_rows")) for each in periods[1:]] == [
+        ("published", 10),
+        ("published", 0),
     ]
 
 
