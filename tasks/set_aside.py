@@ -41,14 +41,15 @@ class SetAside:
         """Look the quarantine's rows up in the plans of the runs that set them aside.
 
         Raises:
-            InvalidSpec: the spec's source is of another kind than theirs, or a plan is gone.
+            InvalidSpec: the spec's source is of another kind than theirs, or what one of them
+                has left behind is gone.
         """
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
-        for run in past_runs(storage, output, seen):
+        for run, own in past_runs(storage, output, seen):
             refuse_other_source(spec, storage, output, run)
-            lines += lines_of(run)
+            lines += own
             readers |= {name: spec.source.retyped(pins) for name, pins in readers_of(run).items()}
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
@@ -76,18 +77,21 @@ class SetAside:
         return redrive_plan(old, self.lines, {**pins, **more})
 
 
-def past_runs(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> Iterator[PastRun]:
-    """The runs that have set rows aside.
+def past_runs(
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
+) -> Iterator[tuple[PastRun, list[Line]]]:
+    """The runs that have set rows aside, and the shards in which they have.
 
     Raises:
         InvalidSpec: what one of them left behind is gone.
     """
     try:
-        yield from runs_with_rows_aside(storage, output, seen)
+        for run in runs_with_rows_aside(storage, output, seen):
+            yield run, lines_of(run)
     except FileNotFoundError as error:
         raise InvalidSpec(
-            f"the plan of a run that has set rows aside is gone ({error}): they cannot be found "
-            "again; --replace-output predicts every input anew"
+            f"the plan or the records of a run that has set rows aside are gone ({error}): they "
+            "cannot be found again; --replace-output predicts every input anew"
         ) from error
 
 

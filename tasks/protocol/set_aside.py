@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.acceptance import accept
+from tasks.protocol.ends import Ends
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -40,13 +40,26 @@ class PastRun:
         return self.folder.run_id
 
     @cached_property
-    def of_one_row(self) -> set[int]:
-        """Shards that have one row by their end, as a file has that nobody could read.
+    def lengths(self) -> dict[int, int]:
+        """Rows of each shard, as whoever came first to its end has recorded.
 
-        Of others no row may be published either: all were filtered, or lost to others of their key.
+        Of all records: one may be right about a shard's end and count for no row.
         """
-        ends = accept(load_records(self.storage, self.folder), self.plan).ends
-        return set(ends.shards[ends.rows == 1].tolist())
+        records = load_records(self.storage, self.folder)
+        ends = Ends.of(each.ends for each in records if each.plan in self.plan.lineage).first()
+        return dict(zip(ends.shards.tolist(), ends.rows.tolist(), strict=True))
+
+    def length_of(self, shard: Line) -> int:
+        """Rows of a shard whose length its plan does not know.
+
+        Raises:
+            FileNotFoundError: no record says so, since the run's records are gone.
+        """
+        try:
+            return self.lengths[shard["number"]]
+        except KeyError:
+            gone = f"no record in {self.folder.records} has the end of {shard['path']}"
+            raise FileNotFoundError(gone) from None
 
 
 def runs_with_rows_aside(
@@ -70,7 +83,11 @@ def runs_with_rows_aside(
 
 
 def lines_of(run: PastRun) -> list[Line]:
-    """The shards in which a run has set rows aside."""
+    """The shards in which a run has set rows aside.
+
+    Raises:
+        FileNotFoundError: the run's records are gone, and only they tell whether a shard was read.
+    """
     shards = {line["number"]: line for line in run.plan.shards.to_pylist()}
     lines = []
     for number, rows in by_shard(run.aside):
@@ -78,7 +95,9 @@ def lines_of(run: PastRun) -> list[Line]:
         unread = (
             may_be_unread(shard, rows)
             and number not in run.published
-            and number in run.of_one_row  # last, since all of the run's records are read for it
+            # Last, since all of the run's records are read for it. Of longer ones no row may be
+            # published either: all were filtered, or lost to others of their key.
+            and run.length_of(shard) == 1
         )
         lines.append(
             {

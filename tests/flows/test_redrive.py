@@ -212,7 +212,7 @@ def test_a_file_nobody_could_read_comes_back_whole(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"source": {"kind": "csv", "path": "."}}, r"source\.kind: 'csv' .* source is parquet"),
-        ({}, "the plan of a run that has set rows aside is gone"),
+        ({}, "the plan or the records of a run that has set rows aside are gone"),
     ],
 )
 def test_what_cannot_be_redriven_is_said(

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,12 @@ from tasks.protocol.plan_file import Shard, first_plan, save_plan, shard_table
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import load_records, store
-from tasks.protocol.set_aside import lines_of, published_shards, runs_with_rows_aside
+from tasks.protocol.set_aside import (
+    PastRun,
+    lines_of,
+    published_shards,
+    runs_with_rows_aside,
+)
 from tests.protocol.bench import Bench, encode, in_memory, on_disk
 from tests.simulation.writing import drop_rows, table_of
 
@@ -110,3 +116,32 @@ def test_only_a_file_that_nobody_could_read_is_read_again_as_a_whole() -> None:
     (run,) = runs_with_rows_aside(bench.storage, bench.output, seen)
     wholes = {line["path"]: line["whole"] for line in lines_of(run)}
     assert wholes == {"unread": True, "filtered": False, "superseded": False}
+
+
+def run_with_a_file_unread(bench: Bench, schemas: tuple[str, str]) -> PastRun:
+    """Two records: a file, and with another's row the end of one that nobody could read."""
+    shards = shard_table(Shard(0, name, "v1", 1) for name in ("a", "b", "unread"))
+    run, plan = bench.output.run("run-a"), first_plan(shards, {"ledger_version": 0})
+    unread = row_id(2, 0)
+    aside = (Rejection(unread, "unread", 0, "read", "E", "", '["", "", 0]'),)
+    for shard, (rejected, ends) in enumerate([((), ()), (aside, (ShardEnd(2, 1),))]):
+        rows = table_of([(row_id(shard, 0), '["", "", 0]')])
+        batch = RowBatch(rows, rejected, ends=(ShardEnd(shard, 1), *ends))
+        of_schema = partial(replace, schema=schemas[shard])
+        store(bench.storage, run, plan.digest, batch, lambda b, of=of_schema: of(encode(b)))
+    return PastRun(bench.storage, run, as_ids([unread]), plan, {0, 1})
+
+
+def test_a_file_is_known_to_be_unread_though_another_schema_was_written_first() -> None:
+    """That record counts for no row, and what it was first to say of lengths is true."""
+    (line,) = lines_of(run_with_a_file_unread(in_memory(), ("lost", "pinned")))
+    assert (line["path"], line["whole"]) == ("unread", True)
+
+
+def test_without_its_records_nobody_says_whether_a_file_was_read() -> None:
+    bench = in_memory()
+    run = run_with_a_file_unread(bench, ("pinned", "pinned"))
+    for stat in bench.storage.list(run.folder.records):
+        bench.storage.delete(stat.path)
+    with pytest.raises(FileNotFoundError, match=r"no record in .*/records has the end of unread"):
+        lines_of(run)
