@@ -17,7 +17,7 @@ from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import Shard, first_plan, save_plan, shard_table
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
-from tasks.protocol.records import load_records, store
+from tasks.protocol.records import Encoded, load_records, store
 from tasks.protocol.set_aside import (
     PastRun,
     lines_of,
@@ -118,6 +118,10 @@ def test_only_a_file_that_nobody_could_read_is_read_again_as_a_whole() -> None:
     assert wholes == {"unread": True, "filtered": False, "superseded": False}
 
 
+def encode_as(schema: str, batch: RowBatch) -> Encoded:
+    return replace(encode(batch), schema=schema)
+
+
 def run_with_a_file_unread(bench: Bench, schemas: tuple[str, str]) -> PastRun:
     """Two records: a file, and with another's row the end of one that nobody could read."""
     shards = shard_table(Shard(0, name, "v1", 1) for name in ("a", "b", "unread"))
@@ -127,8 +131,7 @@ def run_with_a_file_unread(bench: Bench, schemas: tuple[str, str]) -> PastRun:
     for shard, (rejected, ends) in enumerate([((), ()), (aside, (ShardEnd(2, 1),))]):
         rows = table_of([(row_id(shard, 0), '["", "", 0]')])
         batch = RowBatch(rows, rejected, ends=(ShardEnd(shard, 1), *ends))
-        of_schema = partial(replace, schema=schemas[shard])
-        store(bench.storage, run, plan.digest, batch, lambda b, of=of_schema: of(encode(b)))
+        store(bench.storage, run, plan.digest, batch, partial(encode_as, schemas[shard]))
     return PastRun(bench.storage, run, as_ids([unread]), plan, {0, 1})
 
 

@@ -249,7 +249,11 @@ class Redriver(Orchestrator):
 
     def plan(self, old: Plan | None, seen: Snapshot) -> Plan | None:
         runs = runs_with_rows_aside(self.world.storage, OUTPUT, seen)
-        lines = [line for run in runs for line in lines_of(run)]
+        try:
+            lines = [line for run in runs for line in lines_of(run)]
+        except FileNotFoundError as error:
+            # A listing may leave out what is fresh: for ever, and this is never published.
+            raise ConnectionError(str(error)) from error
         same = [each for each in lines if self.inputs.identity(each["path"]) == each["identity"]]
         plan = redrive_plan(old, same, {"ledger_version": seen.version})
         return plan if len(plan.shards) else None
