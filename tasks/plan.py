@@ -1,5 +1,6 @@
 """What is left to do: list the inputs, subtract what is published and recorded, pin the rest."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +17,7 @@ from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
-from tasks.protocol.records import Record, load_records
+from tasks.protocol.records import load_records, with_files
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
@@ -107,15 +108,19 @@ class PlannedRun:
             OutputHeld: says how that was, and what to do.
         """
         given_up = self.storage.stat(self.run.abandoned) is not None
-        if given_up and self.ledger.look().version_of(self.run_key) is None:
+        if given_up and not self.is_published():
             raise OutputHeld(
                 f"somebody gave run {self.run.run_id} up with --restart: it is not published; run "
                 "again to predict what nobody has published meanwhile"
             )
 
+    def is_published(self) -> bool:
+        """Whether the ledger has the run."""
+        return self.ledger.look().version_of(self.run_key) is not None
+
     def accepted(self) -> Accepted:
         """What the records cover now."""
-        return accept(records_of(self.storage, self.run), self.plan)
+        return accepted_in(self.storage, self.run, self.plan, self.is_published)
 
     def gap(self, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         """What they do not cover."""
@@ -189,9 +194,29 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
 
 def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
     """Rows that earlier attempts have recorded."""
-    return len(accept(records_of(storage, run), plan).settled) if len(plan.shards) else 0
+    return len(accepted_in(storage, run, plan).settled) if len(plan.shards) else 0
 
 
-def records_of(storage: FsspecStorage, run: RunFolder) -> list[Record]:
-    """The run's records, all of one schema."""
-    return of_pinned_schema(storage, run, load_records(storage, run))
+def accepted_in(
+    storage: FsspecStorage,
+    run: RunFolder,
+    plan: Plan,
+    is_published: Callable[[], bool] = lambda: False,
+) -> Accepted:
+    """What a run's records cover, less those whose files are gone: their rows are done again.
+
+    So it is where the output was deleted under a job, which recorded what it had staged before;
+    and stores may delete what is old.
+
+    Args:
+        storage: of the output.
+        run: the run's folder.
+        plan: the plan in force.
+        is_published: whether files have left the staging folder for the output.
+    """
+    records = of_pinned_schema(storage, run, load_records(storage, run))
+    # In this order: what others publish meanwhile is not taken for gone.
+    staged = with_files(storage, run, records)
+    if len(staged) < len(records) and is_published():
+        staged = records
+    return accept(staged, plan)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from tasks.config import digest
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
-from tasks.plan import PlannedRun, records_of
-from tasks.protocol.acceptance import Accepted, Gap, accept
+from tasks.plan import PlannedRun, accepted_in
+from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import (
     Content,
@@ -27,7 +27,6 @@ from tasks.protocol.plan_file import (
     supersede,
 )
 from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
-from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import output_of, place_of_prepared
 from tasks.resources import Resources
@@ -67,10 +66,6 @@ class Preparation(PlannedRun):
         """Refuse to go on for a run that somebody has given up."""
         self.main.refuse_given_up()
 
-    def accepted(self) -> Accepted:
-        """What the records cover now, and is still there."""
-        return kept_in(self.storage, self.run, self.plan)
-
 
 def plan_preparation(main: PlannedRun) -> Preparation | None:
     """Plan the first job of a run, or pick it up; None where there never was anything to keep."""
@@ -94,7 +89,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         inputs_skipped=0,
         options=RunOptions(profile=main.options.profile),
         replaces=False,
-        rows_before=len(kept_in(storage, run, plan).settled),
+        rows_before=len(accepted_in(storage, run, plan).settled),
         main=main,
     )
 
@@ -160,15 +155,8 @@ def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[Prep
         run = output.run(run_id)
         plan = load_plan(storage, run) if storage.stat(run.header) else None
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
-            found.append(PreparedRun(run, plan, kept_in(storage, run, plan)))
+            found.append(PreparedRun(run, plan, accepted_in(storage, run, plan)))
     return found
-
-
-def kept_in(storage: FsspecStorage, run: RunFolder, plan: Plan) -> Accepted:
-    """What a run's records cover, less those whose batch is gone: stores may delete what is old."""
-    there = {stat.path.rpartition("/")[2] for stat in storage.list(run.staging)}
-    records = records_of(storage, run)
-    return accept([r for r in records if there.issuperset(f.name for f in r.files)], plan)
 
 
 def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:

@@ -80,3 +80,24 @@ def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: P
     assert [*following.ledger.look().entries] == [1]
     following.storage.write(f"{following.run.path}/abandoned", b"")
     assert publish_planned(following) == 1, "what is published stays so"
+
+
+@pytest.mark.parametrize("gone", ["files", "quarantine"])
+def test_rows_whose_staged_files_are_gone_are_done_again(gone: str, tmp_path: Path) -> None:
+    """As where the output was deleted under a job, which recorded what it had staged before."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path, {"bad": [3]}))
+    run_attempt(planned)
+    record = next(each for each in planned.accepted().records if each.quarantine)
+    assert record.quarantine
+    lost = record.files[0] if gone == "files" else record.quarantine
+    Path(f"{planned.run.staging}/{lost.name}").unlink()
+    again = make_plan(planned.spec)
+    assert (again.run, again.rows_before) == (planned.run, 150)
+    run_attempt(again)
+    assert publish_planned(again) == 1
+    files = [pq.read_table(file) for file in Path(again.output.path).glob("*.parquet")]
+    ids = sorted(each for file in files for each in file["id"].to_pylist())
+    assert ids == [each for each in range(200) if each != 3]
+    left = len(again.accepted().settled)
+    assert left == 199, "that files have left the staging folder for the output is no loss"

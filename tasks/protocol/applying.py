@@ -7,6 +7,7 @@ before one transaction names them.
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from tasks.errors import InvalidSpec
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -46,16 +47,21 @@ def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> 
     """Apply all that is committed, also what another run left half applied; return what is.
 
     Raises:
-        FileNotFoundError: a published file is gone, and so is its staged copy.
+        InvalidSpec: a published file is gone, and so is its staged copy; says what to do.
     """
     while True:
         seen = ledger.look()
         try:
             apply(storage, ledger, output, seen)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             # A later entry may have removed the file while we were moving it.
             if ledger.look().version == seen.version:
-                raise
+                problem = (
+                    f"lacks what its ledger says is published: {error}. Put that file back from a "
+                    f"copy; or delete {output.path} and {output.state} together and run again, "
+                    "which predicts all that lies at the source anew"
+                )
+                raise InvalidSpec.at("sink.path", output.path, problem) from error
             continue
         return seen
 
@@ -77,7 +83,7 @@ def move_in(storage: Storage, output: OutputFolder, file: LedgerFile) -> None:
     target = file.target(output)
     storage.move(file.source(output), target)
     if storage.stat(target) is None:
-        raise FileNotFoundError(f"{target} is published but gone, and so is its staged copy")
+        raise FileNotFoundError(f"{target} is gone, and so is its staged copy")
 
 
 def no_longer_published(output: OutputFolder, seen: Snapshot, applied: int) -> set[str]:

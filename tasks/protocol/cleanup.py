@@ -97,8 +97,7 @@ class Folders:
         staged = self.old(run.staging)
         named: set[str] = set()
         for record in load_records(self.storage, run) if staged else ():
-            files = (*record.files, record.quarantine) if record.quarantine else record.files
-            named |= {f"{run.staging}/{file.name}" for file in files}
+            named |= {f"{run.staging}/{file.name}" for file in record.staged}
         for path, lying in staged.items():
             if path not in named and not is_half_written(path):
                 yield self.orphan(path, lying, f"no record of run {run.run_id} names it")

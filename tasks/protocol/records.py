@@ -71,6 +71,11 @@ class Record:
         """Rows set aside."""
         return self.quarantine.ids if self.quarantine else IdRuns()
 
+    @property
+    def staged(self) -> tuple[StagedFile, ...]:
+        """All of its files."""
+        return (*self.files, self.quarantine) if self.quarantine else self.files
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -134,6 +139,12 @@ def load_records(storage: Storage, run: RunFolder) -> list[Record]:
     with ThreadPoolExecutor(READERS) as pool:
         chunks = (paths[at : at + READ_AHEAD] for at in range(0, len(paths), READ_AHEAD))
         return [from_json(data) for chunk in chunks for data in pool.map(storage.read, chunk)]
+
+
+def with_files(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:
+    """Records all of whose files are staged, in the same order."""
+    there = {stat.path.rpartition("/")[2] for stat in storage.list(run.staging)}
+    return [each for each in records if there.issuperset(file.name for file in each.staged)]
 
 
 def to_json(record: Record) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import OutputHeld, RowsMissing, StaleLedger
+from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol import publishing
 from tasks.protocol.acceptance import accept
 from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
@@ -154,9 +154,10 @@ def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
     what = bench.prepare("k", {"a": "v1"})
     for stat in bench.storage.list(what.run.staging):
         bench.storage.delete(stat.path)
-    with pytest.raises(FileNotFoundError, match="gone"):
+    message = r"sink\.path: .* is gone, and so is its staged copy\. Put .*; or delete "
+    with pytest.raises(InvalidSpec, match=message):
         put(bench, what)
-    with pytest.raises(FileNotFoundError, match="gone"):
+    with pytest.raises(InvalidSpec, match=message):
         bring_up_to_date(bench.storage, bench.ledger, bench.output)
 
 
