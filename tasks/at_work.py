@@ -7,7 +7,8 @@ from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
-from tasks.ray_job.job import Job, output_of
+from tasks.plan import ledger_of
+from tasks.ray_job.job import Job, first_job_of, output_of
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import jobs_left
 
@@ -22,15 +23,20 @@ class Told:
     """They ran, and run no more."""
     unseen: list[Job]
     """Nobody has seen them run. One that does, as in another process, stops by itself. Those after
-    which their run went on are not among these."""
+    which their run went on, or ended, are not among these."""
     errors: list[BatchInferenceError]
     """Why some of these could not be looked for."""
 
 
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
     """Jobs of a spec's output that have left no result, alive or not; of cut runs both."""
+    return jobs_left(spec, paths_of_runs(spec))
+
+
+def paths_of_runs(spec: BatchInferenceSpec) -> list[str]:
+    """All that lies in the folders of an output's runs."""
     storage, output = output_of(spec)
-    return jobs_left(spec, [stat.path for stat in storage.list(output.runs)])
+    return [stat.path for stat in storage.list(output.runs)]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
@@ -54,23 +60,47 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
     One whose cluster is still being made is stopped before it starts. One whose cluster does not
     answer, or is no more, keeps none of the others.
     """
-    told = Told([], [], [])
-    for job in unfinished_jobs(spec):
-        was_seen = False
+    told, quiet = Told([], [], []), list[tuple[Job, list[BatchInferenceError]]]()
+    paths = paths_of_runs(spec)
+    # The last first: what was made for its run goes with whichever is stopped.
+    for job in sorted(jobs_left(spec, paths), key=lambda job: job.attempt, reverse=True):
         try:
-            was_seen = stop_job(job)
+            if stop_job(job):
+                told.stopped.append(job)
+            else:
+                quiet.append((job, []))
         except BatchInferenceError as error:
-            told.errors.append(error)
-        if was_seen:
-            told.stopped.append(job)
-        elif not has_successor(job):
+            quiet.append((job, [error]))
+    over = runs_over(spec, paths)
+    for job, errors in quiet:
+        if job.run_id not in over and not has_successor(job):
             told.unseen.append(job)
+            told.errors.extend(errors)
     return told
 
 
 def has_successor(job: Job) -> bool:
     """Whether its run went on with another attempt: that one is the run's own, should it live."""
     return job.storage.stat(f"{job.run.attempt(job.attempt + 1)}/job.json") is not None
+
+
+def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
+    """Runs that were published or given up, and the first jobs' where these were cut.
+
+    Args:
+        spec: one with their output.
+        paths: what lies in the folders of the output's runs.
+    """
+    storage, _ = output_of(spec)
+    over = {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
+    over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
+    pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
+    return over | {first_job_of(spec, storage.read(path))[1].run_id for path in pointers}
+
+
+def run_of(path: str) -> str:
+    """The run in whose folder a file lies."""
+    return path.split("/")[-2]
 
 
 def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:

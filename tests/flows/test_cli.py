@@ -368,19 +368,21 @@ def test_cancel_says_what_has_become_of_each_job(
     told = f"told attempt 3 of run {jobs[2].run_id} to stop; it is not seen at work"
     assert said.splitlines() == [told]
     assert all(Path(job.stopped_file).exists() for job in jobs)
-    assert "no job is at work" not in said
+    answers, running = {1: False, 2: False, 3: True}, SimpleNamespace(stop=lambda: None)
 
     def attach(job: Any) -> Any:
-        if job.attempt == 2:
-            raise Unreachable("cluster.address: gone")
-        return SimpleNamespace(stop=lambda: None) if job.attempt == 3 else None
+        if not answers[job.attempt]:
+            raise Unreachable(f"cluster.address: gone with {job.attempt}")
+        return running
 
     monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
+    assert call(monkeypatch, "cancel", str(file)) == 0
+    assert capsys.readouterr().err.startswith("stopped attempt 3 of run ")
+    answers[3] = False
     assert call(monkeypatch, "cancel", str(file)) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" of run ")[0] for line in lines] == [
-        "stopped attempt 3",
-        "Unreachable: cluster.address: gone",
+    assert capsys.readouterr().err.splitlines() == [
+        told,
+        "Unreachable: cluster.address: gone with 3",
     ]
 
 
