@@ -111,14 +111,14 @@ def run_until_covered(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedR
 
     Returns and raises as `run_attempts`.
     """
-    tried = 0
+    tried, attempt = 0, None
     while gap := gap_left(planned, deadline, tried):
         if tried == planned.spec.retries.max_attempts:
             raise rows_missing(planned, gap, tried)
         tried += 1
         try:
             with storage_of_output():
-                attempt = next_attempt(planned, gap, get_run_logger().info)
+                attempt = next_attempt(planned, gap, get_run_logger().info, attempt)
             run_stages(attempt, deadline)
         except ErrorBudgetExceeded as error:
             raise with_rows(planned, error) from error

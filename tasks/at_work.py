@@ -1,14 +1,18 @@
 """Jobs at work on an output: who they are, and how to stop them."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tasks.attempt import read_json
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
+from tasks.lease import holder_of
 from tasks.plan import ledger_of
-from tasks.ray_job.job import Job, first_job_of, output_of
+from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
+from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import jobs_left
 
@@ -24,6 +28,8 @@ class Told:
     unseen: list[Job]
     """Nobody has seen them run. One that does, as in another process, stops by itself. Those after
     which their run went on, or ended, are not among these."""
+    failed: list[Job]
+    """Somebody waits to make the next attempt after them: there will be none."""
     errors: list[BatchInferenceError]
     """Why some of these could not be looked for."""
 
@@ -60,7 +66,7 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
     One whose cluster is still being made is stopped before it starts. One whose cluster does not
     answer, or is no more, keeps none of the others.
     """
-    told, quiet = Told([], [], []), list[tuple[Job, list[BatchInferenceError]]]()
+    told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
     paths = paths_of_runs(spec)
     # The last first: what was made for its run goes with whichever is stopped.
     for job in sorted(jobs_left(spec, paths), key=lambda job: job.attempt, reverse=True):
@@ -76,6 +82,9 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
         if job.run_id not in over and not has_successor(job):
             told.unseen.append(job)
             told.errors.extend(errors)
+    for job in between_attempts(spec, paths, over):
+        job.storage.write(job.stopped_file, b"")
+        told.failed.append(job)
     return told
 
 
@@ -96,6 +105,29 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
     over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
     pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
     return over | {first_job_of(spec, storage.read(path))[1].run_id for path in pointers}
+
+
+def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:
+    """Last jobs of runs that somebody works on, where these have failed: another is to come.
+
+    Args:
+        spec: one with their output.
+        paths: what lies in the folders of the output's runs.
+        over: runs of which nothing more is to come.
+    """
+    storage, output = output_of(spec)
+    for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
+        run = output.run(run_id)
+        if holder_of(storage, run) is None:
+            continue
+        places = [(storage, run)]
+        if run.prepared in paths:
+            places.append(first_job_of(spec, storage.read(run.prepared)))
+        for place, own in places:
+            job_files = attempts_in(place, own)
+            job = stored_job(place, job_files[-1]) if job_files else None
+            if job and (read_json(job, job.result_file) or {}).get("state") == "failed":
+                yield job
 
 
 def run_of(path: str) -> str:

@@ -19,6 +19,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
 from tasks.spec import BatchInferenceSpec
 
@@ -40,14 +41,28 @@ def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     return planned.gap(accepted, retry_rejected=True)
 
 
-def next_attempt(planned: PlannedRun, gap: Gap, tell: Callable[[str], None] = print) -> Attempt:
+def next_attempt(
+    planned: PlannedRun,
+    gap: Gap,
+    tell: Callable[[str], None] = print,
+    after: Attempt | None = None,
+) -> Attempt:
     """The attempt that still runs or was never started, or a new one on the gap.
+
+    Args:
+        planned: the run.
+        gap: what is left of it.
+        tell: where the job's log goes.
+        after: the attempt that was followed last.
 
     Raises:
         OutputHeld: somebody has given the run up.
+        RunStopped: somebody has left word since that attempt that there is to be no other.
         Unreachable: the cluster has not answered for too long.
     """
     planned.hold()
+    if after is not None and after.is_wanted:  # else word from before it was not cleared away
+        refuse_if_stopped(after.job)
     planned.refuse_given_up()
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +13,7 @@ from tasks import at_work
 from tasks.at_work import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
 from tasks.clusters import stopping
 from tasks.errors import Unreachable
+from tasks.lease import Holder, save_holder
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
@@ -153,3 +156,23 @@ def test_the_last_attempt_is_stopped_while_its_runs_cluster_is_there(
     monkeypatch.setattr(stopping, "release", lambda _, run_id: clusters.discard(run_id))
     assert [each.id for each in stop_jobs(job.spec)] == stopped == [second.id]
     assert not clusters
+
+
+@pytest.mark.parametrize("state", ["failed", "succeeded"])
+def test_who_waits_for_the_next_attempt_is_told_to_make_none(job: Job, state: str) -> None:
+    planned = make_plan(job.spec)
+    job.storage.write(job.result_file, json.dumps({"state": state}).encode())
+    elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
+    save_holder(planned.storage, planned.run.lease, elsewhere)
+    told = tell_to_stop(job.spec)
+    assert [each.id for each in told.failed] == ([job.id] if state == "failed" else [])
+    assert Path(job.stopped_file).exists() is (state == "failed")
+
+
+def test_nobody_waits_for_the_next_attempt_of_a_run_whose_process_is_gone(job: Job) -> None:
+    planned = make_plan(job.spec)
+    job.storage.write(job.result_file, b'{"state": "failed"}')
+    gone = replace(Holder.of(os.getpid()), host="elsewhere", at=0.0)
+    save_holder(planned.storage, planned.run.lease, gone)
+    assert tell_to_stop(job.spec).failed == []
+    assert not Path(job.stopped_file).exists()

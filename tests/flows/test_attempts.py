@@ -16,7 +16,14 @@ from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
 from tasks.attempt import Attempt, Look
-from tasks.errors import InputChanged, RowsMissing, RunTimedOut, StageFailed, Unreachable
+from tasks.errors import (
+    InputChanged,
+    RowsMissing,
+    RunStopped,
+    RunTimedOut,
+    StageFailed,
+    Unreachable,
+)
 from tasks.patience import Deadline
 from tasks.plan import PlannedRun, ledger_of, make_plan
 from tasks.protocol.acceptance import Gap
@@ -166,6 +173,23 @@ def test_a_run_that_is_started_again_does_not_throw_its_own_work_away(
     with pytest.raises(StageFailed):
         batch_inference(spec, restart=True)
     assert batch_inference(spec, restart=True)["resumed_rows"] == 500
+
+
+def test_a_run_that_is_stopped_between_two_attempts_makes_no_other(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 3})
+
+    def stop_meanwhile(tried: int) -> float:
+        (stopped,) = Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*/result.json")
+        stopped.with_name("stopped").touch()
+        return 0.0
+
+    with monkeypatch.context() as waiting:
+        waiting.setattr(attempts, "backoff_seconds", stop_meanwhile)
+        with pytest.raises(RunStopped, match="run again to go on"):
+            batch_inference(spec)
+    assert batch_inference(spec)["resumed_rows"] == 500, "another run is not stopped by that"
 
 
 def test_a_storage_that_fails_while_publishing_is_waited_for(
