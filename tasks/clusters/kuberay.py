@@ -150,10 +150,14 @@ class KubeRay:
         until = time.monotonic() + self.cluster.ready_seconds
         self.make(run_id, until)
         while True:
+            found = None
             try:
-                return self.taking_jobs(run_id)
+                found = self.api.find(name_of(run_id))
+                return self.taking_jobs(run_id, found)
             except Unreachable as error:
                 if time.monotonic() >= until:
+                    if found is None:
+                        raise  # it is Kubernetes that does not answer: nobody can say how it is
                     raise self.late(run_id, error.message) from None
             self.renew(run_id)
             time.sleep(LOOK_EVERY_SECONDS)
@@ -189,14 +193,13 @@ class KubeRay:
             f"{self.cluster.namespace} get events`, and mend what they tell, or wait longer",
         )
 
-    def taking_jobs(self, run_id: str) -> RayJobs:
-        """The run's cluster, if its head takes jobs.
+    def taking_jobs(self, run_id: str, found: Manifest | None) -> RayJobs:
+        """The run's cluster as it was found, if its head takes jobs.
 
         Raises:
             JobLost: it was deleted; whoever did so does not want it made again.
             Unreachable: its head does not take jobs yet.
         """
-        found = self.api.find(name_of(run_id))
         if found is None or is_going(found):
             raise JobLost(f"cluster: {name_of(run_id)} was deleted while it started")
         if not was_ready(found):

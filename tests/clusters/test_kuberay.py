@@ -202,6 +202,22 @@ def test_a_head_that_is_not_ready_in_time_is_named(
         cluster.awaited(RUN)
 
 
+def test_that_kubernetes_is_away_is_not_taken_for_a_head_that_is_late(
+    kube: Kubernetes, fields: Fields, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kuberay, "LOOK_EVERY_SECONDS", 0.1)
+    kube.ready_after = 60
+    cluster = kuberay_of(fields, ready_seconds=0.3)
+    cluster.make(RUN, time.monotonic())
+    monkeypatch.setattr(cluster, "make", lambda *_: None)
+    kube.refusals = {"GET": [500] * 1_000}
+    with pytest.raises(Unreachable, match="answers with 500"):
+        cluster.awaited(RUN)
+    kube.refusals = {"GET": [500]}
+    with pytest.raises(InvalidSpec, match="ready_seconds"):
+        cluster.awaited(RUN)
+
+
 def test_one_that_does_not_go_in_time_is_named(kube: Kubernetes, fields: Fields) -> None:
     kube.going_for = 60
     cluster = kuberay_of(fields, ready_seconds=0.3)
