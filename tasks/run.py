@@ -110,7 +110,8 @@ def is_as_asked(job: Job, planned: PlannedRun) -> bool:
     stored, today = (
         each.model_dump(mode="json", by_alias=True) for each in (job.spec, spec_of_job(planned))
     )
-    return stored == today and job.profile == planned.options.profile
+    limit = max_gpus_of(planned.spec.cluster)  # that of a block is not in the spec
+    return stored == today and (job.max_gpus, job.profile) == (limit, planned.options.profile)
 
 
 def stop_elsewhere(job: Job) -> None:

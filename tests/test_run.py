@@ -80,6 +80,21 @@ def test_a_job_that_was_never_started_is_what_is_asked_for_now(
         assert getattr(second.spec, name) == value != getattr(first.spec, name)
 
 
+def test_a_job_that_was_never_started_has_todays_limit_of_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block's may change, and the spec stay as it is."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    monkeypatch.setattr(run, "cluster_of", lambda spec: NeverStarted())
+    gap, found = run.left_to_do(planned, tried=False), list[tuple[int, float | None]]()
+    for limit in (8.0, 8.0, 2.0):
+        monkeypatch.setattr(run, "max_gpus_of", lambda _, limit=limit: limit)
+        job = run.next_attempt(planned, gap).job
+        found.append((job.attempt, job.max_gpus))
+    assert found == [(1, 8.0), (1, 8.0), (2, 2.0)]
+
+
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_job_elsewhere_is_stopped_before_another_starts_here(
     answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
