@@ -12,7 +12,7 @@ from tasks.errors import BatchInferenceError
 from tasks.lease import holder_of
 from tasks.plan import ledger_of
 from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
-from tasks.run import attempts_in
+from tasks.run import attempts_in, number_of
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import jobs_left
 
@@ -90,7 +90,7 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
 
 def has_successor(job: Job) -> bool:
     """Whether its run went on with another attempt: that one is the run's own, should it live."""
-    return job.storage.stat(f"{job.run.attempt(job.attempt + 1)}/job.json") is not None
+    return any(number_of(each) > job.attempt for each in attempts_in(job.storage, job.run))
 
 
 def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:

@@ -3,13 +3,14 @@
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, is_same_place, max_gpus_of, resources_on
 from tasks.clusters.own_ray import joined
-from tasks.clusters.running import Cluster
+from tasks.clusters.running import Cluster, is_remembered
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.patience import until_reachable
@@ -68,7 +69,7 @@ def next_attempt(
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
     if job is None or not is_wanted(job, planned, cluster):
-        job = new_job(planned, gap, len(job_files) + 1)
+        job = new_job(planned, gap, number_of(job_files[-1]) + 1 if job_files else 1)
     attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)
     return attempt
@@ -131,7 +132,13 @@ def stop_if_alive(job: Job, cluster: Cluster) -> None:
 
 
 def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
-    """A job on the gap, stored for its driver."""
+    """A job on the gap, stored for its driver.
+
+    Args:
+        planned: the run.
+        gap: what is left of it.
+        attempt: its number, or a later one where the cluster remembers a job of that.
+    """
     todo = todo_of(planned, gap)
     job = Job(
         spec=spec_of_job(planned),
@@ -147,6 +154,9 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         stages=planned.stages,
         profile=planned.options.profile,
     )
+    cluster = cluster_of(planned.spec.cluster)
+    while is_remembered(cluster, job):
+        job = replace(job, attempt=job.attempt + 1)
     planned.storage.write(job.todo_file, parquet_bytes(todo))
     job.save()
     return job
@@ -172,4 +182,9 @@ def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:
     """Job files of a run's attempts, in order."""
     stats = storage.list(f"{run.path}/attempts")
     files = [stat.path for stat in stats if stat.path.endswith("/job.json")]
-    return sorted(files, key=lambda path: int(path.split("/")[-2]))
+    return sorted(files, key=number_of)
+
+
+def number_of(job_file: str) -> int:
+    """The attempt that a job file is of."""
+    return int(job_file.split("/")[-2])

@@ -110,7 +110,7 @@ def test_a_job_that_nobody_can_see_is_told_to_stop_all_the_same(job: Job) -> Non
 def test_what_its_run_has_gone_on_without_is_not_told_of_for_ever(job: Job) -> None:
     """It died, and left no result; the next attempt did the rest."""
     planned = make_plan(job.spec)
-    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 2)
     assert [each.id for each in tell_to_stop(job.spec).unseen] == [second.id]
     Path(second.result_file).write_text("{}")
     told = tell_to_stop(job.spec)

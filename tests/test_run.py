@@ -135,6 +135,24 @@ def test_runs_of_two_outputs_are_two_though_all_else_is_the_same(tmp_path: Path)
     assert first == again != other
 
 
+def test_a_name_that_the_cluster_remembers_is_given_to_no_other_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output was deleted, and the same run is made anew: to submit it would be refused."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    ids = [f"{planned.run.run_id}-{number}" for number in range(1, 4)]
+    known = dict(zip(ids, ["FAILED", "SUCCEEDED", "RUNNING"], strict=True))
+    api: Any = SimpleNamespace(status=known.get)
+    monkeypatch.setattr(run, "cluster_of", lambda _: RayJobs(api))
+    gap = run.left_to_do(planned, tried=False)
+    first = run.next_attempt(planned, gap).job
+    assert first.attempt == 3, "who follows another's job of a name follows one that lives"
+    first.storage.write(first.result_file, b"{}")
+    known[first.id] = "SUCCEEDED"
+    assert run.next_attempt(planned, gap).job.attempt == 4
+
+
 def test_a_job_whose_submission_could_not_be_noted_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

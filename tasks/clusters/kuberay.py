@@ -85,6 +85,13 @@ class KubeRay:
             return job.storage.stat(submitted(job)) is not None
         return self.jobs(found).was_started(job)
 
+    def remembers(self, job: Job) -> bool:
+        """Whether the run's cluster, where there is one, knows a job of that name that is over."""
+        found = self.api.find(name_of(job.run_id))
+        if found is None or is_going(found) or not was_ready(found):
+            return False
+        return self.jobs(found).remembers(job)
+
     def renew(self, run_id: str) -> None:
         """Put the cluster's expiry off; called often, asks now and then."""
         now, ttl = time.monotonic(), self.cluster.ttl_seconds

@@ -142,6 +142,11 @@ class RayJobs:
         known = self.api.status(job.id) is not None
         return known or job.storage.stat(submitted(job)) is not None
 
+    def remembers(self, job: Job) -> bool:
+        """Whether it knows a job of that name that is over."""
+        status = self.api.status(job.id)
+        return status is not None and status not in LIVE
+
 
 def submitted(job: Job) -> str:
     """Says that the job was submitted; written after it was."""

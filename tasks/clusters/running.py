@@ -1,7 +1,9 @@
 """What every place where jobs run can do: start one, find it again, say how it is, stop it."""
 
+from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
+from tasks.errors import Unreachable
 from tasks.ray_job.job import Job
 
 
@@ -56,6 +58,26 @@ class MadeForRuns(Protocol):
         Raises:
             Unreachable: nobody could be asked.
         """
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A place that keeps what it knows of a job after its end, and takes no other of its name."""
+
+    def remembers(self, job: Job) -> bool:
+        """Whether it knows a job of that name that is over, as of an output that was deleted.
+
+        Raises:
+            Unreachable: it does not answer.
+        """
+
+
+def is_remembered(cluster: Cluster, job: Job) -> bool:
+    """Whether a job's name is taken for good; not where nobody can say."""
+    if isinstance(cluster, Remembering):
+        with suppress(Unreachable):
+            return cluster.remembers(job)
+    return False
 
 
 def renew(cluster: Cluster, run_id: str) -> None:

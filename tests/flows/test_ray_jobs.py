@@ -93,6 +93,19 @@ def test_a_run_on_a_cluster_elsewhere(numbers: Path, jobs_cluster: JobsCluster) 
     assert len(jobs_cluster.jobs(report["run_id"])) == 1
 
 
+def test_an_output_that_was_deleted_is_made_anew(numbers: Path, jobs_cluster: JobsCluster) -> None:
+    """The cluster remembers the job of its run, whose name no other gets."""
+    spec = jobs_spec(numbers, jobs_cluster.by_block)
+    first = batch_inference(spec)
+    for folder in (spec.sink.path, f"{spec.sink.path}.state"):
+        shutil.rmtree(folder)
+    second = batch_inference(spec)
+    assert (second["run_id"], second["attempts"]) == (first["run_id"], 1)
+    assert len(published(spec)) == second["rows"]["written"] == 1000
+    names = {f"{first['run_id']}-{number}" for number in (1, 2)}
+    assert set(jobs_cluster.jobs(first["run_id"])) == names
+
+
 def users_folder(folder: Path) -> Path:
     """A user's code, with a `tasks` of their own, which is none of ours."""
     from tests.flows.jobs_cluster import CODE
