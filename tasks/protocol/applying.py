@@ -32,12 +32,12 @@ def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot
     new = [file for file in live if file.version > applied]
     together(lambda file: move_in(storage, output, file), new)
     if output.table is None:
-        together(storage.delete, sorted(no_longer_published(output, seen, applied)))
+        together(storage.delete, sorted(no_longer_published(storage, output, seen, applied)))
         storage.write(output.success, b"")
     else:
         commit_to_table(output.table, seen, applied)
         # Files of rows stay for readers of the table's older versions, until it is vacuumed.
-        gone = no_longer_published(output, seen, applied)
+        gone = no_longer_published(storage, output, seen, applied)
         together(storage.delete, sorted(path for path in gone if path.startswith(output.state)))
     # Last, since what is noted here is never looked at again.
     storage.write(output.applied, str(seen.version).encode())
@@ -86,10 +86,22 @@ def move_in(storage: Storage, output: OutputFolder, file: LedgerFile) -> None:
         raise FileNotFoundError(f"{target} is gone, and so is its staged copy")
 
 
-def no_longer_published(output: OutputFolder, seen: Snapshot, applied: int) -> set[str]:
-    """Files that versions after `applied` removed."""
+def no_longer_published(
+    storage: Storage, output: OutputFolder, seen: Snapshot, applied: int
+) -> set[str]:
+    """Files that versions after `applied` removed.
+
+    Where one of these replaced all, those too that earlier ones removed and that lie there all the
+    same: who was slow to apply an older version may have moved them in afterwards, and died.
+    """
     live = {*seen.files, *seen.quarantine}
-    return {file.target(output) for file in seen.dead_since(applied) if file.path not in live}
+    gone = {file.target(output) for file in seen.dead_since(applied) if file.path not in live}
+    if seen.base > applied:
+        folders = [output.quarantine] if output.table else [output.path, output.quarantine]
+        there = {stat.path for folder in folders for stat in storage.list(folder)}
+        dead = {file.target(output) for file in seen.dead_since(0) if file.path not in live}
+        gone |= dead & there
+    return gone
 
 
 def together(function: Callable, items: Iterable) -> None:

@@ -150,6 +150,18 @@ def test_many_files_are_moved(bench: Bench) -> None:
     assert len(bench.listed()) == 3 * len(inputs)
 
 
+def test_a_new_version_is_without_what_was_moved_in_too_late(bench: Bench) -> None:
+    """By who had begun with it before another version replaced it, and was killed then."""
+    put(bench, bench.prepare("k", {"a": "v1"}))
+    late = {file.target(bench.output) for file in bench.ledger.look().files.values()}
+    put(bench, bench.prepare("l", {"a": "v1"}, replaces=True))
+    for path in late:
+        bench.storage.write(path, b"[]")
+    put(bench, bench.prepare("m", {"a": "v1"}, replaces=True))
+    assert late.isdisjoint(stat.path for stat in bench.storage.list(bench.output.path))
+    assert bench.listed() == three("a", "v1")
+
+
 def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
     what = bench.prepare("k", {"a": "v1"})
     for stat in bench.storage.list(what.run.staging):
