@@ -13,6 +13,7 @@ from tasks.at_work import live_jobs, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
+from tasks.patience import storage_of_output
 from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
@@ -64,16 +65,21 @@ def check_nodes(spec: BatchInferenceSpec) -> str:
 def print_status(
     spec_file: Path, overrides: list[str] | None, scheduled_time: str | None, as_json: bool
 ) -> None:
-    """What is published, and who is at work."""
+    """What is published, and who is at work.
+
+    Raises:
+        Unreachable: the output's storage does not answer.
+    """
     spec = load_at(spec_file, overrides, scheduled_time)
-    seen = ledger_of(spec).look()
+    with storage_of_output():
+        seen, live = ledger_of(spec).look(), live_jobs(spec)
     body = {
         "output": spec.sink.path,
         "version": seen.version,
         "files": len(seen.files),
         "rows": sum(file.rows for file in seen.files.values()),
         "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
-        "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live_jobs(spec)],
+        "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live],
     }
     if as_json:
         print(json.dumps(body))
@@ -90,11 +96,16 @@ def clean_output(
     scheduled_time: str | None,
     as_json: bool,
 ) -> None:
-    """List what nobody needs any more at the spec's output, and delete it on request."""
+    """List what nobody needs any more at the spec's output, and delete it on request.
+
+    Raises:
+        Unreachable: the output's storage does not answer.
+    """
     spec = load_at(spec_file, overrides, scheduled_time)
-    orphans = find_orphans(spec)
-    if delete:
-        remove(spec, orphans)
+    with storage_of_output():
+        orphans = find_orphans(spec)
+        if delete:
+            remove(spec, orphans)
     if as_json:
         print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
         return
@@ -106,8 +117,11 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
 
     Raises:
         BatchInferenceError: a cluster could not be asked, after all others were.
+        Unreachable: the output's storage does not answer.
     """
-    told = tell_to_stop(load_at(spec_file, overrides, scheduled_time))
+    spec = load_at(spec_file, overrides, scheduled_time)
+    with storage_of_output():
+        told = tell_to_stop(spec)
     for job in told.stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
     for job in told.unseen:

@@ -164,6 +164,25 @@ def test_a_storage_that_does_not_answer_is_one_message(
     assert f"{section}.path: 's3://bucket/x' cannot be reached" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["status", "clean", "cancel"])
+def test_what_starts_no_flow_says_that_the_storage_does_not_answer(
+    numbers: Path,
+    verb: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
+    sink = {"kind": "parquet", "path": "s3://bucket/x", "storage_options": options}
+    spec = str(write_spec(numbers.parent, sink=sink))
+    as_json = [] if verb == "cancel" else ["--json"]
+    assert call(monkeypatch, verb, spec, *as_json) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("Unreachable: sink.path: the storage does not answer")
+    if as_json:
+        assert json.loads(said.out)["state"] == "failed"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("a: [", "is not YAML"), ("just text", "must hold fields"), (None, "cannot be read")],
