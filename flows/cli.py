@@ -1,17 +1,15 @@
 """The console script `batch-inference`: one function a verb, no logic of its own."""
 
 import gc
-import json
 import os
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
 
 import typer
 
-from tasks.errors import BatchInferenceError
+from flows.ending import run_to_its_end
 from tasks.quick_imports import quick_imports
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -220,11 +218,7 @@ def end_as_on_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors of ours end as one message and an exit code.
-
-    Exit codes: 0 done, 1 failed, 2 the spec or the call is wrong, 3 held back, 4 another run
-    holds the output.
-    """
+    """Run the command line; it ends with one of the exit codes of `run_to_its_end`."""
     # Prefect reads these when it is first imported.
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
     # The run's log goes to Prefect; a person at a terminal reads the progress and one message.
@@ -236,11 +230,6 @@ def main() -> None:
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     signal.signal(signal.SIGTERM, end_as_on_ctrl_c)
     try:
-        app()
-    except BatchInferenceError as error:
-        if "--json" in sys.argv:
-            print(json.dumps({"state": "failed", "error": str(error)}))
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        run_to_its_end(app)
     finally:
         gc.freeze()  # else Python goes through all that was imported once more before it ends

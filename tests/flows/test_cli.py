@@ -1,6 +1,7 @@
 """The command line: one clear message for each wrong spec, exit codes, and before Ray starts."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -373,6 +374,51 @@ cli.main()
         running.terminate()
         assert running.communicate(timeout=20)[0] == "stops\n"
     assert running.returncode > 0
+
+
+def usage(_: Any) -> None:
+    raise AssertionError("typer refuses the call first")
+
+
+def ctrl_c(_: Any) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def no_server(_: Any) -> None:
+    raise RuntimeError("Timed out while attempting to connect to ephemeral Prefect API server.")
+
+
+@pytest.mark.parametrize(
+    ("options", "ends", "exit_code", "error_class", "words"),
+    [
+        ("--bogus", usage, 2, "NoSuchOption", "--bogus"),
+        ("--limit 0", usage, 2, "BadParameter", "Invalid value for '--limit': Input"),
+        ("", ctrl_c, 130, "KeyboardInterrupt", "stopped by Ctrl-C or SIGTERM"),
+        ("", no_server, 1, "RuntimeError", "Timed out while attempting to connect"),
+        ("--set x", usage, 2, "InvalidSpec", "--set"),
+    ],
+)
+def test_whatever_ends_a_command_is_one_object(
+    options: str,
+    ends: Any,
+    exit_code: int,
+    error_class: str,
+    words: str,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("flows.calls.call_flow", lambda *_, **__: ends(None))
+    command = ["run", str(write_spec(numbers.parent)), "--json", *options.split()]
+    monkeypatch.setattr(sys, "argv", ["batch-inference", *command])
+    with pytest.raises(RuntimeError if ends is no_server else SystemExit) as ended:
+        cli.main()
+    if ends is not no_server:  # else Python shows where it happened, and ends with 1
+        assert getattr(ended.value, "code", None) == exit_code
+    (line,) = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert words in told.pop("error")
+    assert told == {"state": "failed", "error_class": error_class, "exit_code": exit_code}
 
 
 def test_cancel_says_what_has_become_of_each_job(

@@ -1,0 +1,61 @@
+"""How a command ends: as one message and an exit code, and with --json as one object too."""
+
+import json
+import sys
+from collections.abc import Callable
+
+import typer
+
+from tasks.errors import BatchInferenceError
+
+
+def run_to_its_end(command: Callable[[], object]) -> None:
+    """Run the command line; errors of ours end as one message and an exit code.
+
+    With --json the last line of standard output is one object, whatever ends the command.
+
+    Args:
+        command: typer's, which has its own ways to end: `SystemExit` for all but what it lets by.
+
+    Raises:
+        SystemExit: 0 done, 1 failed, 2 the spec or the call is wrong, 3 held back, 4 another run
+            holds the output, 130 stopped.
+    """
+    try:
+        command()
+    except BatchInferenceError as error:
+        leave_object(error, str(error), error.exit_code)
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except SystemExit as ended:
+        if ended.code:
+            reason = reason_of(ended)
+            leave_object(reason, words_of(reason), ended.code)
+        raise
+    except BaseException as error:  # nobody foresaw it: Python shows where it happened
+        leave_object(error, str(error), 1)
+        raise
+
+
+def leave_object(error: BaseException, words: str, exit_code: object) -> None:
+    """The command's end as one line of JSON, for whoever has asked for that."""
+    if "--json" in sys.argv:
+        told = {"error": words, "error_class": type(error).__name__, "exit_code": exit_code}
+        print(json.dumps({"state": "failed", **told}))
+
+
+def reason_of(ended: SystemExit) -> BaseException:
+    """Why typer ends: a wrong call, or Ctrl-C."""
+    reason: BaseException = ended
+    while isinstance(reason, (SystemExit, typer.Exit)) and reason.__context__ is not None:
+        reason = reason.__context__
+    return reason
+
+
+def words_of(reason: BaseException) -> str:
+    """What typer shows of it; it shows nothing of Ctrl-C."""
+    if isinstance(reason, KeyboardInterrupt):
+        return "stopped by Ctrl-C or SIGTERM"
+    # Typer has no public name for the class of all wrong calls.
+    complete = getattr(reason, "format_message", reason.__str__)
+    return str(complete())
