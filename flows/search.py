@@ -8,7 +8,7 @@ from prefect import flow, task
 from prefect.runtime import flow_run
 
 from flows.batch_inference import OURS
-from tasks.artifacts import artifact_key, show_page
+from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
@@ -72,7 +72,9 @@ def search(
     nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
     found = Search(vectors, asked, nearest, seconds)
-    show_page(artifact_key(spec.name, "search"), search_page(found))
+    page = search_page(found)
+    with not_vital("what was found"):
+        show_page(artifact_key(spec.name, "search"), page)
     return found.as_json()
 
 

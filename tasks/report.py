@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from tasks.artifacts import artifact_key, show_link, show_page
+from tasks.artifacts import artifact_key, not_vital, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
 from tasks.reporting.accuracy import compare_labels
@@ -117,7 +117,9 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
             spec, planned.spec, evidence.accepted.records, whole, num_gpus=num_gpus
         ),
     )
-    show_page(artifact_key(spec.name, "preview"), preview_page(found))
+    page = preview_page(found)
+    with not_vital("the preview"):
+        show_page(artifact_key(spec.name, "preview"), page)
     return found.as_json()
 
 

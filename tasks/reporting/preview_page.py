@@ -18,6 +18,8 @@ from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import SAMPLE_ROWS, sample_table, shorten, shown_columns
 from tasks.spec import BatchInferenceSpec
 
+SHOWN_ROWS = 64
+"""On the page: an image takes some kilobytes, and Prefect's server and a browser hold them all."""
 UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 
 
@@ -91,14 +93,22 @@ def preview_page(preview: Preview) -> str:
     """The page of a preview."""
     planned = preview.evidence.planned
     rows = count_rows(preview.evidence.accepted)
-    sample = "" if preview.rows is None else sample_table(planned, preview.rows)
     return joined(
         f"# {planned.spec.name}: {counted(rows['read'], 'row')}, nothing published",
-        section("Inputs and predictions", sample),
+        section("Inputs and predictions", *rows_part(preview)),
         section("Rows set aside", rejections_part(preview.evidence)),
         section("Speed", speed_table(preview)),
         section("A whole run", whole_table(preview.whole), estimate_part(preview)),
     )
+
+
+def rows_part(preview: Preview) -> tuple[str, ...]:
+    """The first rows, and how many more there are; nothing where there are none."""
+    if preview.rows is None:
+        return ()
+    left = preview.rows.num_rows - SHOWN_ROWS
+    shown = sample_table(preview.evidence.planned, preview.rows.slice(0, SHOWN_ROWS))
+    return (shown, f"and {left:,} more" if left > 0 else "")
 
 
 def speed_table(preview: Preview) -> str:

@@ -12,6 +12,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from flows.batch_inference import batch_inference
 from flows.preview import preview, stop_preview
 from flows.printing import preview_lines
+from tasks import report
 from tasks.errors import InvalidSpec, StageFailed, Unreachable
 from tasks.previewing import trial_of
 from tests.flows.conftest import spec_of
@@ -46,6 +47,27 @@ def test_a_preview_shows_inputs_beside_predictions_and_leaves_nothing(numbers: P
     assert "# seen-preview: 20 rows, nothing published" in page
     assert "<td>doubled</td>" in page or "<th>doubled</th>" in page
     assert left_behind(numbers.parent) == []
+
+
+def test_of_many_rows_a_page_shows_some_and_the_estimate_counts_all(numbers: Path) -> None:
+    found = preview(spec_of(numbers, name="many"), rows=70)
+    assert found["rows"]["written"] == 70
+    page = page_of("many")
+    rows, after = page.split("## Inputs and predictions")[1].split("and 6 more")
+    assert rows.count("<tr>") == 1 + 64
+    assert "## Speed" in after
+
+
+def test_no_preview_fails_since_prefect_cannot_show_it(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(report, "show_page", refuse)
+    assert preview(spec_of(numbers), rows=5)["rows"]["written"] == 5
+    assert "the preview cannot be shown in Prefect: ConnectionError('413" in caplog.text
+
+
+def refuse(*_: object) -> None:
+    raise ConnectionError("413 Request Entity Too Large")
 
 
 def test_the_estimate_is_of_all_rows_with_its_range(numbers: Path) -> None:

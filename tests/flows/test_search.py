@@ -112,6 +112,16 @@ def test_an_image_finds_itself_first(gallery: BatchInferenceSpec) -> None:
     assert page.count('<img alt="" src="data:image/jpeg;base64,') == 1 + 4
 
 
+def test_no_search_fails_since_prefect_cannot_show_it(
+    gallery: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionError("413 Request Entity Too Large")
+
+    monkeypatch.setattr("flows.search.show_page", refuse)
+    assert len(search(gallery, f"{gallery.source.paths[0]}/3.png", k=2)["matches"]) == 2
+
+
 def test_a_vector_finds_what_numpy_finds(gallery: BatchInferenceSpec, tmp_path: Path) -> None:
     rows = published_rows(gallery).to_pylist()
     vectors = np.array([row["embedding"] for row in rows], np.float64)
