@@ -33,6 +33,8 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     Raises:
         BatchInferenceError: this stage raised; says where.
     """
+    if attempt.stopped.is_set() and attempt.running is None:  # red is the stage that says why
+        return Cancelled(message="the job did not start")
     running = attempt.ensure_started()
     stages = attempt.job.stages
     if stage == stages[0] and running.where.startswith("http"):
