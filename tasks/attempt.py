@@ -76,6 +76,8 @@ class Attempt:
         self.begun = self.heard_at = self.answered_at = time.monotonic()
         self.is_wanted = False
         """Whether word from before that it is to stop is cleared away."""
+        self.drained = set[str]()
+        """Stages whose tasks are done; for what a node has lost Ray may have them work again."""
 
     @property
     def poll_seconds(self) -> float:

@@ -51,13 +51,20 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         # The last stage is done when the job is, and speaks for what is no stage's fault.
         if stage != stages[-1] and look.stage(stage).get("state") == "done":
             artifact.show(look, now=True)
+            attempt.drained.add(stage)
             return drained(artifact)
-        is_stuck = stage == nearest(stuck_stage(look.progress), stages)
-        if attempt.stall.lasts(look.progress) and is_stuck:
+        if attempt.stall.lasts(look.progress) and stage == speaks_of_stall(attempt, look):
             attempt.stop()
             raise attempt.stall.error(look.progress)
         attempt.stopped.wait(attempt.poll_seconds)
     return Cancelled(message="the run was stopped")
+
+
+def speaks_of_stall(attempt: Attempt, look: Look) -> str:
+    """The stage whose task fails where nothing moves: the one that is stuck, while it has one."""
+    stages = attempt.job.stages
+    stuck = nearest(stuck_stage(look.progress), stages)
+    return stages[-1] if stuck in attempt.drained else stuck
 
 
 @task(task_run_name="{stage}", persist_result=False)

@@ -1,5 +1,6 @@
 """Which of a job's four tasks turns red, and that one does; without a job and without Prefect."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 import pytest
 
 from tasks import stages
-from tasks.attempt import Attempt
-from tasks.errors import Unreachable
+from tasks.attempt import Attempt, Look
+from tasks.errors import NoProgress, Unreachable
 from tasks.ray_job.counts import STAGES
 from tasks.stages import follow_stage
 from tests.flows.conftest import spec_of
@@ -41,3 +42,44 @@ def test_of_a_job_that_does_not_start_one_stage_says_why(tmp_path: Path) -> None
     assert {(each.name, each.message) for each in others} == {
         ("Cancelled", "the job did not start")
     }
+
+
+class Scripted(Attempt):
+    """An attempt whose job says one thing after the other."""
+
+    said: Iterator[dict[str, Any]]
+
+    def look(self) -> Look:
+        return Look(next(self.said))
+
+
+def progress(**states: str) -> dict[str, Any]:
+    """What a job says while nothing moves; stages that are not named are done."""
+    counts = {"rows": 10, "started": 1.0, "updated": 2.0, "total": 20, "rejected": 0}
+    each = {stage: {**counts, "state": states.get(stage, "done")} for stage in STAGES}
+    return {"state": "running", "works_at": None, "waits_for": "a replica", "stages": each}
+
+
+def test_a_stall_of_a_stage_whose_task_is_done_is_raised_all_the_same(tmp_path: Path) -> None:
+    """A node is lost, and what it held is predicted once more."""
+    running: Any = SimpleNamespace(where="there", stop=lambda: None)
+    following = Scripted(job_of(tmp_path), cluster=SimpleNamespace(), running=running)
+    following.said = iter([progress(write="running")])
+    assert follow_stage.fn("infer", following).is_completed()
+    following.stall.limit_seconds = 0.0
+    again = progress(infer="running", write="running")
+    following.said = iter([again] * 5)
+    with pytest.raises(NoProgress, match=r"stage infer failed.*waits for a replica"):
+        follow_stage.fn("write", following)
+
+
+def test_a_stall_is_raised_by_the_stage_that_is_stuck(tmp_path: Path) -> None:
+    running: Any = SimpleNamespace(where="there", stop=lambda: None)
+    following = Scripted(job_of(tmp_path), cluster=SimpleNamespace(), running=running)
+    following.stall.limit_seconds = 0.0
+    following.said = iter([progress(infer="running", write="running")] * 5)
+    with pytest.raises(StopIteration):
+        follow_stage.fn("write", following)
+    following.said = iter([progress(infer="running", write="running")] * 5)
+    with pytest.raises(NoProgress, match="stage infer failed"):
+        follow_stage.fn("infer", following)
