@@ -24,6 +24,9 @@ from prefect.settings import get_current_settings
 from tasks.counted import counted
 
 FLOWS = ["batch-inference", "redrive", "backfill"]
+"""They publish: one that has died is started again, and somebody is told of one that fails."""
+ALL_FLOWS = [*FLOWS, "preview", "search"]
+"""With those that a person waits for, who starts them again or does not."""
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 HEARTBEAT = "prefect.flow-run.heartbeat"
 SILENT_HEARTBEATS = 3
@@ -32,6 +35,7 @@ MAX_RUNS = 5
 """How often a flow run is started at most, where nobody starts it by hand."""
 FLOW_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
 OUR_FLOW = {"prefect.resource.role": "flow", "prefect.resource.name": FLOWS}
+ANY_FLOW_OF_OURS = {**OUR_FLOW, "prefect.resource.name": ALL_FLOWS}
 ANY_DEPLOYMENT = {
     "prefect.resource.role": "deployment",
     "prefect.resource.id": "prefect.deployment.*",
@@ -70,7 +74,7 @@ def end_silent_runs(silent_seconds: float | None = None) -> Automation:
             after={HEARTBEAT},
             expect={HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)},
             match=FLOW_RUN,
-            match_related=OUR_FLOW,
+            match_related=ANY_FLOW_OF_OURS,
             for_each={"prefect.resource.id"},
             within=within,
         ),

@@ -28,7 +28,11 @@ from deployments.automations import (
     run_after,
     run_on_arrival,
 )
+from flows.backfill import backfill
 from flows.batch_inference import batch_inference
+from flows.preview import preview
+from flows.redrive import redrive
+from flows.search import search
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -143,6 +147,17 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
+
+
+def test_all_flows_are_ended_and_those_that_publish_are_started_again() -> None:
+    publishing = {each.name for each in (batch_inference, redrive, backfill)}
+    for automation, flows in (
+        (end_silent_runs(), {*publishing, preview.name, search.name}),
+        (retry_crashed_runs(), publishing),
+    ):
+        related: Any = automation.trigger.match_related  # type: ignore[union-attr]
+        first = related[0] if isinstance(related, list) else related
+        assert set(first["prefect.resource.name"]) == flows
 
 
 def test_data_that_arrives_and_a_run_that_completes_start_runs(
