@@ -16,10 +16,12 @@ from tasks.kinds.gates.comparison import Comparison
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.sources import ImagesSource
 from tasks.protocol.storage import FsspecStorage
+from tasks.reporting.addresses import source_urls
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
 from tasks.reporting.objects import Object, objects_of
+from tasks.reporting.redaction import hide_credentials
 from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tests.reporting import make_inputs
@@ -195,3 +197,30 @@ def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:
     bars = [each for each in svg.iter() if each.get("height") == "11" and each.get("width") != "11"]
     assert len(bars) == 2 * 15
     assert max(float(bar.attrib["width"]) for bar in bars) == 400
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("https://x.blob/a?sv=2&sig=S3CRET%3D", "https://x.blob/a?sv=2&sig=***"),
+        ("https://x/a?Signature=S3CRET&Expires=1", "https://x/a?Signature=***&Expires=1"),
+        (
+            "https://b.s3/a?X-Amz-Credential=S3CRET/s3&X-Amz-Expires=60&x-amz-signature=S3CRET",
+            "https://b.s3/a?X-Amz-Credential=***&X-Amz-Expires=***&x-amz-signature=***",
+        ),
+        ("https://x/a?access_token=S3CRET#top", "https://x/a?access_token=***#top"),
+        ("postgresql://u:S3CRET@h/d?sslpassword=S3CRET", "postgresql://***@h/d?sslpassword=***"),
+        ("['https://x/a?TOKEN=S3CRET'] is gone", "['https://x/a?TOKEN=***'] is gone"),
+        ("https://x/a?key=S3CRET&api_key=S3CRET", "https://x/a?key=***&api_key=***"),
+        ("https://x/a?design=1&author=me", "https://x/a?design=1&author=me"),
+        ("What is a signature=?", "What is a signature=?"),
+    ],
+)
+def test_what_opens_a_url_is_not_shown(written: str, shown: str) -> None:
+    assert hide_credentials({"urls": [written]}) == {"urls": [shown]}
+    assert hide_credentials(shown) == shown
+
+
+def test_a_presigned_source_is_named_without_its_signature() -> None:
+    source = ImagesSource(kind="images", path="https://x/a.png?sv=1&sig=S3CRET")
+    assert source_urls(source) == ["https://x/a.png?sv=1&sig=***"]

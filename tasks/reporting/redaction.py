@@ -4,13 +4,16 @@ import html
 import re
 from typing import Any
 
+from tasks.kinds.secret_names import BARE_KEY, HIDDEN, SECRET
 from tasks.spec import BatchInferenceSpec
 
-HIDDEN = "***"
 SHOWN_OPTIONS = ("endpoint_url",)
 MIN_SECRET_CHARACTERS = 6
 """Shorter values of options are words like `true`, found in any text."""
 CREDENTIALS = re.compile(r"://[^/@\s]+@")
+PARAMETER = re.compile(r"([?&]([\w.~%-]{1,100})=)[^&#\s\"'<>]+")
+SIGNATURE = re.compile(r"sig|signature|policy|auth|x-(amz|goog)-.*", re.IGNORECASE)
+"""Parameters of a URL that open it to whoever has it, beside those that are named like secrets."""
 
 
 def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
@@ -36,12 +39,21 @@ def hide_values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def hide_credentials(value: Any) -> Any:
-    """Users and passwords in URLs, wherever they stand."""
+    """Hide users, passwords and signatures in URLs, wherever they stand."""
     if isinstance(value, dict):
         return {name: hide_credentials(each) for name, each in value.items()}
     if isinstance(value, list):
         return [hide_credentials(each) for each in value]
-    return CREDENTIALS.sub(f"://{HIDDEN}@", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return PARAMETER.sub(hide_parameter, CREDENTIALS.sub(f"://{HIDDEN}@", value))
+
+
+def hide_parameter(found: re.Match[str]) -> str:
+    """A parameter of a URL as it may be shown."""
+    start, name = found.groups()
+    is_whole = any(each.fullmatch(name) for each in (SIGNATURE, BARE_KEY))
+    return f"{start}{HIDDEN}" if is_whole or SECRET.search(name) else found[0]
 
 
 def scrub(text: str, spec: BatchInferenceSpec) -> str:
