@@ -1,6 +1,7 @@
 """Runs whose process went down with the stack: nobody else would ever say that they are over."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,8 @@ from deployments.stack.state import POOL, State
 
 RUN_ID = "PREFECT__FLOW_RUN_ID"
 """In the environment of each run's process, which can outlive its worker."""
+PAGE = 200
+"""Runs that the server tells of at once, by its own default limit."""
 MESSAGE = "the stack went down; run again to go on where it stopped"
 
 
@@ -40,14 +43,23 @@ def runs_under_way(client: Any) -> list[tuple[UUID, str, bool]]:
         WorkPoolFilterName,
     )
     from prefect.client.schemas.objects import StateType
+    from prefect.client.schemas.sorting import FlowRunSort
 
     begun = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
     of_type = FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))
-    found = client.read_flow_runs(
-        flow_run_filter=FlowRunFilter(state=of_type),
-        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])),
-    )
-    return [(run.id, run.name, run.state_type == StateType.CANCELLING) for run in found]
+    found: list[tuple[UUID, str, bool]] = []
+    for offset in count(0, PAGE):
+        page = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(state=of_type),
+            work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL])),
+            sort=FlowRunSort.ID_DESC,
+            limit=PAGE,
+            offset=offset,
+        )
+        found += [(run.id, run.name, run.state_type == StateType.CANCELLING) for run in page]
+        if len(page) < PAGE:
+            break
+    return found
 
 
 def runs_with_a_process() -> set[UUID]:

@@ -1,0 +1,29 @@
+"""Which runs a stack that comes up takes for lost."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prefect.client.schemas.objects import StateType
+
+from deployments.stack.lost_runs import PAGE, runs_under_way
+
+
+class Server:
+    """Tells of some runs at once, as Prefect's does."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = [
+            SimpleNamespace(id=uuid4(), name=f"run {number}", state_type=StateType.RUNNING)
+            for number in range(runs)
+        ]
+
+    def read_flow_runs(self, *, limit: int | None = None, offset: int = 0, **_: Any) -> list[Any]:
+        return self.runs[offset : offset + min(limit or PAGE, PAGE)]
+
+
+@pytest.mark.parametrize("runs", [0, 3, PAGE, 2 * PAGE + 50])
+def test_runs_under_way_are_all_found_however_many(runs: int) -> None:
+    server = Server(runs)
+    assert runs_under_way(server) == [(run.id, run.name, False) for run in server.runs]
