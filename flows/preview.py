@@ -21,7 +21,12 @@ ROWS = 64
 
 
 def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
-    """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind."""
+    """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind.
+
+    Raises:
+        BatchInferenceError: a cluster does not answer. What the preview has left stays: in it lies
+            the word by which its job ends itself, and `clean` removes it later.
+    """
     given = flow_run.parameters
     spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_of_flow_run(flow_run))
     rows, on_cluster = given.get("rows", ROWS), given.get("on_cluster", False)

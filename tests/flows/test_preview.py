@@ -13,8 +13,12 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview, stop_preview
 from flows.printing import preview_lines
 from tasks import report
+from tasks.clusters import stopping
 from tasks.errors import InvalidSpec, StageFailed, Unreachable
+from tasks.plan import make_plan
 from tasks.previewing import trial_of
+from tasks.run import left_to_do, new_job
+from tasks.run_options import RunOptions
 from tests.flows.conftest import spec_of
 
 VLLM = {"kind": "vllm", "task": "generate", "name_or_path": "any/model"}
@@ -166,6 +170,23 @@ def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
         None, SimpleNamespace(id="the-run", parameters=parameters, expected_start_time=None), None
     )
     assert not state.exists()
+
+
+def test_a_preview_whose_job_could_not_be_stopped_leaves_word_that_it_is_to_end(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attach(_: Any) -> Any:
+        raise Unreachable("cluster.address: gone")
+
+    spec = spec_of(numbers)
+    planned = make_plan(trial_of(spec, 10, "the-run"), RunOptions(limit=10))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
+    parameters = {"spec": json.loads(spec.model_dump_json(by_alias=True)), "rows": 10}
+    cancelled = SimpleNamespace(id="the-run", parameters=parameters, expected_start_time=None)
+    with pytest.raises(Unreachable):
+        stop_preview(None, cancelled, None)
+    assert Path(job.stopped_file).exists()
 
 
 def test_a_preview_needs_no_cluster_and_says_where_it_was_measured(numbers: Path) -> None:
