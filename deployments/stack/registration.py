@@ -20,6 +20,9 @@ HEARTBEAT_SECONDS = 30
 BLOCK = "ray"
 """The block RayCluster that the specs of deployments/specs name."""
 
+TEXTS_QUEUE = "texts"
+"""The queue of the deployments that write one output, of which one runs at a time."""
+
 
 class DeployFailedError(RuntimeError):
     """`prefect deploy` failed; the message is what it said."""
@@ -51,7 +54,7 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
 
 
 def register(state: State) -> None:
-    """Make work pool, automations and the block by which runs reach Ray, as they are now."""
+    """Make pool, queue, automations and the block by which runs reach Ray, as they are now."""
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectNotFound
     from prefect.workers.process import ProcessWorker
@@ -67,9 +70,20 @@ def register(state: State) -> None:
             template = ProcessWorker.get_default_base_job_template()
             pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
             client.create_work_pool(pool)
+        make_queue(client, TEXTS_QUEUE)
         ray = RayCluster(address=state.ray_url, token=SecretStr(state.ray_token))
         ray.save(BLOCK, overwrite=True)
         deploy_automations()
+
+
+def make_queue(client: "SyncPrefectClient", name: str) -> None:
+    """Make a queue of the work pool from which one run starts at a time, unless it is there."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        client.read_work_queue_by_name(name, work_pool_name=POOL)
+    except ObjectNotFound:
+        client.create_work_queue(name, work_pool_name=POOL, concurrency_limit=1)
 
 
 def is_online(state: State) -> bool:
