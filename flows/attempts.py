@@ -5,16 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from prefect import get_run_logger, task
+from prefect import get_run_logger
 from prefect.futures import wait
 
+from flows.planning import plan_run
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
 from tasks.lineage import publish_run
 from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
-from tasks.plan import PlannedRun, make_plan
+from tasks.plan import PlannedRun
 from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
 from tasks.publish import with_rows
@@ -24,8 +25,6 @@ from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
-
-plan_run = task(name="plan", persist_result=False)(make_plan)
 
 
 @contextmanager

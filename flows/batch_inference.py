@@ -9,9 +9,10 @@ from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.attempts import accounted_for, plan_run, run_and_publish
+from flows.attempts import accounted_for, run_and_publish
 from flows.cancellation import stop_its_jobs
 from flows.own_folder import check_whole_paths
+from flows.planning import plan_run
 from tasks.patience import Deadline
 from tasks.report import report_run
 from tasks.reporting.run_report import RunReport

@@ -7,8 +7,9 @@ from typing import Any
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.attempts import accounted_for, plan_run, run_attempts
+from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS
+from flows.planning import plan_run
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of

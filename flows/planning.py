@@ -1,0 +1,47 @@
+"""The plan as a task, which a deployment's run tries again while a storage or a cluster is away."""
+
+from typing import Any
+
+from prefect import task
+from prefect.runtime import deployment
+
+from tasks.errors import BatchInferenceError
+from tasks.plan import PlannedRun, make_plan
+from tasks.run_options import RunOptions
+from tasks.spec import BatchInferenceSpec
+
+WAITS_SECONDS = (10.0, 20.0, 30.0, *[60.0] * 9)
+"""Ten minutes, as long as a run that is under way waits for the same."""
+
+plan = task(name="plan", persist_result=False)(make_plan)
+
+
+def plan_run(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
+    """Plan a run as a task; at night nobody is there to start it again after an outage.
+
+    A person at the command line is, and is told at once.
+
+    Raises:
+        BatchInferenceError: as `make_plan`; of a deployment's run, where trying again can help, it
+            was tried again for ten minutes.
+    """
+    if not deployment.id:
+        return plan(spec, options)
+    patient = plan.with_options(
+        retries=len(WAITS_SECONDS),
+        retry_delay_seconds=list(WAITS_SECONDS),
+        retry_condition_fn=may_pass,
+        retry_jitter_factor=0.5,  # many runs may wait for the same
+    )
+    return patient(spec, options)
+
+
+def may_pass(task: Any, task_run: Any, state: Any) -> bool:
+    """Whether what a plan failed with may pass by itself; Prefect's `retry_condition_fn`."""
+    error = state.data
+    if isinstance(error, BatchInferenceError):
+        return error.can_retry
+    # A storage's own; that something is not there, or not allowed, is its answer.
+    return isinstance(error, OSError) and not isinstance(
+        error, (FileNotFoundError, PermissionError)
+    )

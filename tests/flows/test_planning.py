@@ -1,0 +1,100 @@
+"""A plan is tried again where nobody is there to do so, and only where that can help."""
+
+import itertools
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import planning
+from flows.batch_inference import batch_inference
+from tasks import plan
+from tasks.errors import InvalidSpec, OutputHeld, StaleLedger, Unreachable
+from tasks.preflight import check_spec
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+
+
+@pytest.fixture
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When it was tried to plan a run of a deployment, which waits for moments only."""
+    monkeypatch.setattr(planning, "deployment", SimpleNamespace(id="nightly"))
+    monkeypatch.setattr(planning, "WAITS_SECONDS", (0.01, 0.01))
+    return []
+
+
+def failing(
+    monkeypatch: pytest.MonkeyPatch, tries: list[float], error: Exception, times: int
+) -> None:
+    """Have planning fail so many times."""
+    asked = itertools.count(1)
+
+    def check(spec: BatchInferenceSpec) -> dict[str, str]:
+        tries.append(time.monotonic())
+        if next(asked) <= times:
+            raise error
+        return check_spec(spec)
+
+    monkeypatch.setattr(plan, "check_spec", check)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("error", [Unreachable("the head restarts"), ConnectionError("no route")])
+def test_a_deployments_run_waits_for_what_is_away(
+    numbers: Path, error: Exception, tries: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tries, error, times=2)
+    spec = spec_of(numbers)
+    assert batch_inference(spec)["published"]
+    assert len(published(spec)) == 1000
+    assert len(tries) == 3
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize(
+    ("error", "times"), [(Unreachable("the head is gone"), 3), (InvalidSpec("wrong"), 1)]
+)
+def test_patience_has_an_end_and_is_kept_for_what_may_pass(
+    numbers: Path,
+    error: Exception,
+    times: int,
+    tries: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failing(monkeypatch, tries, error, times=10)
+    with pytest.raises(type(error), match=str(error)):
+        batch_inference(spec_of(numbers))
+    assert len(tries) == times
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_on_the_command_line_it_fails_at_once(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+    failing(monkeypatch, tries, Unreachable("the head restarts"), times=1)
+    with pytest.raises(Unreachable):
+        batch_inference(spec_of(numbers))
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (StaleLedger("others kept committing"), True),
+        (OutputHeld("by another"), False),
+        (OSError("Generic S3 error"), True),
+        (FileNotFoundError("nothing there"), False),
+        (PermissionError("not yours"), False),
+        (ValueError("a mistake of ours"), False),
+    ],
+)
+def test_what_may_pass_by_itself(error: Exception, passes: bool) -> None:
+    state: Any = SimpleNamespace(data=error)
+    assert planning.may_pass(None, None, state) is passes
+    assert sum(planning.WAITS_SECONDS) == 600
