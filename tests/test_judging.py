@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import GateFailed
+from tasks.errors import GateFailed, RowsMissing
 from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
@@ -44,11 +44,21 @@ def test_who_publishes_while_another_judges_has_published_for_both(
     assert list(planned.ledger.look().entries) == [1]
 
 
-def test_a_staged_file_that_is_gone_is_an_error(folder: Path) -> None:
+def test_a_staged_file_that_goes_while_it_is_judged_is_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     planned = make_plan(classify_spec(folder, gates=GATES))
     run_attempt(planned)
-    planned.storage.delete(planned.storage.list(planned.run.staging)[0].path)
-    with pytest.raises(FileNotFoundError):
+
+    def read_too_late(reader: OutputReader, file: OutputFile) -> object:
+        planned.storage.delete(file.path)
+        return READ(reader, file)
+
+    with monkeypatch.context() as going:
+        going.setattr(OutputReader, "read", read_too_late)
+        with pytest.raises(FileNotFoundError):
+            publish_planned(planned)
+    with pytest.raises(RowsMissing, match="run again to go on with what is missing"):
         publish_planned(planned)
     assert planned.ledger.look().version == 0
 
