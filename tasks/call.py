@@ -55,8 +55,15 @@ class Call:
 
     @property
     def replaces(self) -> bool:
-        """Whether it makes a complete new version."""
-        return self.options.makes_new_version(self.spec)
+        """Whether it makes a complete new version, and its flow run has not made it already."""
+        return self.options.makes_new_version(self.spec) and not self.has_published
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the flow run was started again after it had published."""
+        own = self.options.flow_runs[:1]
+        entries = self.seen.entries.values()
+        return any(each in entry.get("flow_runs", ()) for entry in entries for each in own)
 
     @cached_property
     def configs(self) -> tuple[str, str]:
@@ -159,7 +166,7 @@ class Call:
         check_schema(self.spec, self.storage, run, schema)
         if not save:
             return plan
-        hold(self.storage, run)
+        hold(self.storage, run, self.options.flow_runs)
         self.give_up()
         plan = save_and_reload(self.storage, run, plan)
         version, by = self.seen.version, self.options.flow_runs
