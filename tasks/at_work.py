@@ -9,7 +9,7 @@ from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
-from tasks.lease import holder_of
+from tasks.lease import holder_of, is_held_for
 from tasks.plan import ledger_of
 from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
 from tasks.run import attempts_in, number_of
@@ -60,16 +60,21 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     return found
 
 
-def tell_to_stop(spec: BatchInferenceSpec) -> Told:
+def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     """Stop the jobs at work on a spec's output; what they recorded stays good.
 
     One whose cluster is still being made is stopped before it starts. One whose cluster does not
     answer, or is no more, keeps none of the others.
+
+    Args:
+        spec: one with their output.
+        flow_run: only those that this flow run, or one that it has started, has followed last.
     """
     told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
     paths = paths_of_runs(spec)
     # The last first: what was made for its run goes with whichever is stopped.
-    for job in sorted(jobs_left(spec, paths), key=lambda job: job.attempt, reverse=True):
+    left = [job for job in jobs_left(spec, paths) if is_followed_by(job, flow_run)]
+    for job in sorted(left, key=lambda job: job.attempt, reverse=True):
         try:
             if stop_job(job):
                 told.stopped.append(job)
@@ -83,9 +88,16 @@ def tell_to_stop(spec: BatchInferenceSpec) -> Told:
             told.unseen.append(job)
             told.errors.extend(errors)
     for job in between_attempts(spec, paths, over):
+        if not is_followed_by(job, flow_run):
+            continue
         job.storage.write(job.stopped_file, b"")
         told.failed.append(job)
     return told
+
+
+def is_followed_by(job: Job, flow_run: str | None) -> bool:
+    """Whether a job is a flow run's, or everybody's business."""
+    return flow_run is None or is_held_for(job.storage, job.run, flow_run)
 
 
 def has_successor(job: Job) -> bool:
@@ -135,8 +147,12 @@ def run_of(path: str) -> str:
     return path.split("/")[-2]
 
 
-def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
+def stop_jobs(spec: BatchInferenceSpec, flow_run: str | None = None) -> list[Job]:
     """The same, for those who take trouble with any of the jobs as an error.
+
+    Args:
+        spec: one with their output.
+        flow_run: as `tell_to_stop` takes it.
 
     Returns:
         Those that ran.
@@ -144,7 +160,7 @@ def stop_jobs(spec: BatchInferenceSpec) -> list[Job]:
     Raises:
         BatchInferenceError: what the first one that could not be stopped raised, after the others.
     """
-    told = tell_to_stop(spec)
+    told = tell_to_stop(spec, flow_run)
     if told.errors:
         raise told.errors[0]
     return told.stopped

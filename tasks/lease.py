@@ -30,12 +30,14 @@ class Holder:
     at: float
     birth: str | None = None
     """Its start as the kernel counts, which the clock does not move; None where nobody said."""
+    flow_runs: tuple[str, ...] = ()
+    """Ids of the flow run that it carries out, and of the one that has started that."""
 
     @classmethod
-    def of(cls, pid: int) -> "Holder":
+    def of(cls, pid: int, flow_runs: tuple[str, ...] = ()) -> "Holder":
         """A process on this machine."""
         started = psutil.Process(pid).create_time()
-        return cls(socket.gethostname(), pid, started, time.time(), birth_of(pid))
+        return cls(socket.gethostname(), pid, started, time.time(), birth_of(pid), flow_runs)
 
     @property
     def is_here(self) -> bool:
@@ -76,9 +78,9 @@ def birth_of(pid: int) -> str | None:
     return f"{boot.strip()} {int(said.split()[BIRTH])}"
 
 
-def hold(storage: FsspecStorage, run: RunFolder) -> None:
-    """Say that this process works on a run."""
-    save_holder(storage, run.lease, Holder.of(os.getpid()))
+def hold(storage: FsspecStorage, run: RunFolder, flow_runs: tuple[str, ...] = ()) -> None:
+    """Say that this process works on a run, and for which flow runs."""
+    save_holder(storage, run.lease, Holder.of(os.getpid(), flow_runs))
 
 
 def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
@@ -92,7 +94,8 @@ def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
         found = json.loads(storage.read(path))
     except FileNotFoundError:
         return None
-    return Holder(**{each.name: found.get(each.name) for each in fields(Holder)})
+    known = {each.name: found.get(each.name) for each in fields(Holder)}
+    return Holder(**{**known, "flow_runs": tuple(known["flow_runs"] or ())})
 
 
 def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
@@ -105,6 +108,12 @@ def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
         if holder and not holder.is_this_process() and is_at_work(storage, path, holder):
             return holder
     return None
+
+
+def is_held_for(storage: FsspecStorage, run: RunFolder, flow_run: str) -> bool:
+    """Whether a run is, or was last, a flow run's; so is one of which nobody has said whose."""
+    holder = load_holder(storage, run.lease)
+    return holder is None or not holder.flow_runs or flow_run in holder.flow_runs
 
 
 def is_at_work(storage: FsspecStorage, path: str, holder: Holder) -> bool:

@@ -99,7 +99,7 @@ class PlannedRun:
 
     def hold(self) -> None:
         """Say that this process works on the run; to be said again and again."""
-        hold(self.storage, self.run)
+        hold(self.storage, self.run, self.options.flow_runs)
 
     def refuse_given_up(self) -> None:
         """Refuse to go on with what somebody has given up, or to publish it over what they have.

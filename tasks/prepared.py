@@ -87,7 +87,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         config=main.config,
         plan=plan,
         inputs_skipped=0,
-        options=RunOptions(profile=main.options.profile),
+        options=RunOptions(profile=main.options.profile, flow_runs=main.options.flow_runs),
         replaces=False,
         rows_before=len(accepted_in(storage, run, plan).settled),
         main=main,

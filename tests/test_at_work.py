@@ -18,6 +18,7 @@ from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
+from tasks.run_options import RunOptions
 from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
@@ -176,3 +177,18 @@ def test_nobody_waits_for_the_next_attempt_of_a_run_whose_process_is_gone(job: J
     save_holder(planned.storage, planned.run.lease, gone)
     assert tell_to_stop(job.spec).failed == []
     assert not Path(job.stopped_file).exists()
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_cancelled_flow_run_stops_no_job_that_another_one_follows(job: Job, is_own: bool) -> None:
+    """As where somebody has called it for an output that is being written, and takes it back."""
+    planned = make_plan(job.spec, RunOptions(flow_runs=("nightly", "parent")))
+    planned.hold()
+    told = tell_to_stop(job.spec, "parent" if is_own else "other")
+    assert [each.id for each in told.unseen] == ([job.id] if is_own else [])
+    assert Path(job.stopped_file).exists() is is_own
+    assert [each.id for each in tell_to_stop(job.spec).unseen] == [job.id]
+
+
+def test_a_job_of_which_nobody_has_said_whose_it_is_is_stopped(job: Job) -> None:
+    assert [each.id for each in tell_to_stop(job.spec, "any").unseen] == [job.id]

@@ -209,3 +209,14 @@ def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> N
     other = parse_spec({**planned.spec.model_dump(mode="json", by_alias=True), "steps": steps})
     with pytest.raises(UnfinishedRun, match=r"what differs: steps\. "):
         make_plan(other)
+
+
+def test_a_new_version_is_made_once_however_often_its_flow_run_is_started(tmp_path: Path) -> None:
+    """As where its process dies when all is published and the report is not written yet."""
+    make_inputs(tmp_path / "in")
+    spec, asked = classify_spec(tmp_path), RunOptions(replace_output=True, flow_runs=("asked",))
+    first = make_plan(spec, asked)
+    run_attempt(first)
+    publish_planned(first)
+    assert make_plan(spec, asked).nothing_to_do
+    assert not make_plan(spec, replace(asked, flow_runs=("other",))).nothing_to_do

@@ -107,7 +107,7 @@ def test_the_cancellation_hooks_stop_the_jobs_of_that_time(
     """As Prefect calls them: in a process that has nothing but the flow run."""
     stopped: list[str] = []
     monkeypatch.setattr(
-        "flows.cancellation.stop_jobs", lambda spec: stopped.append(Path(spec.sink.path).name)
+        "flows.cancellation.stop_jobs", lambda spec, _: stopped.append(Path(spec.sink.path).name)
     )
     spec = daily_spec(tmp_path, out=f"{DAY}")
     run = look(scheduled_run(spec))
@@ -123,7 +123,7 @@ def test_a_cancelled_backfill_stops_nothing_but_what_it_has_begun(
     """Others may be at work on the outputs that it has done, or has yet to come to."""
     stopped: list[str] = []
     monkeypatch.setattr(
-        "flows.cancellation.stop_jobs", lambda spec: stopped.append(Path(spec.sink.path).name)
+        "flows.cancellation.stop_jobs", lambda spec, _: stopped.append(Path(spec.sink.path).name)
     )
     for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
         put(tmp_path, day)
@@ -141,7 +141,7 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
 ) -> None:
     stopped: list[str] = []
 
-    def stop(spec: Any) -> None:
+    def stop(spec: Any, _: str) -> None:
         stopped.append(Path(spec.sink.path).name)
         raise Unreachable(f"no cluster for {stopped[-1]}")
 
