@@ -55,6 +55,29 @@ def test_numbers_that_overflow_are_never_published(tmp_path: Path, task: str) ->
     )
 
 
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"do_sample": True}])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_text_is_written_by_what_is_no_number(
+    tmp_path: Path, options: dict[str, Any], value: float
+) -> None:
+    import torch
+
+    model = tiny_models.save_gpt2(tmp_path)
+    with torch.no_grad():  # as float16 may make of a place that long prompts alone have
+        model.transformer.wpe.weight[20] = value
+    tiny_models.saved(model, tmp_path)
+
+    def predict(rows: pa.Table) -> pa.Table:
+        return predicted(tmp_path, "text-generation", rows, max_new_tokens=4, **options)
+
+    rows = rows_of("prompt", ["a b", "c " * 21, "d"])
+    outcome = call_with_blame(predict, rows)
+    assert [*outcome.failed] == [8]
+    assert "gave no numbers for this row" in str(outcome.failed[8])
+    assert outcome.rows is not None
+    assert outcome.rows.equals(predict(rows.take([0, 2])))
+
+
 def test_auto_takes_no_bfloat16_that_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

@@ -66,6 +66,19 @@ def test_words_are_the_models_whatever_the_batch(whisper: Path, batch_size: int 
     assert len(set(found["generated_text"].to_pylist())) > 4
 
 
+def test_no_words_are_made_of_what_is_no_number(tmp_path: Path) -> None:
+    import torch
+    from transformers import WhisperForConditionalGeneration
+
+    folder = save_whisper(tmp_path, suppress_tokens=[0])  # what is chosen of NaN
+    model = WhisperForConditionalGeneration.from_pretrained(folder)
+    with torch.no_grad():
+        model.model.decoder.layer_norm.weight[0] = torch.nan
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match="gave no numbers for this row"):
+        predicted(folder, TASK, rows_of("audio", [sounds(1)[0].tolist()]), max_new_tokens=8)
+
+
 @pytest.mark.parametrize(
     ("limit", "tokens"), [({"max_length": 64}, 60), ({"max_new_tokens": 30}, 30), ({}, 75)]
 )

@@ -14,6 +14,7 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.languages import language_token
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
 from tasks.kinds.models.hf.sampling import draws, draws_by
+from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
 from tasks.kinds.models.llm.memory import Key
 from tasks.kinds.models.model import Function, Placement
@@ -78,7 +79,7 @@ class Writer:
         """Rows with their texts.
 
         Raises:
-            ValueError: a row has nothing to go on from.
+            ValueError: a row has nothing to go on from, or the model no numbers for it.
         """
         tokens = Ragged(rows[TOKENS])
         if len(rows) and not tokens.lengths.min():
@@ -124,12 +125,15 @@ class Writer:
         return min(PROMPTS_PER_BATCH, max(share, ENOUGH_PROMPTS_ON_CPU))
 
     def call_of(self, model: Any) -> Call:
-        """A batch's arguments to the tokens that a model writes."""
+        """A batch's arguments to the tokens that a model writes; ValueError where it has none."""
 
         def write(arguments: dict[str, Any]) -> Any:
+            check = ScoreCheck()
+            arguments["logits_processor"] = [check, *arguments["logits_processor"]]
             found = model.generate(
                 **arguments, **self.settings, do_sample=False, pad_token_id=self.inputs.padding
             )
+            check.refuse_no_numbers()
             start = 0 if self.encodes else arguments["input_ids"].shape[1]
             return found[:, start:].cpu()
 

@@ -11,6 +11,7 @@ from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
 from tasks.kinds.models.torch_threads import shared_out
@@ -134,7 +135,11 @@ def transcriber(
 
     def call_of(model: Any) -> Call:
         def write(features: Any) -> Any:
-            found = model.generate(input_features=features, do_sample=False, **settings)
+            check = ScoreCheck()
+            found = model.generate(
+                input_features=features, logits_processor=[check], do_sample=False, **settings
+            )
+            check.refuse_no_numbers()
             return found.cpu()
 
         return write
