@@ -19,7 +19,7 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.detection import Choice, detection_columns
 from tasks.kinds.models.vision.pixels import PIXELS
 from tests.kinds.tiny_detectors import DETECTORS, NAMES, save_detr
-from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_vit, saved
 
 TASK = "object-detection"
 PIXEL, SCORE = 0.01, 1e-4
@@ -108,6 +108,23 @@ def test_objects_do_not_depend_on_the_other_images(folder: Path) -> None:
     prepared, predict = model.preprocessor()(rows), model.predictor(Placement())
     for at, mine in enumerate(objects_of(predict(prepared))):
         assert_same(mine, objects_of(predict(prepared.slice(at, 1)))[0])
+
+
+def test_nothing_found_is_no_answer_of_a_model_without_numbers(tmp_path: Path) -> None:
+    import torch
+
+    model = save_detr(tmp_path)
+    rows = rows_of("image", [png(each) for each in PICTURES[:2]])
+    for layer in (model.class_labels_classifier, model.bbox_predictor.layers[-1]):
+        with torch.no_grad():
+            before, layer.bias[0] = layer.bias[0].clone(), torch.nan
+        saved(model, tmp_path)
+        with pytest.raises(ValueError, match="gave no numbers for this row"):
+            predicted(tmp_path, TASK, rows, threshold=0.3)
+        with torch.no_grad():
+            layer.bias[0] = before
+    saved(model, tmp_path)
+    assert predicted(tmp_path, TASK, rows, threshold=0.3)["labels"].to_pylist()[0]
 
 
 def test_images_travel_as_bytes_where_the_rest_can_be_done_later(

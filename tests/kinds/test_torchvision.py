@@ -430,6 +430,19 @@ def test_options_choose_the_best_objects(detector: tuple[Any, Path]) -> None:
     assert_same_objects(three.to_pylist()[0], first, 0)
 
 
+@pytest.mark.parametrize("head", ["rpn.head.cls_logits", "roi_heads.box_predictor.bbox_pred"])
+def test_nothing_found_is_no_answer_of_a_model_without_numbers(
+    detector: tuple[Any, Path], tmp_path: Path, head: str
+) -> None:
+    import torch
+
+    weights = detector[0].state_dict()
+    weights[f"{head}.bias"] = torch.full_like(weights[f"{head}.bias"], torch.nan)
+    torch.save(weights, tmp_path / "model.pth")
+    with pytest.raises(ValueError, match="gave no numbers for this row"):
+        predicted(kind_of_detector(tmp_path / "model.pth"), PICTURES[-1:])
+
+
 def test_detectors_work_with_whole_numbers_only(detector: tuple[Any, Path]) -> None:
     model = kind_of_detector(detector[1])
     with pytest.raises(InvalidSpec, match=r"resources\.dtype.*auto or float32"):

@@ -19,6 +19,7 @@ from tasks.kinds.models.vision.detection import (
     Choice,
     Found,
     detect_with,
+    refuse_no_numbers,
     whole_numbers_of_pixels,
 )
 from tasks.kinds.models.vision.pixels import PIXELS, arrays_of, batches_of_one_shape
@@ -173,6 +174,8 @@ def forward_of(
         outputs = model(**arguments)
         for name in ("logits", "pred_boxes"):
             outputs[name] = outputs[name].float()
+        # Of a hopeless label, -inf may be the score.
+        refuse_no_numbers((outputs["logits"].amax(-1), outputs["pred_boxes"]))
         return finish(outputs, threshold=threshold, target_sizes=sizes)
 
     return forward

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.kinds.models.arrays import Columns, Index, with_columns
+from tasks.kinds.models.arrays import NO_NUMBERS, Columns, Index, with_columns
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
 from tasks.kinds.models.torch_batches import Call, CallOf, side_by_side
@@ -68,6 +68,21 @@ def whole_numbers_of_pixels(placement: Placement) -> Placement:
     bfloat16, the usual choice on GPUs, has steps of 8 pixels at 1,500.
     """
     return replace(placement, dtype="float32") if placement.dtype == "auto" else placement
+
+
+def refuse_no_numbers(outputs: Any) -> None:
+    """See that a model's outputs are numbers: of others nothing would be found.
+
+    Args:
+        outputs: tensors, however they are put together.
+
+    Raises:
+        ValueError: one is not of numbers.
+    """
+    from torch.utils._pytree import tree_leaves
+
+    if not all(each.isfinite().all() for each in tree_leaves(outputs)):
+        raise ValueError(NO_NUMBERS)
 
 
 def detect_with(

@@ -18,6 +18,7 @@ from tasks.kinds.models.vision.detection import (
     Arguments,
     Choice,
     detect_with,
+    refuse_no_numbers,
     whole_numbers_of_pixels,
 )
 from tasks.kinds.models.vision.pixels import (
@@ -31,6 +32,9 @@ from tasks.kinds.models.vision.pixels import (
 )
 from tasks.kinds.models.vision.running import image_run
 from tasks.kinds.tensors import tensor_array
+
+HEADS = ("head", "rpn.head", "roi_heads.box_predictor")
+"""Of torchvision's detectors, which drop what is no number before anyone sees it."""
 
 
 def crops_function(preset: Any, column: str, num_threads: int) -> Function:
@@ -132,6 +136,9 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
         problem = "must be auto or float32: torchvision's detectors work with no other"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
     model = model.to(placement.device)
+    for name, module in model.named_modules():
+        if name in HEADS:
+            module.register_forward_hook(lambda *given: refuse_no_numbers(given[-1]))
     placement.runtimes.tell(RuntimeUsed("eager", "eager", "float32", placement.device))
 
     def batches(rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
