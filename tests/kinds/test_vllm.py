@@ -7,7 +7,7 @@ Here the engine is a stand-in; what needs a GPU is marked, and run by
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -158,6 +158,22 @@ def test_embeddings(engine: type[LLM]) -> None:
     assert list(made.failed) == [11]
     arguments = engine.made[0].arguments
     assert (arguments["runner"], arguments["convert"]) == ("pooling", "embed")
+
+
+def test_embeddings_are_of_numbers(engine: type[LLM], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Engine.embeddings
+
+    def overflowing(self: Engine, texts: Sequence[str]) -> list[list[float]]:
+        made = whole(self, texts)
+        return [
+            [np.nan, 0] if text == "x" else each for text, each in zip(texts, made, strict=True)
+        ]
+
+    monkeypatch.setattr(Engine, "embeddings", overflowing)
+    made = outcome_of(["abc", "x"], task="embed")
+    assert "gave no numbers for this row" in str(made.failed[11])
+    assert made.rows is not None
+    assert made.rows["embedding"].to_pylist() == [[3, 0.5]]
 
 
 def test_classes(engine: type[LLM]) -> None:

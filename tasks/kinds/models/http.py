@@ -268,6 +268,6 @@ class HttpModel(Model):
     def columns(self, found: Sequence[Any]) -> Columns:
         """Output columns of the answers."""
         if self.task == "embedding":
-            return answers.embedding_column(found)
+            return answers.embedding_column(found, "the server gave no numbers for this row")
         served = answers.served_columns(found)
         return {**answers.generated_columns(found), **served, **self.answer.columns(found)}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import StageFailed
-from tasks.kinds.models.arrays import Columns
+from tasks.kinds.models.arrays import NO_NUMBERS, Columns
 from tasks.kinds.user_rows import array_from_numpy
 
 GENERATED = ("generated_text", "finish_reason", "prompt_tokens", "completion_tokens")
@@ -50,12 +50,20 @@ def served_columns(answers: Sequence[Generated]) -> Columns:
     }
 
 
-def embedding_column(vectors: Sequence[Sequence[float]]) -> Columns:
+def embedding_column(vectors: Sequence[Sequence[float]], problem: str = NO_NUMBERS) -> Columns:
     """Vectors of one length, as `embedding`: float32.
+
+    Args:
+        vectors: of all rows.
+        problem: to say of one that is not of numbers.
 
     Raises:
         StageFailed: they differ in length, so more than one model has made them.
+        ValueError: one is not of numbers.
     """
     if len(lengths := set(map(len, vectors))) > 1:
         raise StageFailed(f"embeddings of {sorted(lengths)} numbers came back, of one model?")
-    return {"embedding": array_from_numpy(np.asarray(vectors, np.float32))}
+    numbers = np.asarray(vectors, np.float32)
+    if not np.isfinite(numbers).all():
+        raise ValueError(problem)
+    return {"embedding": array_from_numpy(numbers)}
