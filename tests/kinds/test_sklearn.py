@@ -13,6 +13,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
 from tasks.kinds.models.model import Placement
+from tasks.spec_file import parse_spec
 from tests.kinds.declared import as_declared
 
 RANDOM = np.random.default_rng(5)
@@ -51,6 +52,18 @@ def test_every_method_is_the_models_own(tmp_path: Path, method: Any) -> None:
     model = saved(estimator, tmp_path / "m.skops", method=method)
     expected = getattr(estimator, method)(FRAME)
     assert np.array_equal(predicted(model, FRAME[["c", "a", "b"]]), expected)
+
+
+def test_no_gpu_is_taken_for_it(tmp_path: Path) -> None:
+    model = {"kind": "sklearn", "path": "m.skops"}
+    ends: Fields = {
+        "source": {"kind": "parquet", "path": "in"},
+        "sink": {"kind": "parquet", "path": "out"},
+    }
+    spec = parse_spec({"name": "scores", "model": model, **ends})
+    assert spec.resources.num_gpus == 0
+    asked = parse_spec({"name": "s", "model": model, **ends, "resources": {"num_gpus": 1}})
+    assert asked.resources.num_gpus == 1, "a class of the estimator's may have a use for it"
 
 
 def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:

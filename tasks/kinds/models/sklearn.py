@@ -58,6 +58,11 @@ class SklearnModel(FileModel):
         return None
 
     @property
+    def can_use_gpu(self) -> bool:
+        """Estimators calculate on CPUs."""
+        return False
+
+    @property
     def least_rows_per_batch(self) -> int:
         """A moment's work, as a rule."""
         return 65_536
