@@ -1,7 +1,7 @@
 """What a stage raises where the fault is no row's: an error of ours that says what to do."""
 
 from tasks.errors import BatchInferenceError, InvalidSpec, OutOfMemory, StageFailed
-from tasks.kinds.models.machine_errors import is_out_of_memory
+from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 
 MESSAGE_CHARACTERS = 2_000
 
@@ -28,10 +28,11 @@ def stage_error(error: BaseException) -> BatchInferenceError:
         )
     if isinstance(error, SystemExit):
         return StageFailed(f"the code ended its process (sys.exit({error.code!r})): raise an error")
-    if is_out_of_memory(error):
+    out_of_memory = next(filter(is_out_of_memory, chain(error)), None)
+    if out_of_memory is not None:  # whatever the code made of it
         return OutOfMemory(
-            f"{describe(error)}; smaller batches do not help any more: ask for a node with more "
-            "memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16"
+            f"{describe(out_of_memory)}; smaller batches do not help any more: ask for a node with "
+            "more memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16"
         )
     return StageFailed(describe(error))
 

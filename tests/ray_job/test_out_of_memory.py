@@ -154,6 +154,21 @@ def test_what_a_library_says_of_memory_halves_batches() -> None:
         list(stage(rows_of(1)))
 
 
+def test_memory_that_ran_out_behind_another_error_halves_batches() -> None:
+    def predict(rows: pa.Table) -> pa.Table:
+        try:
+            return greedy(rows)
+        except MemoryError as error:
+            raise RuntimeError("the model failed") from error
+
+    greedy = Greedy(3)
+    stage = StageAdapter("infer", (predict,), *at_a_time(16), BatchLimit())
+    assert [each for out in stage(rows_of(40)) for each in out.ids.tolist()] == list(range(40))
+    greedy.room = 0
+    with pytest.raises(OutOfMemory, match=r"MemoryError: Unable to allocate.*memory_gb"):
+        list(stage(rows_of(1)))
+
+
 def test_torch_says_so_in_a_class_of_its_own() -> None:
     import torch
 
