@@ -12,7 +12,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models.model import BatchLimit, Placement
 from tasks.spec_file import parse_spec
 from tests.kinds.declared import as_declared
 
@@ -64,6 +64,28 @@ def test_no_gpu_is_taken_for_it(tmp_path: Path) -> None:
     assert spec.resources.num_gpus == 0
     asked = parse_spec({"name": "s", "model": model, **ends, "resources": {"num_gpus": 1}})
     assert asked.resources.num_gpus == 1, "a class of the estimator's may have a use for it"
+
+
+@pytest.mark.parametrize(("batch_size", "halvings"), [(25, 0), (50, 1), (None, 1)])
+def test_rows_go_in_as_many_at_a_time_as_there_is_room_for(
+    tmp_path: Path, batch_size: int | None, halvings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    estimator, sizes = logistic(FRAME, ["yes, it is" if each else "no" for each in CLASS]), []
+    model = saved(estimator, tmp_path / "m.skops")
+    whole = LogisticRegression.predict
+
+    def predict(self: Any, given: Any) -> Any:
+        sizes.append(len(given))
+        return whole(self, given)
+
+    expected = estimator.predict(FRAME).tolist()
+    monkeypatch.setattr(LogisticRegression, "predict", predict)
+    placement = Placement(batch_size=batch_size, limit=BatchLimit(halvings))
+    rows = model.predictor(placement)(pa.Table.from_pandas(FRAME))
+    assert rows["prediction"].to_pylist() == expected
+    assert sizes == ([25, 25, 10] if batch_size else [30, 30])
 
 
 def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models import XGBoostModel
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models import XGBoostModel, arrays
+from tasks.kinds.models.model import BatchLimit, Placement
 from tests.kinds.declared import as_declared
 
 RANDOM = np.random.default_rng(5)
@@ -63,6 +63,30 @@ def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
         predicted(saved(booster, tmp_path / "m.ubj"), FRAME)
     with pytest.raises(InvalidSpec, match="names 1 column, and the model reads 3"):
         predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "halvings", "most"), [(None, 0, 200), (64, 0, 64), (None, 2, 50)]
+)
+def test_rows_go_in_as_many_at_a_time_as_there_is_room_for(
+    tmp_path: Path,
+    batch_size: int | None,
+    halvings: int,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, sizes = saved(train(FRAME, CLASS > 0), tmp_path / "m.ubj"), list[int]()
+    expected = predicted(model, FRAME)
+
+    def noting(rows: pa.Table, *given: Any, **more: Any) -> np.ndarray:
+        sizes.append(len(rows))
+        return arrays.matrix(rows, *given, **more)
+
+    monkeypatch.setattr("tasks.kinds.models.xgboost.matrix", noting)
+    placement = Placement(batch_size=batch_size, limit=BatchLimit(halvings))
+    assert model.predictor(placement)(pa.Table.from_pandas(FRAME)).equals(expected)
+    assert max(sizes) == most
+    assert sum(sizes) == len(FRAME)
 
 
 @pytest.mark.parametrize("objective", ["multi:softprob", "multi:softmax"])

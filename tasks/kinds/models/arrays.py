@@ -1,6 +1,6 @@
 """Between rows and a model's arrays: input columns to matrices, outputs to columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -216,3 +216,10 @@ def slices(count: int, size: int) -> Iterator[Index]:
     """Positions 0 to count - 1 in pieces."""
     for start in range(0, count, size):
         yield np.arange(start, min(start + size, count))
+
+
+def in_slices(predict: Callable[[pa.Table], np.ndarray], rows: pa.Table, size: int) -> np.ndarray:
+    """What a function makes of rows, which it gets so many at a time; without any, none."""
+    starts = range(0, max(1, len(rows)), size)
+    parts = [predict(rows.slice(start, size)) for start in starts]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -2,13 +2,20 @@
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
-from tasks.kinds.models.arrays import Columns, label_columns, prediction_column, with_columns
+from tasks.kinds.models.arrays import (
+    Columns,
+    in_slices,
+    label_columns,
+    prediction_column,
+    with_columns,
+)
 from tasks.kinds.models.estimators import calling, loading
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Placement
@@ -110,11 +117,14 @@ class SklearnModel(FileModel):
         call = self.method_of(estimator)
         self.check_order_of_labels(estimator)
 
-        def run(rows: pa.Table) -> pa.Table:
+        def returned(rows: pa.Table) -> np.ndarray:
             given = calling.inputs(estimator, rows, names)
             with threadpool_limits(placement.num_threads):
-                returned = calling.as_array(call(given))
-            return with_columns(rows, self.outputs(returned, len(rows)))
+                return calling.as_array(call(given))
+
+        def run(rows: pa.Table) -> pa.Table:
+            made = in_slices(returned, rows, placement.rows(len(rows)))
+            return with_columns(rows, self.outputs(made, len(rows)))
 
         return run
 

@@ -13,6 +13,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import (
     Columns,
+    in_slices,
     label_columns,
     matrix,
     prediction_column,
@@ -134,9 +135,12 @@ class XGBoostModel(FileModel):
             loaded.set_param({"objective": "multi:softprob"})  # the same trees, every class
         predict = booster.prediction(loaded, placement, best=self.best_iteration)
 
+        def predicted(rows: pa.Table) -> np.ndarray:
+            return predict(matrix(booster.with_codes(rows, categories), names, missing=True))
+
         def run(rows: pa.Table) -> pa.Table:
-            values = matrix(booster.with_codes(rows, categories), names, missing=True)
-            return with_columns(rows, self.outputs(predict(values), len(rows)))
+            made = in_slices(predicted, rows, placement.rows(len(rows)))
+            return with_columns(rows, self.outputs(made, len(rows)))
 
         return run
 
