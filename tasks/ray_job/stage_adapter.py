@@ -144,7 +144,8 @@ class StageAdapter:
                 raise
         give_back_memory()
         if self.cuts_itself or not self.pace.shrink():
-            self.limit.halve(num_parents(rows))
+            # What cuts itself counts rows, children among them.
+            self.limit.halve(len(rows) if self.cuts_itself else num_parents(rows))
         return None
 
     def run(self, rows: pa.Table, batch: RowBatch) -> RowBatch:

@@ -93,6 +93,22 @@ def test_rows_with_many_children_are_halved_by_rows() -> None:
     assert len(greedy.given) < 20
 
 
+def test_few_rows_of_many_children_do_not_halve_more_than_once() -> None:
+    """What is learnt is kept for a week."""
+    limit = BatchLimit()
+
+    def predict(rows: pa.Table) -> pa.Table:
+        if limit.rows(32) > 16:
+            np.empty(1 << 60, np.uint8)
+        return rows
+
+    ids = pa.array([0] * 50 + [1] * 50, pa.int64())
+    batch = RowBatch(rows=pa.table({ROW: ids}), sources={0: "/in/a"})
+    outs = list(StageAdapter("infer", (predict,), limit=limit)(batch))
+    assert [each for out in outs for each in out.ids.tolist()] == ids.to_pylist()
+    assert limit.halvings == 1
+
+
 def test_children_of_a_row_are_not_torn_apart() -> None:
     stage, greedy = adapter(3, 8)
     ids = [0, 0, 0, 1, 1, 2, 2, 2]
