@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,7 @@ class RememberedLimit(BatchLimit):
         """Memory has run out: say so where the next replica looks."""
         super().halve(tried)
         print(f"out of memory on {self.device}: batches of 1/{1 << self.halvings} from here on")
-        key = key_of(self.job.spec, fingerprint_of(self.job), self.device)
+        key = key_of(self.job.spec, self.job.pins["fingerprints"], self.device)
         storage, output = output_of(self.job.spec)
         note = {
             "device": self.device,
@@ -52,23 +53,23 @@ class RememberedLimit(BatchLimit):
 def remembered_limit(job: Job, device: str) -> RememberedLimit:
     """What earlier replicas of this model found out on a device like this one."""
     name = name_of(device)
-    halvings = halvings_on(job.spec, fingerprint_of(job), name)
+    halvings = halvings_on(job.spec, job.pins["fingerprints"], name)
     return RememberedLimit(halvings=halvings, job=job, device=name)
 
 
-def halvings_on(spec: BatchInferenceSpec, fingerprint: str, device: str) -> int:
+def halvings_on(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> int:
     """How often batches are halved on a device like this one; 0 where nobody ran out of memory."""
     storage, output = output_of(spec)
     since = time.time() - DAYS_REMEMBERED * DAY_SECONDS
-    notes = notes_in(storage, f"{output.batch_limits}/{key_of(spec, fingerprint, device)}")
+    notes = notes_in(storage, f"{output.batch_limits}/{key_of(spec, fingerprints, device)}")
     return max((note["halvings"] for note in notes if note["at"] > since), default=0)
 
 
-def is_short(spec: BatchInferenceSpec, fingerprint: str) -> bool:
+def is_short(spec: BatchInferenceSpec, fingerprints: Mapping[str, str]) -> bool:
     """Whether memory ran out for such replicas on any device, in this run or in one before."""
     storage, output = output_of(spec)
     devices = {note["device"] for note in notes_in(storage, output.batch_limits)}
-    return any(halvings_on(spec, fingerprint, device) for device in devices)
+    return any(halvings_on(spec, fingerprints, device) for device in devices)
 
 
 def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> list[dict[str, Any]]:
@@ -82,17 +83,19 @@ def notes_in(storage: FsspecStorage, folder: str) -> list[dict[str, Any]]:
     return [json.loads(storage.read(stat.path)) for stat in storage.list(folder)]
 
 
-def fingerprint_of(job: Job) -> str:
-    """Which weights the job's model has."""
-    return str(job.pins["fingerprints"]["model"])
+def key_of(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> str:
+    """What a batch's room follows from: model, precision, size asked, and who has a share.
 
-
-def key_of(spec: BatchInferenceSpec, fingerprint: str, device: str) -> str:
-    """What a batch's room follows from: weights, precision, size asked, and who has a share."""
-    its = spec.resources
+    Args:
+        spec: of the job.
+        fingerprints: of weights and code.
+        device: with its memory.
+    """
+    its, model = spec.resources, spec.model
     share = [its.num_gpus, its.memory_gb]
-    parts = [spec.model.kind, fingerprint, device, its.dtype, its.batch_size, *share]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    what = [model.identity(model.not_in_identity), dict(fingerprints)]
+    parts = [*what, device, its.dtype, its.batch_size, *share]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def name_of(device: str) -> str:

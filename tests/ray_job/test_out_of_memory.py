@@ -32,6 +32,8 @@ SPEC: dict[str, Any] = {
     "environment": {"working_dir": str(Path(__file__).parents[1] / "flows" / "user_code")},
     "resources": {"batch_size": 64},
 }
+PRINTS = {"model": "weights", "code": "greedy"}
+"""Of the spec's model."""
 
 
 class Greedy:
@@ -211,20 +213,41 @@ def test_a_run_goes_on_and_the_next_one_knows(run_spec: RunSpec) -> None:
 def test_what_fits_is_known_of_the_same_share_of_memory_alone(share: dict[str, Any]) -> None:
     spec = parse_spec(SPEC)
     other = parse_spec({**SPEC, "resources": {**SPEC["resources"], **share}})
-    assert key_of(spec, "weights", "cpu") == key_of(parse_spec(SPEC), "weights", "cpu")
-    assert key_of(spec, "weights", "cpu") != key_of(other, "weights", "cpu")
+    assert key_of(spec, PRINTS, "cpu") == key_of(parse_spec(SPEC), PRINTS, "cpu")
+    assert key_of(spec, PRINTS, "cpu") != key_of(other, PRINTS, "cpu")
 
 
-def test_what_fits_is_known_of_the_same_weights_on_the_same_device_alone() -> None:
+def test_what_fits_is_known_of_the_same_model_on_the_same_device_alone() -> None:
     spec = parse_spec(SPEC)
     precise = parse_spec({**SPEC, "resources": {**SPEC["resources"], "dtype": "float32"}})
+    larger = parse_spec({**SPEC, "model": {**SPEC["model"], "init": {"size": "large"}}})
     keys = {
-        key_of(spec, "weights", "cpu"),
-        key_of(spec, "others", "cpu"),
-        key_of(spec, "weights", "cuda"),
-        key_of(precise, "weights", "cpu"),
+        key_of(spec, PRINTS, "cpu"),
+        key_of(spec, {**PRINTS, "model": "others"}, "cpu"),
+        key_of(spec, {**PRINTS, "code": "mended"}, "cpu"),
+        key_of(spec, PRINTS, "cuda"),
+        key_of(precise, PRINTS, "cpu"),
+        key_of(larger, PRINTS, "cpu"),
     }
-    assert len(keys) == 4
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"runtime": "openvino"}, {"task": "image-feature-extraction"}, {"options": {"top_k": 2}}],
+)
+def test_what_fits_is_known_of_the_same_task_and_runtime_alone(other: dict[str, Any]) -> None:
+    model = {"kind": "huggingface", "task": "image-classification", "name_or_path": "vit"}
+    spec, changed = (parse_spec({**SPEC, "model": {**model, **more}}) for more in ({}, other))
+    assert key_of(spec, PRINTS, "cpu") != key_of(changed, PRINTS, "cpu")
+
+
+def test_what_fits_is_known_however_fast_a_server_is_asked() -> None:
+    model = {"kind": "http", "url": "http://a/v1", "model": "m"}
+    spec, changed = (
+        parse_spec({**SPEC, "model": {**model, **more}}) for more in ({}, {"concurrency": 2})
+    )
+    assert key_of(spec, PRINTS, "cpu") == key_of(changed, PRINTS, "cpu")
 
 
 def test_that_memory_ran_out_is_known_of_such_replicas_alone(
