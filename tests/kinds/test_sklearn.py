@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
+from tasks.kinds.models.estimators import calling
 from tasks.kinds.models.model import BatchLimit, Placement
 from tasks.spec_file import parse_spec
 from tests.kinds.declared import as_declared
@@ -86,6 +89,42 @@ def test_rows_go_in_as_many_at_a_time_as_there_is_room_for(
     rows = model.predictor(placement)(pa.Table.from_pandas(FRAME))
     assert rows["prediction"].to_pylist() == expected
     assert sizes == ([25, 25, 10] if batch_size else [30, 30])
+
+
+class Telling:
+    """Says what it was given of each row, and as what."""
+
+    feature_names_in_ = ("number", "truth", "text")
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        kinds = "/".join(str(each) for each in frame.dtypes)
+        return np.array([f"{kinds}: {row}" for row in frame.itertuples(index=False, name=None)])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.sampled_from([3, 2**53 + 1])),
+            st.one_of(st.none(), st.booleans()),
+            st.one_of(st.none(), st.just("x")),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_a_row_is_the_same_whatever_other_rows_lack(values: list[tuple[Any, ...]]) -> None:
+    names, kinds = [*Telling.feature_names_in_], [pa.int64(), pa.bool_(), pa.string()]
+    columns = [
+        pa.array(each, kind) for each, kind in zip(zip(*values, strict=True), kinds, strict=True)
+    ]
+    rows, telling = pa.table(columns, names=names), Telling()
+    together = calling.predicted(telling.predict, telling, rows, names)
+    for at, (number, truth, _) in enumerate(values):
+        alone = calling.predicted(telling.predict, telling, rows.slice(at, 1), names)
+        assert [together[at]] == alone.tolist()
+        whole = number is not None and truth is not None
+        assert together[at].startswith("int64/bool/" if whole else "float64/object/")
 
 
 def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ class SklearnModel(FileModel):
     columns: list[str] = Field(
         default=[],
         description="Input columns in the order of training. Empty: the names that the model was "
-        "trained with. One column may hold texts or vectors instead of numbers.",
+        "trained with. One column may hold texts or vectors instead of numbers. Of a row with an "
+        "empty value in a column of whole or truth values, a model that was trained on a frame "
+        "gets whole numbers as floats and truth values as objects.",
     )
     method: Method = Field(
         default="predict", description="Which of the model's methods makes the prediction."
@@ -118,9 +120,8 @@ class SklearnModel(FileModel):
         self.check_order_of_labels(estimator)
 
         def returned(rows: pa.Table) -> np.ndarray:
-            given = calling.inputs(estimator, rows, names)
             with threadpool_limits(placement.num_threads):
-                return calling.as_array(call(given))
+                return calling.predicted(call, estimator, rows, names)
 
         def run(rows: pa.Table) -> pa.Table:
             made = in_slices(returned, rows, placement.rows(len(rows)))

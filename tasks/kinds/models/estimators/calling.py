@@ -1,8 +1,10 @@
 """Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.counted import counted
@@ -15,6 +17,9 @@ from tasks.kinds.models.arrays import (
     refuse_other_than_numbers,
     stacked,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def limit_threads(estimator: Any, num_threads: int) -> None:
@@ -42,6 +47,60 @@ def input_names(estimator: Any, columns: list[str]) -> list[str]:
     return columns or list(map(str, own))
 
 
+def predicted(
+    call: Callable[[Any], Any], estimator: Any, rows: pa.Table, names: list[str]
+) -> np.ndarray:
+    """What a method of an estimator makes of rows.
+
+    Those with a gap go in apart from the others, whose types it would change.
+
+    Args:
+        call: the method.
+        estimator: whose it is.
+        rows: to take the columns from.
+        names: of its input columns.
+    """
+    gaps = have_gaps(estimator, rows, names)
+    parts = [each for each in (~gaps, gaps) if each.any()]
+    if len(parts) < 2:
+        return as_array(call(inputs(estimator, rows, names)))
+    made = [as_array(call(inputs(estimator, rows.filter(pa.array(each)), names))) for each in parts]
+    places = np.concatenate([np.flatnonzero(each) for each in parts])
+    together: np.ndarray = np.concatenate(made)[np.argsort(places)]
+    return together
+
+
+def have_gaps(estimator: Any, rows: pa.Table, names: list[str]) -> npt.NDArray[np.bool_]:
+    """Which rows have an empty value that pandas has another type for, in a frame."""
+    found = np.zeros(len(rows), np.bool_)
+    if hasattr(estimator, "feature_names_in_"):
+        for name in names:
+            column = column_of(rows, name, "model.columns")
+            if column.null_count and has_no_empty_value(column.type):
+                found |= column.is_null().to_numpy()
+    return found
+
+
+def has_no_empty_value(kind: pa.DataType) -> bool:
+    """Whether a column of a type is of another one in pandas once a value of it is empty."""
+    return pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def frame_of(rows: pa.Table) -> "pd.DataFrame":
+    """Rows as a frame; where there is a gap, all columns that may have one are of pandas' type.
+
+    So a row with one is the same whatever gaps other rows have: their whole numbers are floats, and
+    truth values are objects.
+    """
+    frame = to_pandas(rows)
+    may_have = [each for each in rows.schema if has_no_empty_value(each.type)]
+    if not any(rows[each.name].null_count for each in may_have):
+        return frame
+    return frame.astype(
+        {each.name: object if pa.types.is_boolean(each.type) else float for each in may_have}
+    )
+
+
 def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
     """Rows as the estimator was trained on them.
 
@@ -55,7 +114,7 @@ def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
     own = getattr(estimator, "feature_names_in_", None)
     given = [column_of(rows, name, "model.columns") for name in names]
     if own is not None:
-        return to_pandas(pa.table(given, names=[str(name) for name in own]))
+        return frame_of(pa.table(given, names=[str(name) for name in own]))
     kind = given[0].type
     if len(names) == 1 and is_text(kind):
         if given[0].null_count:
