@@ -29,7 +29,10 @@ class PythonModel(Model):
     )
     batch_format: user_code.BatchFormat = Field(
         default="numpy",
-        description="What a batch is: a dict of NumPy arrays, or a pandas frame.",
+        description="What a batch is: a dict of NumPy arrays, or a pandas frame. In both an empty "
+        "value turns its column's whole numbers into floats, which lack digits above 2^53, and "
+        "truth values into objects, of all rows in the batch: where that matters, fill empty "
+        "values in a step.",
     )
     with_row_ids: bool = Field(
         default=False,
