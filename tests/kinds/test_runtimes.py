@@ -173,6 +173,29 @@ def test_outputs_keep_their_names_and_their_shapes_are_few(
     assert placement.runtimes.warm_up_seconds > 0
 
 
+def test_a_batch_of_no_numbers_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    def wrong(module: Any, _example: Tensors, _num_threads: int) -> Any:
+        return lambda arguments: [each * 2 for each in module(*arguments)]
+
+    monkeypatch.setitem(COMPILERS, "openvino", wrong)
+    module, placement = torch.nn.ReLU(), Placement()
+    module.register_buffer("precision", torch.zeros(1))
+
+    def both(batch: running.Batch) -> Any:
+        return module(batch["x"]), torch.zeros(len(batch["x"]), dtype=torch.int64)
+
+    call = running.run_on("openvino", module, both, placement, lambda _: 2)
+    with torch.inference_mode():
+        assert call({"x": torch.full((2, 3), torch.nan)})[0].isnan().all()
+        assert placement.runtimes.told == []
+        for _ in range(2):
+            assert call({"x": torch.ones(2, 3)})[0].equal(torch.ones(2, 3))
+    (used,) = placement.runtimes.told
+    assert (used.used, used.difference) == ("eager", 1.0)
+
+
 def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

@@ -8,7 +8,12 @@ from typing import Any
 from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.choice import check_placement, shown_precision
-from tasks.kinds.models.runtimes.comparing import TOLERANCE, TOLERANCES, largest_difference
+from tasks.kinds.models.runtimes.comparing import (
+    TOLERANCE,
+    TOLERANCES,
+    can_be_compared,
+    largest_difference,
+)
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Run, version_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.tensors.torch_running import precision_of
@@ -73,8 +78,15 @@ class Compiled:
         return self.ready[shape](batch)
 
     def first(self, shape: Any, size: int, batch: Batch) -> Any:
-        """What the model says of the first batch of a shape; compiles it for those to come."""
+        """What the model says of the first batch of a shape; compiles it for those to come.
+
+        A batch that gives nothing to compare by leaves that to the next one.
+        """
+        from torch.utils._pytree import tree_leaves
+
         expected = self.call(batch)  # what is wrong with the rows shows here, as in eager
+        if not can_be_compared(tree_leaves(expected)):
+            return expected
         started = time.monotonic()
         self.ready[shape] = self.call
         try:
