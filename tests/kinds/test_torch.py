@@ -11,6 +11,7 @@ import pytest
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import TorchModel
+from tasks.kinds.models.tensors import outputs, torch_running
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tests.kinds.digits import digits, digits_module, predicted, rows_of, unseen, values
@@ -86,6 +87,39 @@ def test_every_shape_of_file_gives_what_the_module_gives(
     assert made.column_names == [ROW, "pixels", "prediction"]
     assert made["prediction"].type == pa.list_(pa.float32(), 10)
     np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "batch_size", "wanted"),
+    [(4, 16, None, [16, 6]), (4, None, 19, [19, 4]), (2, 8, 1, [1] * 22), (3, 20, 1, [3] * 8)],
+)
+def test_a_program_gets_as_many_rows_as_it_takes(
+    folder: Path,
+    module: Any,
+    least: int,
+    most: int | None,
+    batch_size: int | None,
+    wanted: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    rows = {0: torch.export.Dim("rows", min=least, max=most)}
+    example = (torch.zeros(8, 64),)
+    program = torch.export.export(module, example, dynamic_shapes=(rows,))
+    torch.export.save(program, folder / "some.pt2")
+    sizes, whole = list[int](), outputs.named
+
+    def noting(returned: Any, names: Any, count: int) -> Any:
+        sizes.append(count)
+        return whole(returned, names, count)
+
+    monkeypatch.setattr(torch_running, "named", noting)
+    made = predicted(
+        model_of(folder / "some.pt2"), rows_of(pixels=unseen()[:22]), batch_size=batch_size
+    )
+    assert sizes == wanted
+    np.testing.assert_allclose(values(made), direct(module, unseen()[:22]), atol=1e-5)
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from tasks.kinds.models.runtimes.choice import (
 )
 from tasks.kinds.models.runtimes.running import Call, run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
-from tasks.kinds.models.tensors.inputs import Input, fixed_rows, rows_in_batch
+from tasks.kinds.models.tensors.inputs import Input, row_limits, rows_in_batch
 from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list
 
 
@@ -174,6 +174,6 @@ class TorchModel(TensorModel):
         """The model as the runtime calls it."""
 
         def rows(batch: Mapping[str, Any]) -> int:
-            return rows_in_batch(batch, placement, fixed_rows(inputs))
+            return rows_in_batch(batch, placement, row_limits(inputs))
 
         return run_on(self.runtime, module, call, placement, rows)

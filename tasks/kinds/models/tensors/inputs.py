@@ -22,6 +22,15 @@ ROWS_OF_IMAGES = 32
 
 
 @dataclass(frozen=True)
+class RowLimits:
+    """How many rows a model takes at a time."""
+
+    least: int = 1
+    most: int | None = None
+    """None: any number."""
+
+
+@dataclass(frozen=True)
 class Input:
     """What a model says of one of its inputs."""
 
@@ -29,6 +38,8 @@ class Input:
     """None: as the column has it."""
     shape: tuple[int | None, ...] | None = None
     """Rows first; None: any."""
+    rows: RowLimits = RowLimits()
+    """Where the shape leaves it open."""
 
 
 def bound(bindings: Bindings, inputs: Mapping[str, Input], path: str) -> dict[str, str | list[str]]:
@@ -141,43 +152,53 @@ def reshaped(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
     return values
 
 
-def fixed_rows(inputs: Mapping[str, Input]) -> int | None:
-    """The one number of rows that the model was made for; None: any number."""
-    firsts = [each.shape[0] for each in inputs.values() if each.shape]
-    return next((each for each in firsts if each is not None), None)
+def row_limits(inputs: Mapping[str, Input]) -> RowLimits:
+    """How many rows the model takes at a time: what suits all of its inputs."""
+    found = [limits_of(each) for each in inputs.values()]
+    return RowLimits(
+        least=max((each.least for each in found), default=1),
+        most=min((each.most for each in found if each.most is not None), default=None),
+    )
 
 
-def batches(arrays: Arrays, placement: Placement, fixed: int | None) -> Iterator[Arrays]:
-    """Rows in pieces; where the model takes one number of them only, the last is filled up.
+def limits_of(wanted: Input) -> RowLimits:
+    """Those of one input; where its shape names one number, it is no other."""
+    fixed = wanted.shape[0] if wanted.shape else None
+    return wanted.rows if fixed is None else RowLimits(fixed, fixed)
+
+
+def batches(arrays: Arrays, placement: Placement, limits: RowLimits) -> Iterator[Arrays]:
+    """Rows in pieces; where the model takes no fewer than some, the last is filled up.
 
     Args:
         arrays: of all rows.
         placement: says how many rows the user asked for, and what memory has room for.
-        fixed: the number of rows that the model takes; None: any.
+        limits: of the model.
     """
     count = len(next(iter(arrays.values())))
     at = 0
     while at < count:
-        size = rows_in_batch(arrays, placement, fixed)
+        size = rows_in_batch(arrays, placement, limits)
         piece = {name: values[at : at + size] for name, values in arrays.items()}
-        yield {name: filled_up(values, fixed) for name, values in piece.items()}
+        yield {name: filled_up(values, limits.least) for name, values in piece.items()}
         at += size
 
 
-def rows_in_batch(arrays: Mapping[str, Any], placement: Placement, fixed: int | None) -> int:
+def rows_in_batch(arrays: Mapping[str, Any], placement: Placement, limits: RowLimits) -> int:
     """Rows in a piece, but the last.
 
     Args:
         arrays: or tensors, rows first.
         placement: says how many rows the user asked for, and what memory has room for.
-        fixed: the number of rows that the model takes; None: any.
+        limits: of the model.
     """
     are_images = any(each.ndim > 2 for each in arrays.values())
-    return fixed or placement.rows(ROWS_OF_IMAGES if are_images else ROWS_OF_NUMBERS)
+    size = max(limits.least, placement.rows(ROWS_OF_IMAGES if are_images else ROWS_OF_NUMBERS))
+    return size if limits.most is None else min(size, limits.most)
 
 
-def filled_up(values: np.ndarray, rows: int | None) -> np.ndarray:
+def filled_up(values: np.ndarray, rows: int) -> np.ndarray:
     """Values with the last row repeated until there are so many."""
-    if rows is None or len(values) == rows:
+    if len(values) >= rows:
         return values
     return np.concatenate([values, np.repeat(values[-1:], rows - len(values), axis=0)])

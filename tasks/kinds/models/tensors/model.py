@@ -20,7 +20,7 @@ from tasks.kinds.models.tensors.inputs import (
     array_of,
     batches,
     bound,
-    fixed_rows,
+    row_limits,
 )
 from tasks.kinds.models.tensors.outputs import Activation, classes, prediction_columns
 
@@ -123,14 +123,14 @@ class TensorModel(FileModel):
         """Cuts rows into batches, and makes columns of what the model returns."""
         loaded = self.loaded(placement)
         columns = bound(self.bindings, loaded.inputs, self.path)
-        fixed = fixed_rows(loaded.inputs)
+        limits = row_limits(loaded.inputs)
 
         def predict(rows: pa.Table) -> pa.Table:
             arrays = {
                 name: array_of(rows, each, loaded.inputs.get(name, Input()))
                 for name, each in columns.items()
             }
-            outputs = loaded.run(batches(arrays, placement, fixed))
+            outputs = loaded.run(batches(arrays, placement, limits))
             without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
             return with_columns(rows, self.columns_of(without_filling))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.machine_errors import is_of_the_machine
-from tasks.kinds.models.tensors.inputs import Input
+from tasks.kinds.models.tensors.inputs import Input, RowLimits
 from tasks.kinds.models.tensors.torch_running import Call
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -72,7 +72,8 @@ def exported(path: Path, device: str) -> Exported:
         return module(*args, **kwargs)
 
     examples = examples_of(program)
-    inputs = {name: input_like(each) for name, each in examples.items()}
+    ranges = program.range_constraints
+    inputs = {name: input_like(each, ranges) for name, each in examples.items()}
     return Exported(module, call, inputs, {name: each.dtype for name, each in examples.items()})
 
 
@@ -106,15 +107,31 @@ def examples_of(program: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if hasattr(value, "dtype")}
 
 
-def input_like(example: Any) -> Input:
-    """An input of an example's type, and of its sizes where they are fixed."""
+def input_like(example: Any, ranges: Mapping[Any, Any]) -> Input:
+    """An input of an example's type, and of its sizes where they are fixed.
+
+    Args:
+        example: without data.
+        ranges: of sizes that are not fixed, by their symbols.
+    """
     import torch
 
     dtype = example.dtype
     if dtype.is_floating_point and dtype != torch.float64:
         dtype = torch.float32  # NumPy does not know all; torch makes them of it
     shape = tuple(each if type(each) is int else None for each in example.shape)
-    return Input(torch.empty(0, dtype=dtype).numpy().dtype, shape)
+    open_rows = shape and shape[0] is None
+    rows = limits_in(ranges.get(example.shape[0].node.expr)) if open_rows else RowLimits()
+    return Input(torch.empty(0, dtype=dtype).numpy().dtype, shape, rows)
+
+
+def limits_in(found: Any) -> RowLimits:
+    """A range of torch's as numbers of rows; None is any."""
+    if found is None:
+        return RowLimits()
+    # Of 2 torch only reckons that there are no fewer: such programs take one row as well.
+    least = int(found.lower) if found.lower > 2 else 1
+    return RowLimits(least, int(found.upper) if found.upper.is_Integer else None)
 
 
 def not_loaded(path: Path, error: Exception) -> InvalidSpec:
