@@ -49,6 +49,12 @@ def words(count: int) -> list[str]:
     return [f"word {n}" for n in range(count)]
 
 
+def test_the_servers_precision_is_its_own(server: LlmServer) -> None:
+    said = r"resources\.dtype: 'float16' cannot be had: the server says .* leave it auto"
+    with pytest.raises(InvalidSpec, match=said):
+        model_of(server).predictor(Placement(dtype="float16"))
+
+
 def test_answers_come_in_the_rows_order(server: LlmServer) -> None:
     server.behave = lambda texts, before: time.sleep(0.02 * (before % 3 == 0))
     made = asked(server, words(40), concurrency=8)

@@ -9,6 +9,8 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
+from tasks.kinds.models import PythonModel
+from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 
 CODE = '''
@@ -61,6 +63,12 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_called_with_a_batch(name: str, init: dict[str, Any], result: int) -> None:
     function: Any = user_code.made("model.class", f"brought:{name}", init)
     assert function(10) == result
+
+
+def test_the_precision_of_your_own_code_is_its_own() -> None:
+    model = PythonModel(class_="brought:Adds")
+    with pytest.raises(InvalidSpec, match=r"resources\.dtype: 'float32' cannot be had: your own"):
+        model.predictor(Placement(dtype="float32"))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("Lazy", "Lazy"), ("nothing", "NoneType")])

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.first_line import first_line
-from tasks.kinds.models.model import Model, Placement
+from tasks.kinds.models.model import Model, Placement, refuse_dtype
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
@@ -77,9 +77,7 @@ class FileModel(Model):
         Raises:
             InvalidSpec: one is asked for.
         """
-        if placement.dtype != "auto":
-            problem = f"cannot be had: the model's file says its precision; {way_out}"
-            raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
+        refuse_dtype(placement, f"the model's file says its precision; {way_out}")
 
     def files(self) -> dict[str, Stat]:
         """The model's files by their names in its folder; of a single file, its name.

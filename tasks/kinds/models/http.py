@@ -23,7 +23,7 @@ from tasks.kinds.models.llm.http_tasks import (
     Task,
 )
 from tasks.kinds.models.llm.options import HttpOptions, refuse_elsewhere
-from tasks.kinds.models.model import Function, Model, Placement
+from tasks.kinds.models.model import Function, Model, Placement, refuse_dtype
 
 if TYPE_CHECKING:
     from tasks.kinds.models.llm.asking import Form
@@ -207,6 +207,7 @@ class HttpModel(Model):
         from tasks.kinds.models.llm.asking import ask_all
         from tasks.kinds.models.llm.memory import Memory
 
+        refuse_dtype(placement, "the server says its model's precision; leave it auto")
         endpoint, form = self.endpoint(), self.form()
 
         def ask(rows: pa.Table) -> list[Any]:

@@ -61,6 +61,20 @@ class Placement:
         return self.limit.rows(self.batch_size or default)
 
 
+def refuse_dtype(placement: Placement, why: str) -> None:
+    """Refuse a precision that a model has no say in.
+
+    Args:
+        placement: may ask for one.
+        why: it cannot be had, and the way out.
+
+    Raises:
+        InvalidSpec: one is asked for.
+    """
+    if placement.dtype != "auto":
+        raise InvalidSpec.at("resources.dtype", placement.dtype, f"cannot be had: {why}")
+
+
 class Model(Kind):
     """What makes predictions.
 

@@ -9,8 +9,11 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code, user_rows
-from tasks.kinds.models.model import Function, Media, Model, Placement
+from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
 from tasks.protocol.batch import ROW
+
+STAND_IN = "tasks.fake_model:FakeModel"
+"""Takes another model's place in a test, whose resources are left as they are."""
 
 
 class PythonModel(Model):
@@ -62,7 +65,13 @@ class PythonModel(Model):
         return self
 
     def predictor(self, placement: Placement) -> Function:
-        """What the class or function makes of batches in its format."""
+        """What the class or function makes of batches in its format.
+
+        Raises:
+            InvalidSpec: it is not there, or is to calculate in a precision that is its own affair.
+        """
+        if self.class_ != STAND_IN:
+            refuse_dtype(placement, "your own code says its precision; leave it auto")
         instance = user_code.made("model.class", self.class_, self.init)
 
         def predict(rows: pa.Table) -> pa.Table:
