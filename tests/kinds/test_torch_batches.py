@@ -4,14 +4,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_batches import Batches, Threads, in_turn, side_by_side
 from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
+from tasks.kinds.models.vision.presets import CropInputs
+from tests.kinds.tiny_models import tokenizer
 from tests.kinds.tiny_tasks import TINY_TASKS, TinyTask, assert_alike
 
 TWO = Placement(num_threads=2)
@@ -195,3 +199,32 @@ def test_two_threads_predict_what_one_does(
     one, two = (model.predictor(Placement(num_threads=each))(rows) for each in (1, 2))
     assert numbers == [2]
     assert_alike(two, one, 1e-6)
+
+
+def test_a_gpu_need_not_wait_for_what_is_copied_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's device without data stands for the GPU."""
+    import torch
+
+    pinned, made = list[tuple[int, ...]](), list[Any]()
+    whole = torch.tensor
+
+    def pin(self: Any) -> Any:
+        pinned.append(tuple(self.shape))
+        return self
+
+    def noting(*given: Any, **more: Any) -> Any:
+        made.append(more.get("device"))
+        return whole(*given, **more)
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch, "tensor", noting)
+    there = Placement("meta", dtype="float32")
+    preset = SimpleNamespace(crop_size=[4], mean=[0.1, 0.2, 0.3], std=[0.4, 0.5, 0.6])
+    crops = CropInputs(preset, there)
+    for _ in range(3):
+        assert crops.arguments(np.zeros((2, 48), np.uint8))["x"].device.type == "meta"
+    assert pinned == [(2, 48)] * 3
+    assert made == [torch.device("meta")] * 2, "mean and deviation, once"
+    texts = TextInputs(tokenizer(with_pairs=True), there)
+    assert texts.blank()["attention_mask"].device.type == "meta"
+    assert pinned[3:] == [(1, 1)] * 2

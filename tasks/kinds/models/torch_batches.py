@@ -8,6 +8,8 @@ from itertools import chain, islice
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from tasks.kinds.models.arrays import Index
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import pool_of_single_threads, torch_threads
@@ -45,6 +47,17 @@ def one_ahead(batches: Batches) -> Batches:
         while batch := coming.result():
             coming = thread.submit(next, batches, None)
             yield batch
+
+
+def on_device(array: np.ndarray, device: str) -> Any:
+    """An array as a tensor where the model is.
+
+    A GPU copies it while it works on another batch: only of memory that stays where it is, it can.
+    """
+    import torch
+
+    tensor = torch.from_numpy(np.require(array, requirements="W"))
+    return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def side_by_side(model: Any, call_of: CallOf, placement: Placement) -> Run:

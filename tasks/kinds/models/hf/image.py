@@ -11,6 +11,7 @@ from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.plain_resize import PlainResize
 from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.torch_batches import on_device
 from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.pixels import (
     PIXELS,
@@ -106,9 +107,7 @@ class ImageInputs:
         """Pixels on the device, as the model wants them."""
         import torch
 
-        batch = torch.from_numpy(np.require(pixels, requirements="W"))
-        if self.device != "cpu":
-            batch = batch.pin_memory().to(self.device, non_blocking=True)
+        batch = on_device(pixels, self.device)
         if self.plain and batch.dtype == torch.uint8:
             batch = self.plain.normalised(batch)
         return {"pixel_values": batch.to(self.dtype)}

@@ -22,6 +22,7 @@ from tasks.kinds.models.hf.room import longest_text
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
+from tasks.kinds.models.torch_batches import on_device
 
 TOKENS = "__input_ids"
 TYPES = "__token_type_ids"
@@ -120,28 +121,22 @@ class TextInputs:
         for index in batches_by_length(tokens.lengths, size, tokens_each, self.enough):
             arguments = self.arguments(tokens, index)
             if types:
-                arguments["token_type_ids"] = self.on_device(
-                    types.padded(index, 0, self.left, self.width)
+                arguments["token_type_ids"] = on_device(
+                    types.padded(index, 0, self.left, self.width), self.device
                 )
             yield index, arguments
 
     def arguments(self, tokens: "Ragged", index: Index) -> dict[str, Any]:
         """Token numbers, and a mask that says which are real."""
         shape = {"left": self.left, "width": self.width}
-        ids = self.on_device(tokens.padded(index, self.padding, **shape))
+        ids = on_device(tokens.padded(index, self.padding, **shape), self.device)
         if not self.masks:
             return {"input_ids": ids}
-        mask = self.on_device(Ragged.like(tokens).padded(index, 0, **shape))
+        mask = on_device(Ragged.like(tokens).padded(index, 0, **shape), self.device)
         found = {"input_ids": ids, "attention_mask": mask}
         if self.left and self.positions:
             found["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
         return found
-
-    def on_device(self, values: np.ndarray) -> Any:
-        """Whole numbers as a tensor where the model is."""
-        import torch
-
-        return torch.from_numpy(values).to(self.device, non_blocking=True)
 
     def blank(self) -> dict[str, Any]:
         """One text of one token."""

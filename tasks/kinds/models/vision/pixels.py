@@ -1,6 +1,7 @@
 """Images between the stages: arrays of any shape in a column, those of one shape in a batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -118,16 +119,26 @@ def normalised(
         std: of each channel, to divide by then.
         scale: what a byte is divided by first.
     """
-    import torch
-
     height, width = shape
     # By lines of the image: arithmetic over three channels at a time is five times as slow.
     lines = pixels.reshape(-1, 3 * width).float()
     if scale != 1:
         lines.div_(scale)
     for numbers, calculate in ((mean, lines.sub_), (std, lines.div_)):
-        calculate(torch.tensor(numbers, dtype=torch.float32, device=lines.device).repeat(width))
+        calculate(line_of((*numbers,), width, lines.device))
     return lines.view(-1, height, width, 3).permute(0, 3, 1, 2)
+
+
+@lru_cache(maxsize=16)
+def line_of(numbers: tuple[float, ...], width: int, device: Any) -> Any:
+    """The same number of each channel for all pixels of a line, kept where the images are.
+
+    To copy it there for each batch would make the device wait.
+    """
+    import torch
+
+    with torch.inference_mode(False):  # for whoever asks next
+        return torch.tensor(numbers, dtype=torch.float32, device=device).repeat(width)
 
 
 def batches_of_one_shape(rows: pa.Table, size: int) -> Iterator[tuple[Index, np.ndarray]]:

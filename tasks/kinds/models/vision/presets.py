@@ -12,7 +12,7 @@ from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
-from tasks.kinds.models.torch_batches import Call
+from tasks.kinds.models.torch_batches import Call, on_device
 from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.detection import (
     Arguments,
@@ -90,9 +90,7 @@ class CropInputs:
 
     def arguments(self, pixels: np.ndarray) -> Arguments:
         """Bytes as the floats that the model wants."""
-        import torch
-
-        batch = torch.from_numpy(np.require(pixels, requirements="W")).to(self.placement.device)
+        batch = on_device(pixels, self.placement.device)
         mean, std = self.preset.mean, self.preset.std
         return {"x": normalised(batch, self.shape, mean, std, scale=255).to(self.dtype)}
 
@@ -130,8 +128,6 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
     Raises:
         InvalidSpec: it is to calculate with other numbers than float32.
     """
-    import torch
-
     if whole_numbers_of_pixels(placement).dtype != "float32":
         problem = "must be auto or float32: torchvision's detectors work with no other"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
@@ -144,7 +140,7 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
     def batches(rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
         size = placement.rows(2 if placement.device == "cpu" else 8)
         for index, pixels in batches_of_one_shape(rows, size):
-            batch = torch.from_numpy(np.require(pixels, requirements="W")).to(placement.device)
+            batch = on_device(pixels, placement.device)
             yield index, {"images": [*(batch.permute(0, 3, 1, 2) / 255)]}
 
     return detect_with(batches, model, by_name, choice, placement)
