@@ -123,7 +123,9 @@ class RunSpec:
             )
         if fake is not False:
             given = {} if fake is True else fake
-            changed = changed.model_copy(update={"model": faked(changed.model, **given)})
+            resources = changed.resources.model_copy(update={"dtype": "auto"})
+            model = faked(changed.model, **given)
+            changed = changed.model_copy(update={"model": model, "resources": resources})
         changed = at_time(changed, options.get("scheduled_time") or datetime.now(UTC))
         return FinishedRun(changed, (flow or batch_inference)(changed, **options))
 

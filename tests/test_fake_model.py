@@ -90,12 +90,6 @@ def test_a_rows_prediction_does_not_depend_on_its_batch(values: list[int | None]
     assert len({row["generated_text"] for row in whole}) == len(set(values))
 
 
-def test_it_leaves_the_precision_of_the_real_model_as_it_is() -> None:
-    model = HuggingFaceModel(task="text-classification", name_or_path="nobody/nothing")
-    made = faked(model).predictor(Placement(dtype="float16"))(rows_of("text", ["a"]))
-    assert made["predicted_label"].to_pylist()
-
-
 def test_what_it_refuses_and_what_it_lacks() -> None:
     fake = FakeModel(["prediction"], column="text", refuses=["bad"])
     with pytest.raises(ValueError, match="the fake model refuses 'bad'"):

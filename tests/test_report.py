@@ -250,9 +250,9 @@ def test_a_run_on_a_limit_that_an_earlier_one_has_found_is_judged_by_it(
     )
     planned = make_plan(classify_spec(folder))
     run_attempt(planned)
-    weights = planned.plan.pins["fingerprints"]["model"]
-    for model in ("others", weights):
-        told(planned.spec, model)
+    own = planned.plan.pins["fingerprints"]
+    for fingerprints in ({**own, "model": "others"}, own):
+        told(planned.spec, fingerprints)
         report_run(planned, time.time(), publish_planned(planned), 1)
     assert judged == [False, True]
 

@@ -106,7 +106,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
     stages = stage_figures(evidence, timings)
     held = hours_held(evidence)
     halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
-    weights = planned.plan.pins["fingerprints"]["model"]
+    fingerprints = planned.plan.pins["fingerprints"]
     return RunReport(
         run_id=planned.run.run_id,
         state="done",
@@ -127,7 +127,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
             seconds,
             timings,
             given=planned.spec,
-            memory_ran_out=bool(halvings) or is_short(evidence.job_spec, weights),
+            memory_ran_out=bool(halvings) or is_short(evidence.job_spec, fingerprints),
         ),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),

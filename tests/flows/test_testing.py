@@ -116,7 +116,8 @@ def test_budget_and_gates_hold_back_as_ever(run_spec: RunSpec) -> None:
 
 @pytest.mark.prefect
 def test_a_preview_of_a_fake(run_spec: RunSpec) -> None:
-    seen = run_spec(classifying("text-generation"), rows=TEXTS, fake=True, flow=preview)
+    spec = {**classifying("text-generation"), "resources": {"dtype": "float16"}}
+    seen = run_spec(spec, rows=TEXTS, fake=True, flow=preview)
     assert seen.report["sample"][0]["generated_text"].startswith("fake-")
     assert (seen.rows, seen.set_aside, seen.page) == ([], [], "")
 

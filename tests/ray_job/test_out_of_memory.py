@@ -254,19 +254,19 @@ def test_that_memory_ran_out_is_known_of_such_replicas_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = parse_spec({**SPEC, "sink": {"kind": "parquet", "path": str(tmp_path / "out")}})
-    assert not is_short(spec, "weights")
-    told(spec, "weights")
-    assert is_short(spec, "weights")
-    assert not is_short(spec, "others")
+    assert not is_short(spec, PRINTS)
+    told(spec, PRINTS)
+    assert is_short(spec, PRINTS)
+    assert not is_short(spec, {**PRINTS, "model": "others"})
     larger = spec.resources.model_copy(update={"memory_gb": 8})
-    assert not is_short(spec.model_copy(update={"resources": larger}), "weights")
+    assert not is_short(spec.model_copy(update={"resources": larger}), PRINTS)
     monkeypatch.setattr("tasks.ray_job.batch_limits.DAYS_REMEMBERED", 0)
-    assert not is_short(spec, "weights")
+    assert not is_short(spec, PRINTS)
 
 
-def told(spec: BatchInferenceSpec, fingerprint: str) -> None:
+def told(spec: BatchInferenceSpec, fingerprints: dict[str, str]) -> None:
     """A replica has run out of memory."""
-    job = replace(job_of(spec), pins={"fingerprints": {"model": fingerprint}})
+    job = replace(job_of(spec), pins={"fingerprints": fingerprints})
     remembered_limit(job, "cpu").halve(64)
 
 

@@ -12,9 +12,6 @@ from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
 from tasks.protocol.batch import ROW
 
-STAND_IN = "tasks.fake_model:FakeModel"
-"""Takes another model's place in a test, whose resources are left as they are."""
-
 
 class PythonModel(Model):
     """Your own class, made once in each replica and called with each batch; or a function."""
@@ -70,8 +67,7 @@ class PythonModel(Model):
         Raises:
             InvalidSpec: it is not there, or is to calculate in a precision that is its own affair.
         """
-        if self.class_ != STAND_IN:
-            refuse_dtype(placement, "your own code says its precision; leave it auto")
+        refuse_dtype(placement, "your own code says its precision; leave it auto")
         instance = user_code.made("model.class", self.class_, self.init)
 
         def predict(rows: pa.Table) -> pa.Table:
