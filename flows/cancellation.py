@@ -24,7 +24,7 @@ def stop_its_jobs(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's `on_cancellation` hook; called in a process of its own, after the run's has ended.
 
     All that it needs is in the flow run: its parameters, and when it was to start. Jobs that
-    another flow run follows, at work on the same output, are left alone.
+    another flow run has followed last, at work on the same output, are left alone.
     """
     spec = BatchInferenceSpec.model_validate(flow_run.parameters["spec"])
     stop_jobs(at_time(spec, time_of_flow_run(flow_run)), str(flow_run.id))

@@ -13,6 +13,9 @@ from tasks.spec import BatchInferenceSpec
 WAITS_SECONDS = (10.0, 20.0, 30.0, *[60.0] * 9)
 """Ten minutes, as long as a run that is under way waits for the same."""
 
+ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
+"""What a storage that is there says."""
+
 plan = task(name="plan", persist_result=False)(make_plan)
 
 
@@ -41,7 +44,4 @@ def may_pass(task: Any, task_run: Any, state: Any) -> bool:
     error = state.data
     if isinstance(error, BatchInferenceError):
         return error.can_retry
-    # A storage's own; that something is not there, or not allowed, is its answer.
-    return isinstance(error, OSError) and not isinstance(
-        error, (FileNotFoundError, PermissionError)
-    )
+    return isinstance(error, OSError) and not isinstance(error, ANSWERS)

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from tasks.errors import InvalidSpec
 from tasks.known_columns import refuse_unknown_columns
 from tasks.protocol.layout import OutputFolder
@@ -19,7 +21,8 @@ from tasks.spec import BatchInferenceSpec
 LOOKERS = 32
 MAY_DIFFER = {
     *("path", "exclude", "on_empty", "shuffle_seed", "storage_options", "catalog", "endings"),
-    *("version", "as_of", "snapshot", "tag", "split_above_mib", "types", "null_values"),
+    *("version", "as_of", "snapshot", "tag", "split_name", "split_above_mib"),
+    *("types", "null_values", "encoding", "sampling_rate"),
 }
 """Fields of a source that decide which inputs there are, or what a value is, but not which row is
 which, nor which columns it has."""
@@ -104,7 +107,12 @@ def refuse_other_source(
     if kind != spec.source.kind:
         problem = f"cannot read what run {run.run_id} has set aside: its source is {kind}"
         raise InvalidSpec.at("source.kind", spec.source.kind, problem)
-    then = type(spec.source).model_validate(header["spec"]["source"])
+    try:
+        then = type(spec.source).model_validate(header["spec"]["source"])
+    except ValidationError as error:
+        problem = f"cannot be compared with that of run {run.run_id}, of another version of this "
+        way_out = "software; --replace-output predicts every input anew"
+        raise InvalidSpec.at("source", spec.source.kind, f"{problem}{way_out}") from error
     for name in sorted(set(type(spec.source).model_fields) - MAY_DIFFER):
         was, now = getattr(then, name), getattr(spec.source, name)
         if was != now:

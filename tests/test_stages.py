@@ -55,7 +55,8 @@ class Scripted(Attempt):
 
 def progress(**states: str) -> dict[str, Any]:
     """What a job says while nothing moves; stages that are not named are done."""
-    counts = {"rows": 10, "started": 1.0, "updated": 2.0, "total": 20, "rejected": 0}
+    counts = {"rows": 10, "started": 1.0, "updated": 2.0, "total": 20}
+    counts |= {"rejected": 0, "filtered": 0}
     each = {stage: {**counts, "state": states.get(stage, "done")} for stage in STAGES}
     return {"state": "running", "works_at": None, "waits_for": "a replica", "stages": each}
 

@@ -1,10 +1,10 @@
 """Columns as another type, where every value stays what it is.
 
-Arrow's own cast takes 00501 for 501, 2 for true, an hour of a day for the day, and drops the fields
-of a struct that the other type has not, without a word.
+Arrow's own cast takes 00501 for 501, 2 for true, an hour of a day for the day, without a word.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,8 +29,16 @@ BECOMES = {
 """Families whose values the other one can hold; Arrow sees to it that bytes are a text."""
 
 
-def cast(column: pa.ChunkedArray, wants: pa.DataType) -> pa.ChunkedArray:
+def cast(
+    column: pa.ChunkedArray, wants: pa.DataType, *, all_fields: bool = True
+) -> pa.ChunkedArray:
     """A column as another type; of a column without any value, nothing can be lost.
+
+    Args:
+        column: to be cast.
+        wants: the type.
+        all_fields: whether each field of a struct is wanted; else more than the type has are left
+            out, as are columns that nobody asks for.
 
     Raises:
         pyarrow.ArrowInvalid: a value would not stay what it is.
@@ -40,7 +48,7 @@ def cast(column: pa.ChunkedArray, wants: pa.DataType) -> pa.ChunkedArray:
         return column
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), wants)])
-    if not keeps_values(column.type, wants):
+    if not keeps_values(column.type, wants, all_fields=all_fields):
         raise pa.ArrowInvalid(f"{column.type} cannot become {wants} without loss")
     found = column.cast(wants)
     if infinities(found) > infinities(column):
@@ -48,24 +56,26 @@ def cast(column: pa.ChunkedArray, wants: pa.DataType) -> pa.ChunkedArray:
     return found
 
 
-def keeps_values(has: pa.DataType, wants: pa.DataType) -> bool:
+def keeps_values(has: pa.DataType, wants: pa.DataType, *, all_fields: bool) -> bool:
     """Whether values stay what they are, or Arrow's cast refuses those that would not.
 
     A number may be rounded to a float, and a time without a zone is one of UTC, as it is to Arrow.
     """
+    keeps = partial(keeps_values, all_fields=all_fields)
     has, wants = bare(has), bare(wants)
     if has == wants or pa.types.is_null(has):
         return True
     if pa.types.is_map(has) and pa.types.is_map(wants):
-        keys = keeps_values(has.key_type, wants.key_type)
-        return keys and keeps_values(has.item_type, wants.item_type)
+        return keeps(has.key_type, wants.key_type) and keeps(has.item_type, wants.item_type)
     if is_any_list(has) and is_any_list(wants):
-        return keeps_values(has.value_type, wants.value_type)
+        return keeps(has.value_type, wants.value_type)
     if pa.types.is_struct(has) and pa.types.is_struct(wants):
         known = {each.name: each.type for each in wants}
-        return all(each.name in known and keeps_values(each.type, known[each.name]) for each in has)
-    if pa.types.is_timestamp(has) and pa.types.is_timestamp(wants):
-        return bool(has.tz) == bool(wants.tz) or wants.tz == "UTC"
+        both = [each for each in has if each.name in known]
+        is_whole = len(both) == has.num_fields or not all_fields
+        return is_whole and all(keeps(each.type, known[each.name]) for each in both)
+    if pa.types.is_floating(has) and pa.types.is_decimal(wants):
+        return False  # Arrow would round it to the decimal's places
     ours, theirs = family(has), family(wants)
     return ours == theirs or (ours, theirs) in BECOMES
 
@@ -79,8 +89,7 @@ def bare(kind: pa.DataType) -> pa.DataType:
 
 def is_any_list(kind: pa.DataType) -> bool:
     """Whether a column holds lists, of one size or any."""
-    views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    return is_list(kind) or pa.types.is_fixed_size_list(kind) or views
+    return is_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def family(kind: pa.DataType) -> str | None:

@@ -111,7 +111,7 @@ class Folders:
     def given_up(self, run: RunFolder) -> Iterator[Orphan]:
         """Records and staged files of a run that nobody can resume: records first.
 
-        A record without its files would count; files without a record do not exist.
+        Files without a record do not exist.
         """
         for folder in (run.records, run.staging):
             for path, lying in self.old(folder).items():

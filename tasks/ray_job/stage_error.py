@@ -32,7 +32,8 @@ def stage_error(error: BaseException) -> BatchInferenceError:
     if out_of_memory is not None:  # whatever the code made of it
         return OutOfMemory(
             f"{describe(out_of_memory)}; smaller batches do not help any more: ask for a node with "
-            "more memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16"
+            "more memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16, "
+            "where the model takes one"
         )
     return StageFailed(describe(error))
 

@@ -105,6 +105,7 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
     if wanted.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     try:
-        return lossless.cast(rows[wanted.name], wanted.type)
+        return lossless.cast(rows[wanted.name], wanted.type, all_fields=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}") from error
+        way_out = "give it one type in all files, or leave it out"
+        raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}: {way_out}") from error
