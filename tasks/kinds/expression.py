@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.kinds.condition_tree import tree_of
+
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -25,7 +27,6 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-CONTRARY: dict[type[ast.cmpop], ast.cmpop] = {ast.In: ast.NotIn(), ast.NotIn: ast.In()}
 TIMES: dict[str, Callable[[str], date]] = {
     "date": date.fromisoformat,
     "timestamp": datetime.fromisoformat,
@@ -95,65 +96,6 @@ def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]
         return build(node, columns), columns.named
     except (RecursionError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"cannot be computed: {error}") from error
-
-
-def tree_of(text: str) -> ast.expr:
-    """A condition's tree, simplified, in which `not` stands before comparisons and columns only.
-
-    Raises:
-        ValueError: it is no expression of Python's.
-    """
-    try:
-        return inwards(Simplified().visit(ast.parse(text.strip(), mode="eval").body))
-    except SyntaxError as error:
-        raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
-    except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
-        raise ValueError("is nested too deeply") from error
-
-
-class Simplified(ast.NodeTransformer):
-    """Makes single comparisons of chains, and numbers of those with a minus before them."""
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        """-1 is a literal like 1."""
-        self.generic_visit(node)
-        match node:
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-                return ast.Constant(-value)
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """0 < x < 10 is 0 < x and x < 10."""
-        self.generic_visit(node)
-        ends = [node.left, *node.comparators]
-        links: list[ast.expr] = [
-            ast.Compare(left, [op], [right])
-            for left, op, right in zip(ends, node.ops, ends[1:], strict=False)
-        ]
-        return ast.BoolOp(ast.And(), links) if len(links) > 1 else node
-
-
-def inwards(node: ast.expr, is_denied: bool = False) -> ast.expr:
-    """A condition or its contrary, with each `not` moved to where it can be no other way.
-
-    An empty value is in no list, says Arrow; of `in` the contrary is `not in`, so that neither is
-    true of an empty value, as deep as it may stand. What is true of the whole is thereby true or
-    not of each part: an empty result counts as false in all of them.
-
-    Args:
-        node: the condition.
-        is_denied: whether its contrary is meant.
-    """
-    match node:
-        case ast.UnaryOp(op=ast.Not()):
-            return inwards(node.operand, not is_denied)
-        case ast.BoolOp():
-            is_and = isinstance(node.op, ast.And) is not is_denied
-            parts = [inwards(each, is_denied) for each in node.values]
-            return ast.BoolOp(ast.And() if is_and else ast.Or(), parts)
-        case ast.Compare(ops=[ast.In() | ast.NotIn() as op]) if is_denied:
-            return ast.Compare(node.left, [CONTRARY[type(op)]], node.comparators)
-    return ast.UnaryOp(ast.Not(), node) if is_denied else node
 
 
 def build(node: ast.expr, columns: Columns) -> Any:

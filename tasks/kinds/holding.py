@@ -18,7 +18,7 @@ def holding(node: ast.expr, rows: pa.Table) -> np.ndarray:
     """Whether a condition, or a part of one, is true, row by row; an empty result is not.
 
     Args:
-        node: as `tasks.kinds.expression.tree_of` gives it.
+        node: as `tasks.kinds.condition_tree.tree_of` gives it.
         rows: the columns that it names.
 
     Raises:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
 from tasks.kinds.columns import visible
+from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.holding import holding
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
@@ -47,7 +48,7 @@ class FilterStep(Step):
 
     def build(self) -> Function:
         """The step as a function."""
-        tree = expression.tree_of(self.expression)
+        tree = tree_of(self.expression)
         return partial(self.keep, tree, self.reads["expression"])
 
     def keep(self, tree: ast.expr, names: list[str], rows: pa.Table) -> pa.Table:

@@ -3,7 +3,8 @@
 import ast
 from typing import Any
 
-from tasks.kinds.expression import time_of, tree_of
+from tasks.kinds.condition_tree import tree_of
+from tasks.kinds.expression import time_of
 
 NAMES = {
     ast.Eq: "EqualTo",
