@@ -15,6 +15,7 @@ from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
+from tasks.kinds.models.model import refuse_dtype
 from tasks.kinds.places import check_apart, check_sink, check_source
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
@@ -67,7 +68,8 @@ def check_steps(spec: BatchInferenceSpec) -> str:
 
 
 def check_model(spec: BatchInferenceSpec) -> str:
-    """See that the model is there and is of the task's kind."""
+    """See that the model is there and is of the task's kind, and can have the precision asked."""
+    refuse_dtype(spec.resources.dtype, spec.model.own_precision)
     spec.model.check()
     return spec.model.kind
 

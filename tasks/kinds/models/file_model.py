@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.first_line import first_line
-from tasks.kinds.models.model import Model, Placement, refuse_dtype
+from tasks.kinds.models.model import Model
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
@@ -70,14 +70,6 @@ class FileModel(Model):
     def weights_bytes(self) -> int | None:
         """Of the file, or all that are in the folder."""
         return sum(stat.size for stat in self.files().values())
-
-    def refuse_dtype(self, placement: Placement, way_out: str) -> None:
-        """Refuse another precision than the file's.
-
-        Raises:
-            InvalidSpec: one is asked for.
-        """
-        refuse_dtype(placement, f"the model's file says its precision; {way_out}")
 
     def files(self) -> dict[str, Stat]:
         """The model's files by their names in its folder; of a single file, its name.

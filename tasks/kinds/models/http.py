@@ -111,6 +111,7 @@ class HttpModel(Model):
         "aside for it.",
     )
 
+    own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {
             "api_key_env",
@@ -207,7 +208,7 @@ class HttpModel(Model):
         from tasks.kinds.models.llm.asking import ask_all
         from tasks.kinds.models.llm.memory import Memory
 
-        refuse_dtype(placement, "the server says its model's precision; leave it auto")
+        refuse_dtype(placement.dtype, self.own_precision)
         endpoint, form = self.endpoint(), self.form()
 
         def ask(rows: pa.Table) -> list[Any]:

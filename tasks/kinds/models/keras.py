@@ -1,14 +1,14 @@
 """Keras models, computed by torch, JAX or TensorFlow."""
 
 import importlib.util
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
 from tasks.kinds.extras import require
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.tensors import keras_backend, keras_file
 from tasks.kinds.models.tensors.keras_backend import Backend
 from tasks.kinds.models.tensors.model import Loaded, TensorModel
@@ -28,6 +28,10 @@ class KerasModel(TensorModel):
         default=[],
         description="Import paths of layers and functions of your own that the model uses, as in "
         "my_layers:Attention.",
+    )
+
+    own_precision: ClassVar[str | None] = (
+        f"{FILE_SAYS}; set the model's dtype policy, and save it anew"
     )
 
     def check(self) -> None:
@@ -70,7 +74,7 @@ class KerasModel(TensorModel):
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""
-        self.refuse_dtype(placement, "set the model's dtype policy, and save it anew")
+        refuse_dtype(placement.dtype, self.own_precision)
         backend = keras_backend.chosen(self.backend)
         keras = keras_backend.keras_with(backend, placement.num_threads)
         keras_backend.refuse_fallback(keras, placement.device)

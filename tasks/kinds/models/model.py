@@ -13,6 +13,7 @@ from tasks.kinds.models.runtimes.told import RuntimeLog
 Function = Callable[[pa.Table], pa.Table]
 Media = Literal["text", "image"]
 DType = Literal["auto", "float32", "float16", "bfloat16"]
+FILE_SAYS = "the model's file says its precision"
 
 
 @dataclass
@@ -61,18 +62,18 @@ class Placement:
         return self.limit.rows(self.batch_size or default)
 
 
-def refuse_dtype(placement: Placement, why: str) -> None:
+def refuse_dtype(dtype: DType, why: str | None) -> None:
     """Refuse a precision that a model has no say in.
 
     Args:
-        placement: may ask for one.
-        why: it cannot be had, and the way out.
+        dtype: that is asked for.
+        why: it cannot be had, and the way out; None where it can.
 
     Raises:
         InvalidSpec: one is asked for.
     """
-    if placement.dtype != "auto":
-        raise InvalidSpec.at("resources.dtype", placement.dtype, f"cannot be had: {why}")
+    if why and dtype != "auto":
+        raise InvalidSpec.at("resources.dtype", dtype, f"cannot be had: {why}")
 
 
 class Model(Kind):
@@ -94,6 +95,9 @@ class Model(Kind):
 
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together at most, where the user has no wish."""
+
+    own_precision: ClassVar[str | None] = None
+    """Why no other precision than its own can be asked for, and the way out; None where one can."""
 
     needs_gpu: ClassVar[bool] = False
     """Whether it predicts on GPUs only."""

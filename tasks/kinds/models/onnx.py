@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.tensors import onnx_session
 from tasks.kinds.models.tensors.model import Loaded, TensorModel
 
@@ -23,6 +23,7 @@ class OnnxModel(TensorModel):
 
     model_config = ConfigDict(title="ONNX model")
     uses_threads: ClassVar[bool] = True
+    own_precision: ClassVar[str | None] = f"{FILE_SAYS}; convert it, as onnxconverter-common does"
     kind: Literal["onnx"] = "onnx"
     file: str | None = Field(
         default=None,
@@ -64,7 +65,7 @@ class OnnxModel(TensorModel):
 
     def loaded(self, placement: Placement) -> Loaded:
         """A session on the device."""
-        self.refuse_dtype(placement, "convert it, as onnxconverter-common does")
+        refuse_dtype(placement.dtype, self.own_precision)
         session = onnx_session.opened(*self.local_file(), placement)
         outputs = onnx_session.outputs_of(session, self.outputs)
         inputs = onnx_session.inputs_of(session, self.path)

@@ -39,6 +39,7 @@ class PythonModel(Model):
         description="Hand row ids over in the column __row; code that returns it may reorder "
         "rows and change input columns; children of one row stay in their order.",
     )
+    own_precision: ClassVar[str | None] = "your own code says its precision; leave it auto"
     batch_size: ClassVar[int | None] = 64
     calls_may_grow: ClassVar[bool] = True
     rows_per_batch: ClassVar[int] = 16_384
@@ -67,7 +68,7 @@ class PythonModel(Model):
         Raises:
             InvalidSpec: it is not there, or is to calculate in a precision that is its own affair.
         """
-        refuse_dtype(placement, "your own code says its precision; leave it auto")
+        refuse_dtype(placement.dtype, self.own_precision)
         instance = user_code.made("model.class", self.class_, self.init)
 
         def predict(rows: pa.Table) -> pa.Table:

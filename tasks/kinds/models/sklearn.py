@@ -18,7 +18,7 @@ from tasks.kinds.models.arrays import (
 )
 from tasks.kinds.models.estimators import calling, loading
 from tasks.kinds.models.file_model import FileModel
-from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.model import FILE_SAYS, Function, Placement, refuse_dtype
 
 Method = Literal["predict", "predict_proba", "decision_function", "transform"]
 
@@ -60,6 +60,7 @@ class SklearnModel(FileModel):
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)
     rows_per_batch: ClassVar[int] = 131_072
+    own_precision: ClassVar[str | None] = f"{FILE_SAYS}; leave it auto"
 
     @property
     def weights_bytes(self) -> int | None:
@@ -112,7 +113,7 @@ class SklearnModel(FileModel):
         """The estimator's method over frames or arrays."""
         from threadpoolctl import threadpool_limits
 
-        self.refuse_dtype(placement, "leave it auto")
+        refuse_dtype(placement.dtype, self.own_precision)
         estimator = loading.load(self.local(), self.trusted, self.trust_pickle)
         names = calling.input_names(estimator, self.columns)
         calling.limit_threads(estimator, placement.num_threads)

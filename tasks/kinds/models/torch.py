@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_code
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.runtimes.choice import (
     RuntimeField,
     can_use_gpu,
@@ -129,7 +129,7 @@ class TorchModel(TensorModel):
         with path.open("rb") as file:
             content = self.content_of(file)
         if content in torch_file.PROGRAMS:
-            self.refuse_dtype(placement, "export the model in another")
+            refuse_dtype(placement.dtype, f"{FILE_SAYS}; export the model in another")
         if content == "exported program":
             program = torch_program.exported(path, placement.device)
             call = self.on_runtime(program.module, program.call, placement, program.inputs)

@@ -20,7 +20,7 @@ from tasks.kinds.models.arrays import (
     with_columns,
 )
 from tasks.kinds.models.file_model import FileModel
-from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.model import FILE_SAYS, Function, Placement, refuse_dtype
 from tasks.kinds.models.trees import booster
 
 ENDINGS = (".ubj", ".json")
@@ -37,6 +37,7 @@ class XGBoostModel(FileModel):
 
     model_config = ConfigDict(title="XGBoost model")
     uses_threads: ClassVar[bool] = True
+    own_precision: ClassVar[str | None] = f"{FILE_SAYS}; leave it auto"
     kind: Literal["xgboost"] = "xgboost"
     columns: list[str] = Field(
         default=[],
@@ -126,7 +127,7 @@ class XGBoostModel(FileModel):
 
     def predictor(self, placement: Placement) -> Function:
         """The trees over a matrix of float32."""
-        self.refuse_dtype(placement, "leave it auto")
+        refuse_dtype(placement.dtype, self.own_precision)
         loaded = booster.load(self.local_file())
         names = booster.input_names(loaded, self.columns)
         categories = booster.categories_of(loaded, names)
