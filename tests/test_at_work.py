@@ -15,6 +15,7 @@ from tasks.clusters import stopping
 from tasks.errors import Unreachable
 from tasks.lease import Holder, save_holder
 from tasks.plan import make_plan
+from tasks.prepared import plan_preparation
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
@@ -192,3 +193,15 @@ def test_a_cancelled_flow_run_stops_no_job_that_another_one_follows(job: Job, is
 
 def test_a_job_of_which_nobody_has_said_whose_it_is_is_stopped(job: Job) -> None:
     assert [each.id for each in tell_to_stop(job.spec, "any").unseen] == [job.id]
+
+
+def test_the_first_job_of_a_cut_run_is_the_same_flow_runs(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, stages={"preprocess": {"materialize": True}})
+    first = plan_preparation(make_plan(spec, RunOptions(flow_runs=("nightly",))))
+    assert first
+    first.hold()
+    job = new_job(first, left_to_do(first, tried=False), 1)
+    assert tell_to_stop(spec, "other").unseen == []
+    assert not Path(job.stopped_file).exists()
+    assert [each.id for each in tell_to_stop(spec, "nightly").unseen] == [job.id]
