@@ -110,7 +110,6 @@ QUIET_RAY = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "TOKENIZERS_PARALLELISM": "false",
     # Ray would look for new logs ten times a second, and not twice.
     "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
     # Ray would end workers that had nothing to do for a second: of a job over many small files nine

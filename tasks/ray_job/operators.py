@@ -1,5 +1,6 @@
 """What Ray's map operators call: a stage around the batches of a block."""
 
+import os
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ BUILT: dict[str, StageAdapter] = {}
 
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
     """The preprocess stage."""
-    threads = limit_threads(job.spec.stages.preprocess.num_cpus)
+    threads = threads_of_worker(job.spec.stages.preprocess.num_cpus)
     run = in_same_parts(preprocessing(job, threads, report), job)
     for batch in from_block(block):
         yield from map(to_block, run(batch))
@@ -51,7 +52,7 @@ class Infer:
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
         self.job, self.report = job, report
         self.stage: Run
-        self.threads = limit_threads(job.spec.resources.cores)
+        self.threads = threads_of_worker(job.spec.resources.cores)
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)
             spare_memory(stage.limit)
@@ -83,6 +84,17 @@ class PreprocessAndInfer(Infer):
         """Prepare and predict."""
         for prepared in preprocessing(self.job, self.threads, self.report)(batch):
             yield from self.stage(prepared)
+
+
+def threads_of_worker(num_cpus: float) -> int:
+    """Threads that this process is to use.
+
+    Ray tells what uses OpenMP. Tokenizers use Rayon, which would take all of a node's cores; what
+    the user has set for it stays.
+    """
+    threads = limit_threads(num_cpus)
+    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    return threads
 
 
 def refuse_to_hide(error: BaseException) -> None:

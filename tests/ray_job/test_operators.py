@@ -1,5 +1,6 @@
 """Stages as Ray calls them: with threads, and named where they cannot be built."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tasks.ray_job.operators import (
     preprocess,
     preprocessing,
     refuse_to_hide,
+    threads_of_worker,
 )
 from tasks.ray_job.reading import read_share
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -137,6 +139,16 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
     [*preprocess(to_block(rows), job, ignore)]
     BUILT.clear()
     assert told == [2, 3]
+
+
+@pytest.mark.parametrize(("set_by_user", "threads"), [(None, "2"), ("1", "1")])
+def test_tokenizers_use_the_threads_of_their_worker(
+    set_by_user: str | None, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.ray_job.stage_functions.cores", lambda: 8)
+    monkeypatch.setattr(os, "environ", {"RAYON_NUM_THREADS": set_by_user} if set_by_user else {})
+    assert threads_of_worker(2.0) == 2
+    assert os.environ["RAYON_NUM_THREADS"] == threads
 
 
 @pytest.mark.parametrize(
