@@ -77,11 +77,14 @@ def test_the_busiest_stage_gets_workers_until_the_next_one_bounds_the_run(
     )
 
 
-def test_the_way_to_a_replica_and_back_is_the_replicas_time(tmp_path: Path) -> None:
-    found = timings({"preprocess": 80.0, "infer": 25.0})
-    infer = replace(found.stages["infer"], occupied=50.0)
-    verdict = judge(tmp_path, replace(found, stages={**found.stages, "infer": infer}))
-    assert (verdict.setting, verdict.gain) == ("stages.preprocess.max_workers=2", 2.0)
+@pytest.mark.parametrize(("infer", "workers", "gain"), [(40.0, 2, 2.0), (20.0, 3, 2.5)])
+def test_the_way_to_a_replica_counts_where_it_takes_longer_than_a_batch(
+    tmp_path: Path, infer: float, workers: int, gain: float
+) -> None:
+    """Each replica has a batch in hand and one on its way."""
+    found = timings({"preprocess": 80.0, "infer": infer})
+    verdict = judge(tmp_path, having(found, "infer", occupied=80.0))
+    assert (verdict.setting, verdict.gain) == (f"stages.preprocess.max_workers={workers}", gain)
 
 
 def test_writers_are_promised_what_may_be_without_a_record_at_a_time(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from tasks.ray_job.growing import BATCHES_IN_HAND
 from tasks.ray_job.writing import most_unrecorded
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.room_there import free_cores, holds_gpus, workers_that_fit
@@ -70,13 +71,15 @@ def best_need(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
 
 
 def needed_with_its_way(spec: BatchInferenceSpec, stage: str, timings: Timings) -> float:
-    """Seconds that replicas need with the batches' way to them and back, which is theirs too.
+    """Seconds that replicas need where batches take longer to reach them than to be predicted.
 
+    A replica works on one while another is on its way: only of the quickest batches the way counts.
     In the measure of the stage that bounds the run, whose own way is not in its busy seconds.
     """
     infer = timings.stages["infer"]
     more = best_need(spec, "infer", timings) / infer.need() if infer.busy else 1.0
-    return infer.occupied / infer.workers * more * timings.share(stage)
+    each = infer.occupied / infer.workers / BATCHES_IN_HAND
+    return each * more * timings.share(stage)
 
 
 def unrecorded_need(spec: BatchInferenceSpec, timings: Timings) -> float:

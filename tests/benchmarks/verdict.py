@@ -19,8 +19,6 @@ from tasks.spec_file import complete_spec
 
 BATCHES, ROWS = 60, 10
 SLOW, QUICK = 3.0, 1.2
-SETTLED = 1 / 3
-"""Of the batches, the last: by then all workers have started, be the machine ever so busy."""
 STAGES = ("read", "preprocess", "infer", "write")
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "tests" / "chaos" / "matrix" / "hooks"
@@ -38,8 +36,8 @@ def measure(folder: Path) -> list[str]:
                 print(lines[-1], flush=True)
     return [
         f"{BATCHES} batches; one stage sleeps {SLOW:g} s a batch, the model {QUICK:g} s where it "
-        "is not that one; each job again with the setting that its report suggests. Seconds a "
-        f"batch, over the last {BATCHES * SETTLED:.0f}, when all workers have started.",
+        "is not that one; each job again with the setting that its report suggests. Seconds from "
+        "the first row in the model to the last, in which workers that are added start.",
         "",
         "| bound by | verdict | share | promised | before | after | got | got ÷ promised |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -54,27 +52,18 @@ def line_of(folder: Path, slow: str, address: str) -> str:
     print(sentence(found), before["stages"], flush=True)
     after = run(folder / "after", slow, address, [found["setting"]])
     print(after["stages"], flush=True)
-    seconds = [seconds_per_batch(folder / name) for name in ("before", "after")]
+    seconds = [each["seconds"]["steady"] for each in (before, after)]
     got = seconds[0] / seconds[1]
     cells = [
         slow,
         f"`{found['setting']}`: {found['stage']}",
         f"{found['share'] * 100:.0f} %",
         f"{found['gain']:.2f}",
-        *(f"{each:.2f}" for each in seconds),
+        *(f"{each:.0f}" for each in seconds),
         f"{got:.2f}",
         f"{got / found['gain']:.2f}",
     ]
     return "| " + " | ".join(cells) + " |"
-
-
-def seconds_per_batch(folder: Path) -> float:
-    """From record to record, at the end of a run."""
-    records = (folder / "out.state").glob("runs/*/records/*.json")
-    times = sorted(int(each.name.split("-")[0]) / 1e9 for each in records)
-    assert len(times) >= BATCHES
-    settled = times[-round(BATCHES * SETTLED) :]
-    return (settled[-1] - settled[0]) / (len(settled) - 1)
 
 
 def run(folder: Path, slow: str, address: str, settings: list[str]) -> dict[str, Any]:
