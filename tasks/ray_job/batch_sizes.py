@@ -12,6 +12,8 @@ from tasks.ray_job.opening import todo_lines
 
 BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
+BATCHES_IN_HAND = 2
+"""Of each replica: one at work, and the next one."""
 LEAST_MEDIA_ROWS = 64
 """Each takes long enough that so few are worth a way of their own."""
 ROWS_OF_NUMBERS = 524_288

@@ -17,9 +17,8 @@ from ray.data._internal.actor_autoscaler.autoscaling_actor_pool import ActorPool
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 
 from tasks.machine import MEMORY_TO_USE, busy_seconds, cores, free_memory
+from tasks.ray_job.batch_sizes import BATCHES_IN_HAND
 
-BATCHES_IN_HAND = 2
-"""Of each replica: one at work, and the next one."""
 LOOK_SECONDS = 1.0
 IDLE = 0.5
 """Cores that must have been idle for another worker to find room."""

@@ -4,10 +4,10 @@ import ray
 from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
 
 from tasks.machine import GIB
+from tasks.ray_job.batch_sizes import BATCHES_IN_HAND
 from tasks.ray_job.counts import Reporter
 from tasks.ray_job.datasink import RecordDatasink
 from tasks.ray_job.datasource import ShardDatasource
-from tasks.ray_job.growing import BATCHES_IN_HAND
 from tasks.ray_job.job import Job
 from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
 from tasks.ray_job.own_machine import most_readers, most_writers, preprocesses_in_replicas

@@ -1,7 +1,5 @@
 """The report as the flow leaves it: JSON, page, artifact."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +64,3 @@ def test_a_report_that_fails_hides_no_error(
     init = {"crash_at": 0, "marker": str(tmp_path / "crashed")}
     with pytest.raises(BatchInferenceError, match="the model's server is gone"):
         batch_inference(classify_spec(tmp_path, init))
-
-
-def test_importing_the_flow_loads_no_heavy_package() -> None:
-    code = (
-        "import sys, flows.batch_inference\n"
-        "heavy = ('ray', 'torch', 'transformers', 'pytest')\n"
-        "print([each for each in heavy if each in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
