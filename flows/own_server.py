@@ -4,12 +4,16 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryFile
 
 from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
     PREFECT_SERVER_EPHEMERAL_ENABLED,
     get_current_settings,
 )
+
+from tasks.errors import InvalidSpec, Unreachable
 
 
 def start_own_server() -> None:
@@ -20,13 +24,43 @@ def start_own_server() -> None:
     is told that nobody is there.
 
     Raises:
-        RuntimeError: it does not start.
+        InvalidSpec: it would have nowhere to keep its records.
+        Unreachable: it does not start.
     """
     if not PREFECT_API_URL.value() and PREFECT_SERVER_EPHEMERAL_ENABLED.value():
+        check_home()
         # What a process is deaf to, it has from the thread that starts it.
-        ThreadPoolExecutor(1).submit(start_deaf).result()
+        try:
+            ThreadPoolExecutor(1).submit(start_deaf).result()
+        except RuntimeError as error:
+            raise Unreachable(
+                f"Prefect's own server does not start: {error} What it has said stands above; "
+                "PREFECT_API_URL names a server that runs"
+            ) from error
         # Nobody listens to them here, and a flow takes up to a second to end their thread.
         get_current_settings().flows.heartbeat_frequency = None
+
+
+def check_home() -> None:
+    """See that Prefect's folder is there, where it keeps its records.
+
+    Where they cannot be written, its server would be started again and again for two minutes.
+
+    Raises:
+        InvalidSpec: it cannot be made, or nothing can be written there.
+    """
+    home = get_current_settings().home
+    if str(home) not in PREFECT_API_DATABASE_CONNECTION_URL.value():
+        return
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=home):
+            return
+    except OSError as error:
+        raise InvalidSpec(
+            f"Prefect cannot keep its records in {home}: {error.strerror}; set PREFECT_HOME to a "
+            "folder that can be written, or PREFECT_API_URL to a server that runs"
+        ) from error
 
 
 def start_deaf() -> None:

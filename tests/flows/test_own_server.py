@@ -12,14 +12,17 @@ import psutil
 import pytest
 import yaml
 from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_HOME,
     PREFECT_SERVER_EPHEMERAL_ENABLED,
     temporary_settings,
 )
 
 from flows import own_server
+from tasks.errors import InvalidSpec, Unreachable
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
@@ -72,6 +75,34 @@ def test_only_a_server_that_somebody_watches_hears_heartbeats(
         own_server.start_own_server()
         assert started == ([] if named else [True])
         assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == (30 if named else None)
+
+
+def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> None:
+    with temporary_settings({PREFECT_HOME: tmp_path / "not" / "yet"}):
+        own_server.check_home()
+    assert (tmp_path / "not" / "yet").is_dir()
+    (tmp_path / "file").touch()
+    with (
+        temporary_settings({PREFECT_HOME: tmp_path / "file" / "home"}),
+        pytest.raises(InvalidSpec, match="Not a directory; set PREFECT_HOME to a folder that can"),
+    ):
+        own_server.check_home()
+    elsewhere = {PREFECT_API_DATABASE_CONNECTION_URL: "postgresql+asyncpg://db/prefect"}
+    with temporary_settings({PREFECT_HOME: tmp_path / "file" / "home", **elsewhere}):
+        own_server.check_home()
+
+
+def test_a_server_that_does_not_start_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("Timed out.")
+
+    monkeypatch.setattr(own_server, "start_deaf", fail)
+    named = {PREFECT_API_URL: None, PREFECT_SERVER_EPHEMERAL_ENABLED: True}
+    with (
+        temporary_settings(named),
+        pytest.raises(Unreachable, match=r"does not start: Timed out\. What it has said"),
+    ):
+        own_server.start_own_server()
 
 
 @contextmanager
