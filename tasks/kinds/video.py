@@ -1,5 +1,6 @@
 """Decodes videos as they lie about in the world: frames at even times, upright, as 8-bit RGB."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,8 @@ from tasks.kinds.images import Pixels
 
 MISSING_SECONDS = Fraction(1, 2)
 """How much earlier than its header says a video may end: trimming hides a few frames."""
+CLOCK = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)", re.ASCII)
+"""Hours, minutes and seconds; anything can stand in a tag."""
 
 
 class DamagedVideo(ValueError):
@@ -123,8 +126,8 @@ def promised_seconds(container: Any, stream: Any) -> Fraction | None:
     found = []
     if stream.duration is not None:
         found.append(stream.duration * Fraction(stream.time_base))
-    elif tag := stream.metadata.get("DURATION"):
-        hours, minutes, seconds = tag.split(":")
+    elif tag := CLOCK.fullmatch(stream.metadata.get("DURATION", "")):
+        hours, minutes, seconds = tag.groups()
         found.append(3600 * int(hours) + 60 * int(minutes) + Fraction(seconds))
     if container.duration is not None and (found or len(container.streams) == 1):
         found.append(Fraction(container.duration, av.time_base))

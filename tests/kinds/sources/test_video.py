@@ -164,3 +164,13 @@ def test_a_title_that_is_not_utf8_costs_nothing(tmp_path: Path) -> None:
     file.write_bytes(content[:at] + b"\xff\xfe" + content[at + 2 :])
     [row] = read_all(VideoSource(path=str(tmp_path)))
     assert row["frame"] == 0
+
+
+@pytest.mark.parametrize("tag", [b"??:00:01", b"00:00:0?", b"1 second", b"00:00:00:01"])
+def test_a_length_that_is_none_costs_nothing(tmp_path: Path, tag: bytes) -> None:
+    file = save(tmp_path / "a.mkv", frames=10)
+    content = file.read_bytes()
+    at = content.index(b"00:00:01.")
+    file.write_bytes(content[:at] + tag.ljust(18, b"\0") + content[at + 18 :])
+    [row] = read_all(VideoSource(path=str(tmp_path)))
+    assert row["frame"] == 0
