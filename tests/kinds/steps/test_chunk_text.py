@@ -1,7 +1,7 @@
 """Chunks are the whole text, none is too long, and they overlap as asked."""
 
 import importlib.util
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,26 @@ def test_chunks_are_the_text(text: str, size: int, overlap: int) -> None:
             assert before[1] - after[0] == overlap
 
 
+@given(
+    st.text(st.sampled_from("ab .\n"), max_size=100),
+    st.sets(st.integers(0, 100)),
+    st.integers(2, 20),
+    st.integers(0, 12),
+)
+@example("a\nb c d e ", {1, 3, 5, 7}, 3, 3)
+def test_chunks_of_units_are_the_text(
+    text: str, borders: set[int], size: int, overlap: int
+) -> None:
+    """Of tokens, to which a model adds some: the overlap may be more than half of what is left."""
+    marks = sorted({0, *(at for at in borders if at < len(text)), len(text)})
+    overlap = min(overlap, size // 2 + 2)
+    found = [tuple(map(marks.index, each)) for each in spans(text, marks, size, overlap)]
+    assert {at for each in found for at in range(*each)} == set(range(len(marks) - 1))
+    for before, after in pairwise(found):
+        assert before[0] < after[0] <= before[1] < after[1] <= after[0] + size
+        assert before[1] - after[0] <= overlap
+
+
 def test_texts_are_cut_where_it_is_best() -> None:
     found = chunked(TEXT, size=80)["text"].to_pylist()
     assert found == [
@@ -77,6 +97,16 @@ def test_texts_are_cut_where_it_is_best() -> None:
 def test_the_overlap_is_of_whole_words() -> None:
     found = chunked("one two three four five six seven", size=20, overlap=10)
     assert found["text"].to_pylist() == ["one two three four ", "four five six seven"]
+
+
+def test_the_overlap_is_of_whole_words_where_tokens_hold_the_space_before_them() -> None:
+    text = "many words that are read"
+    tokens = ["many", " wo", "rds", " that", " a", "re", " re", "ad"]
+    marks = [0, *accumulate(map(len, tokens))]
+    assert [text[slice(*each)] for each in spans(text, marks, 5, 2)] == [
+        "many words that",
+        " that are read",
+    ]
 
 
 def test_rows_are_children_of_theirs() -> None:

@@ -41,7 +41,7 @@ def spans(
     while start < last:
         end = end_of(text, marks, start, min(start + size, last), excess)
         yield marks[start], marks[end]
-        start = last if end == last else max(start + 1, restart(text, marks, end - overlap, end))
+        start = last if end == last else restart(text, marks, max(start + 1, end - overlap), end)
 
 
 def end_of(
@@ -76,7 +76,7 @@ def best_break(text: str, marks: Sequence[int], start: int, limit: int) -> int:
 def restart(text: str, marks: Sequence[int], earliest: int, end: int) -> int:
     """Where the next chunk begins: at the first word from `earliest`, or right there."""
     for at in range(earliest, end):
-        here = marks[at]
-        if here and text[here - 1].isspace() and not text[here].isspace():
+        unit = text[marks[at] : marks[at + 1]]  # a token may hold the space before its word
+        if unit.strip() and (unit[0].isspace() or text[marks[at] - 1].isspace()):
             return at
     return earliest
