@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -18,6 +18,15 @@ MAX_DECODED_BYTES = 2 << 30
 """Of a column's images, where there are several: small files can become any size."""
 JPEG = b"\xff\xd8\xff"
 ORIENTATION = 0x0112
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 # What Pillow's readers raise on damaged files.
 DECODER_ERRORS = (
     *(OSError, SyntaxError, EOFError, LookupError, TypeError, ValueError),
@@ -49,7 +58,7 @@ def decode_image(data: bytes) -> Pixels:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise BadImage(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are decoded")
-            if data.startswith(JPEG) and image.mode == "RGB" and upright(image):
+            if data.startswith(JPEG) and image.mode == "RGB" and turn_of(image) is None:
                 with contextlib.suppress(
                     ValueError
                 ):  # Pillow forgives more, and says what is wrong
@@ -65,9 +74,11 @@ def decode_image(data: bytes) -> Pixels:
         raise BadImage(f"the image is cut off or corrupt: {error}") from error
 
 
-def upright(image: Image.Image) -> bool:
-    """Whether EXIF asks for no turn."""
-    return int(image.getexif().get(ORIENTATION, 1)) == 1
+def turn_of(image: Image.Image) -> Image.Transpose | None:
+    """How EXIF asks for the image to be turned; what is no EXIF asks for nothing."""
+    with contextlib.suppress(*DECODER_ERRORS):
+        return TURNS.get(image.getexif().get(ORIENTATION, 1))
+    return None
 
 
 def decode_jpeg(data: bytes) -> Pixels:
@@ -85,7 +96,8 @@ def decode_jpeg(data: bytes) -> Pixels:
 def to_rgb(image: Image.Image) -> Pixels:
     """Any of Pillow's modes as 8-bit RGB."""
     image.load()
-    image = ImageOps.exif_transpose(image)
+    turn = turn_of(image)  # Pillow's own way writes EXIF anew, and fails where that is odd
+    image = image if turn is None else image.transpose(turn)
     if image.mode.startswith("I") or image.mode == "F":
         grey = np.asarray(image)
         grey = np.nan_to_num(grey) if image.mode == "F" else grey // 257

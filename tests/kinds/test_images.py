@@ -1,6 +1,7 @@
 """Images as they lie about in the world become 8-bit RGB, or a reason why not."""
 
 import io
+import struct
 import subprocess
 import sys
 import zlib
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tasks.kinds import images
 from tasks.kinds.columns import column_to_numpy, to_numpy, to_pandas
@@ -57,6 +58,26 @@ def test_exif_orientation_is_honoured(form: str) -> None:
     upright = np.rot90(QUARTERS, -1)
     assert pixels.shape == upright.shape
     assert np.abs(pixels[8::16, 8::16].astype(int) - upright[8::16, 8::16]).max() < 25
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_each_turn_is_pillows(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(PICTURE, "PNG", exif=exif)
+    with Image.open(io.BytesIO(data)) as image:
+        assert np.array_equal(decode_image(data), np.asarray(ImageOps.exif_transpose(image)))
+
+
+ODD_MAKER = struct.pack(">2sHLHHHLLHHLHHL", b"MM", 42, 8, 2, 0x010F, 5, 1, 0, 0x0112, 3, 1, 6, 0, 0)
+"""A number where a text is wanted, and a turn."""
+
+
+@pytest.mark.parametrize(("exif", "turns"), [(b"no TIFF", 0), (ODD_MAKER, -1)])
+@pytest.mark.parametrize("form", ["PNG", "WEBP"])
+def test_odd_exif_costs_no_image(exif: bytes, turns: int, form: str) -> None:
+    pixels = decode_image(encoded(PICTURE, form, exif=exif, lossless=True))
+    assert np.array_equal(pixels, np.rot90(QUARTERS, turns))
 
 
 def test_cmyk_jpeg() -> None:
