@@ -20,6 +20,8 @@ ESTIMATED = ("mp3", "aac")
 """Formats that need not say how long they are; FFmpeg guesses from the size."""
 MAX_DECODED_BYTES = 2 << 30
 """Of one sound, and of a column's where there are several: nine hours at 16 kHz."""
+PADDED_SECONDS = 0.3
+"""What encoders put before and behind a sound is less; it is no part of what is promised."""
 MISSING_SECONDS = 0.1
 """What encoders pad and decoders skip is less."""
 UNKNOWN_LENGTH = 0x7FFF0000
@@ -86,13 +88,33 @@ def decode_audio(data: bytes, sampling_rate: int) -> Samples:
 
 
 def seconds_of(data: bytes) -> float | None:
-    """How long a sound file is by its own account; None where it does not say.
+    """How long a sound file is by its header, else by its packets; None where neither says.
 
     Raises:
-        ValueError: it is empty, or holds no sound.
+        ValueError: it is empty, corrupt, or holds no sound.
     """
     with open_sound(data) as container:
-        return promised_seconds(container.streams.audio[0])
+        promised = promised_seconds(container.streams.audio[0])
+        if container.format.name not in ESTIMATED:
+            return promised
+        counted = counted_seconds(container)
+    is_known = promised is not None and 0 <= counted - promised < PADDED_SECONDS
+    return promised if is_known else counted
+
+
+def counted_seconds(container: Any) -> float:
+    """How long a sound is by its packets, of which none is decoded.
+
+    Raises:
+        ValueError: it is corrupt.
+    """
+    import av
+
+    stream = container.streams.audio[0]
+    try:
+        return float(stream.time_base * sum(each.duration or 0 for each in container.demux(stream)))
+    except av.error.FFmpegError as error:
+        raise ValueError(f"the sound is cut off or corrupt: {error.strerror}") from error
 
 
 def open_sound(data: bytes) -> Any:

@@ -7,7 +7,8 @@ import numpy as np
 
 from tasks.kinds.audio import Samples
 
-CODECS = {"wav": "pcm_s16le", "flac": "flac", "ogg": "libopus", "mp3": "libmp3lame", "mp4": "aac"}
+LOSSLESS = {"wav": "pcm_s16le", "flac": "flac"}
+CODECS = LOSSLESS | {"ogg": "libopus", "mp3": "libmp3lame", "mp4": "aac", "adts": "aac"}
 
 
 def tone(seconds: float, sampling_rate: int, hertz: float = 440.0) -> Samples:

@@ -51,6 +51,12 @@ def test_what_is_no_sound_says_why(data: bytes, reason: str) -> None:
         decode_audio(data, RATE)
 
 
+def test_the_length_is_no_guess_by_the_size() -> None:
+    """FFmpeg takes it that all packets of a format without a header are like the first ones."""
+    sound = np.concatenate([0 * tone(2, RATE), tone(2, RATE)])
+    assert seconds_of(encoded([sound], RATE, "adts")) == pytest.approx(4, abs=0.2)
+
+
 def test_a_sound_that_ends_too_early_is_no_shorter_sound() -> None:
     whole = encoded([tone(3, RATE)], RATE, "flac")
     # The header still promises three seconds; the middle is gone, and FFmpeg goes on behind it.

@@ -60,7 +60,7 @@ class AudioSource(Source):
 
     @property
     def row_schema(self) -> pa.Schema:
-        """A row's columns; `seconds` is what the file says, null where it does not."""
+        """A row's columns; `seconds` is what the file or its packets say, null where none does."""
         return pa.schema(
             [
                 pa.field("path", pa.string()),
