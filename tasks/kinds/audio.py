@@ -31,6 +31,8 @@ MP3_LENGTH = re.compile(
     rb"\xff.{11,41}(?:Xing|Info)\0\0\0[\x03\x07\x0b\x0f].{4}(?P<bytes>.{4})", re.DOTALL
 )
 """What most encoders put into an MP3 file's first frame: its frames and bytes."""
+OGG_PAGE, OGG_HEADER = b"OggS\0", 27
+"""How a page begins, and what its header has before the lengths of its parts."""
 
 
 def audio_field(name: str, sampling_rate: int = DEFAULT_RATE) -> pa.Field:
@@ -132,7 +134,7 @@ def open_sound(data: bytes) -> Any:
 
     if not data:
         raise ValueError("the file has zero bytes")
-    promised = max(wav_length(data), mp3_length(data))
+    promised = max(wav_length(data), mp3_length(data), ogg_length(data))
     if len(data) < promised:
         raise ValueError(f"the sound is cut off: {len(data):,} of {promised:,} bytes")
     try:
@@ -162,6 +164,16 @@ def mp3_length(data: bytes) -> int:
     found = MP3_LENGTH.match(data, start)
     length = int.from_bytes(found["bytes"]) if found else 0
     return start + length if 0 < length < UNKNOWN_LENGTH else 0
+
+
+def ogg_length(data: bytes) -> int:
+    """Bytes of an Ogg file up to the end of its last page, which FFmpeg leaves out; else 0."""
+    if not data.startswith(OGG_PAGE):
+        return 0
+    last = data.rindex(OGG_PAGE)
+    lengths = last + OGG_HEADER
+    start = lengths + int.from_bytes(data[lengths - 1 : lengths])
+    return start + sum(data[lengths:start])
 
 
 def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:

@@ -44,8 +44,9 @@ def test_samples_at_their_own_rate_are_as_they_were() -> None:
         (encoded([tone(1, RATE)], RATE)[:20_000], "cut off: 20,000 of 32,0"),
         (encoded([tone(3, RATE)], RATE, "flac")[:-9_000], "cut off or corrupt"),
         (encoded([tone(3, RATE)], RATE, "mp3")[:4_000], "cut off: 4,000 of 9,"),
+        (encoded([tone(3, RATE)], RATE, "ogg")[:9_000], "cut off: 9,000 of 9,588"),
     ],
-    ids=["empty", "text", "wav", "flac", "mp3"],
+    ids=["empty", "text", "wav", "flac", "mp3", "ogg"],
 )
 def test_what_is_no_sound_says_why(data: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
