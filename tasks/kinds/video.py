@@ -13,6 +13,8 @@ from tasks.kinds.images import Pixels
 
 MISSING_SECONDS = Fraction(1, 2)
 """How much earlier than its header says a video may end: trimming hides a few frames."""
+LAST_FRAMES = 5
+"""Where a file ends within a frame, this is among fewer at the end: some are shown after it."""
 CLOCK = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)", re.ASCII)
 """Hours, minutes and seconds; anything can stand in a tag."""
 
@@ -59,7 +61,7 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
     stream = container.streams.video[0]
     stream.codec_context.thread_count = 1  # a reader is one worker among many
     every = None if every_seconds is None else Fraction(str(every_seconds))
-    last_stretch, number, end = -1, 0, Fraction(0)
+    last_stretch, number, end, damaged = -1, 0, Fraction(0), -LAST_FRAMES
     for found in decoded(container, stream):
         if isinstance(found, DamagedVideo):
             yield DamagedVideo(f"{found} after frame {number}, {float(end):.2f} s")
@@ -70,11 +72,15 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
         if stretch > last_stretch:
             yield frame_of(found, number, seconds)
             last_stretch = stretch
+        elif found.is_corrupt:
+            damaged = number
         number += 1
     promised = promised_seconds(container, stream)
     if promised is not None and end < promised - MISSING_SECONDS:
         whole = f"{float(end):.2f} of {float(promised):.2f} s, {counted(number, 'frame')}"
         yield DamagedVideo(f"the video is cut off: it ends after {whole}")
+    elif number - damaged < LAST_FRAMES:
+        yield DamagedVideo(f"the video is cut off: frame {damaged} of {number} is damaged")
 
 
 def decoded(container: Any, stream: Any) -> Iterator[Any]:

@@ -102,6 +102,16 @@ def test_a_video_that_is_cut_off_is_not_silently_short(tmp_path: Path, form: str
     assert "cut off" in str(bad.error)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cut_shows_also_where_no_row_is_of_the_last_frame(tmp_path: Path, form: str) -> None:
+    file = save(tmp_path / f"a{form}", frames=50, noise=20)
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) * 6 // 10])
+    good, *_, bad = read_all(source(tmp_path, every_seconds=9))
+    assert good["frame"] == 0
+    assert "cut off" in str(bad.error)
+
+
 @pytest.mark.parametrize("form", [".mp4", ".avi"])
 def test_damage_costs_the_frames_it_hits(tmp_path: Path, form: str) -> None:
     file = save(tmp_path / f"a{form}", frames=50, noise=20)
