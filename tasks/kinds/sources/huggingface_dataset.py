@@ -102,11 +102,11 @@ class HuggingFaceDatasetSource(Source):
         for stat in inputs:
             with storage.open(stat.path) as file:
                 try:
-                    found = pa.ipc.open_stream(file).schema
+                    schema = self.row_schema(pa.ipc.open_stream(file).schema)
                 except DATA_ERRORS as error:
                     data_error(error)  # reading it says what is wrong
                     continue
-            return {"schema": self.row_schema(found).serialize().to_pybytes().hex()}
+            return {"schema": schema.serialize().to_pybytes().hex()}
         return {"schema": None}
 
     def row_schema(self, found: pa.Schema) -> pa.Schema:
@@ -114,6 +114,7 @@ class HuggingFaceDatasetSource(Source):
 
         Raises:
             InvalidSpec: one of `columns` is not in it.
+            pyarrow.ArrowInvalid: what it notes of its columns is damaged.
         """
         names = list(dict.fromkeys(self.columns or found.names))
         if missing := [name for name in names if name not in found.names]:

@@ -206,6 +206,17 @@ def test_damaged_bytes_cost_their_batch(tmp_path: Path) -> None:
     assert rows[2_000:] == [{"x": f"name {at}"} for at in range(2_000, 3_000)]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_damaged_notes_of_columns_cost_their_file(folder: Path, number: int) -> None:
+    file = sorted(folder.glob("*.arrow"))[number]
+    file.write_bytes(file.read_bytes().replace(b'{"info":', b'{"info"\xff'))
+    rows = read_all(source(folder, columns=["label", "text"]))
+    (bad,) = [row for row in rows if isinstance(row, BadRow)]
+    assert "notes of its columns is no JSON" in str(bad.error)
+    assert len(rows) == 1 + ROWS // 2
+    assert rows[1 - number] == {"label": ["dog", "cat"][number], "text": f"text {5 - 5 * number}"}
+
+
 @pytest.mark.parametrize(
     "error", [OSError(5, "Input/output error"), ConnectionError("reset"), TimeoutError("slow")]
 )

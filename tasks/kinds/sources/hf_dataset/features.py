@@ -19,9 +19,19 @@ Convert = Callable[[pa.ChunkedArray], pa.ChunkedArray]
 
 
 def features_of(schema: pa.Schema) -> dict[str, Any]:
-    """What `datasets` notes of each column; empty where something else wrote the file."""
-    held = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
-    return dict((held.get("info") or {}).get("features") or {})
+    """What `datasets` notes of each column; empty where something else wrote the file.
+
+    Raises:
+        pyarrow.ArrowInvalid: the note is damaged.
+    """
+    try:
+        held = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"what the file notes of its columns is no JSON: {error}") from error
+    match held:
+        case {"info": {"features": dict(features)}}:
+            return features
+    return {}
 
 
 def field_of(each: pa.Field, feature: Any) -> pa.Field:
