@@ -102,7 +102,7 @@ class HuggingFaceDatasetSource(Source):
         for stat in inputs:
             with storage.open(stat.path) as file:
                 try:
-                    schema = self.row_schema(pa.ipc.open_stream(file).schema)
+                    schema = self.row_schema(stream_of(file, stat.size).schema)
                 except DATA_ERRORS as error:
                     data_error(error)  # reading it says what is wrong
                     continue
@@ -127,7 +127,7 @@ class HuggingFaceDatasetSource(Source):
         """Yield the rows; where the file breaks off, a bad row."""
         with storage.open(shard.path) as file:
             try:
-                reader = pa.ipc.open_stream(file)
+                reader = stream_of(file, shard.size)
                 schema = pinned_schema(pins) or self.row_schema(reader.schema)
                 fit = partial(fitted, schema, features_of(reader.schema))
                 for batch in reader:
@@ -135,6 +135,11 @@ class HuggingFaceDatasetSource(Source):
                 see_that_it_ended(file, shard.size)
             except (*DATA_ERRORS, CutOffFile) as error:
                 yield BadRow(data_error(error))
+
+
+def stream_of(file: IO[bytes], size: int) -> pa.RecordBatchStreamReader:
+    """A file's batches; damaged lengths ask for no more bytes than it has."""
+    return pa.ipc.open_stream(pa.PythonFile(file, "r").get_stream(0, size))
 
 
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:

@@ -1,6 +1,7 @@
 """Datasets on disk: the rows that `datasets` itself reads, and nothing silently short."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,15 @@ def test_damaged_bytes_cost_their_batch(tmp_path: Path) -> None:
     bad = [at for at, row in enumerate(rows) if isinstance(row, BadRow)]
     assert bad == list(range(1_000, 2_000))
     assert rows[2_000:] == [{"x": f"name {at}"} for at in range(2_000, 3_000)]
+
+
+def test_a_damaged_length_asks_for_no_memory(tmp_path: Path) -> None:
+    folder = small(tmp_path / "in", {"x": range(10)})
+    (file,) = folder.glob("*.arrow")
+    content = file.read_bytes()
+    file.write_bytes(content.replace(struct.pack("<q", 80), struct.pack("<q", 1 << 50)))
+    (bad,) = read_all(source(folder))
+    assert f"able to read {1 << 50} bytes" in str(bad.error)
 
 
 @pytest.mark.parametrize("number", [0, 1])
