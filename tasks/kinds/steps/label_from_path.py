@@ -9,6 +9,7 @@ from tasks.counted import counted
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import with_column
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
+from tasks.protocol.storage import is_web
 
 PATH = "path"
 
@@ -57,8 +58,9 @@ class LabelFromPathStep(Step):
         return with_column(rows, self.column, labels)
 
     def part(self, path: str) -> str:
-        """One part of a path, by its name."""
-        parts = path.rpartition("://")[2].strip("/").split("/")
+        """One part of a path, by its name; what follows a web file's path is none of it."""
+        whole = path.partition("?")[0] if is_web(path) else path
+        parts = whole.rpartition("://")[2].strip("/").split("/")
         if not -len(parts) <= self.level < len(parts):
             raise ValueError(
                 f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"

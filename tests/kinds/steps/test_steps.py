@@ -43,6 +43,12 @@ def test_label_from_a_url(level: int, label: str) -> None:
     assert LabelFromPathStep(level=level).part("s3://bucket/in/cat/1.png") == label
 
 
+@pytest.mark.parametrize(("level", "label"), [(0, "host"), (-2, "cat"), (-1, "1.png")])
+def test_label_from_a_signed_url(level: int, label: str) -> None:
+    url = "https://host/in/cat/1.png?signature=a/b&next=s3://bucket/c"
+    assert LabelFromPathStep(level=level).part(url) == label
+
+
 def test_select_keeps_ids() -> None:
     assert SelectStep(columns=["x"]).build()(ROWS).column_names == [ROW, "x"]
 
