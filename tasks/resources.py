@@ -38,7 +38,8 @@ class Resources(FormModel):
     )
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
-        description="Rows the model gets at a time. auto: what suits the model; your own class "
+        description="Rows the model gets at a time; your own class gets all that steps have made "
+        "of so many, such as the tiles of 64 images. auto: what suits the model; your own class "
         "gets 64, and more while calls take less than a twentieth of a second.",
     )
     dtype: DType = Field(
