@@ -21,7 +21,8 @@ class LabelFromPathStep(Step):
     kind: Literal["label_from_path"] = "label_from_path"
     level: int = Field(
         default=-2,
-        description="Which part of the path: -1 is the file's name, -2 its folder, and so on.",
+        description="Which part of the path: -1 is the file's name, -2 its folder, and so on. Of a "
+        "link this is the path of what it leads to, as in the cache of Hugging Face's Hub.",
     )
     names: dict[str, str] = Field(
         default={},
