@@ -16,7 +16,7 @@ from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, sche
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.protocol.storage import FsspecStorage
 
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -52,7 +52,7 @@ class HuggingFaceDatasetSource(Source):
             InvalidSpec: the path holds no dataset, or several splits and none is asked for.
             InputNotFound: the dataset lacks one of its files, or the path has nothing of the split.
         """
-        folders = dict.fromkeys(os.path.dirname(stat.path) for stat in inputs)
+        folders = self.folders(storage, {stat.path for stat in inputs})
         asked_for = [folder for folder in folders if self.is_asked_for(storage, folder)]
         if folders and not asked_for and self.on_empty == "fail":
             there = ", ".join(os.path.basename(folder) for folder in folders)
@@ -64,8 +64,15 @@ class HuggingFaceDatasetSource(Source):
                 if storage.stat(path) is None:
                     problem = "belongs to the dataset by its state.json and is not there"
                     raise InputNotFound.at("source.path", path, problem)
-                wanted.add(path)
+                wanted.add(without_links(storage, path))
         return Stats.of(stat for stat in inputs if stat.path in wanted)
+
+    def folders(self, storage: FsspecStorage, inputs: set[str]) -> dict[str, None]:
+        """Folders of datasets: where inputs are links, as in the Hub's cache, where these lie."""
+        paths = (self.opened(url)[1] for url in self.paths)
+        names = (info["name"] for path in paths for info in self.found(storage, path))
+        there = (name for name in names if without_links(storage, name) in inputs)
+        return dict.fromkeys(map(os.path.dirname, there))
 
     def is_asked_for(self, storage: FsspecStorage, folder: str) -> bool:
         """Whether a dataset is of the split to be read, or no split.
@@ -80,18 +87,13 @@ class HuggingFaceDatasetSource(Source):
                 problem = f"there are no splits in {parent}; leave it empty for a Dataset"
                 raise InvalidSpec.at("source.split_name", self.split_name, problem)
             return True
-        if self.split_name is None and folder in map(self.path_of, self.paths):
+        if self.split_name is None and folder in [self.opened(url)[1] for url in self.paths]:
             return True
         if self.split_name not in found:
             raise InvalidSpec.at(
                 "source.split_name", self.split_name, f"must be one of {', '.join(found)}"
             )
         return name == self.split_name
-
-    def path_of(self, url: str) -> str:
-        """A path of the spec as storage knows it."""
-        storage, path = open_storage(url, self.storage_options)
-        return os.path.realpath(path) if storage.is_local else path
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Take names and types from the first file that can be read.
@@ -135,6 +137,11 @@ class HuggingFaceDatasetSource(Source):
                 see_that_it_ended(file, shard.size)
             except (*DATA_ERRORS, CutOffFile) as error:
                 yield BadRow(data_error(error))
+
+
+def without_links(storage: FsspecStorage, path: str) -> str:
+    """A path as inputs are known by."""
+    return os.path.realpath(path) if storage.is_local else path
 
 
 def stream_of(file: IO[bytes], size: int) -> pa.RecordBatchStreamReader:

@@ -135,6 +135,19 @@ def test_another_splits_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> 
     assert not list_inputs(other.model_copy(update={"on_empty": "succeed"}))[1]
 
 
+def test_a_folder_of_links_is_a_dataset(folder: Path, tmp_path: Path) -> None:
+    """As the Hub's cache has it, whose files have other names."""
+    linked, blobs = tmp_path / "linked", tmp_path / "blobs"
+    linked.mkdir()
+    whole = read_all(source(folder))
+    folder.rename(blobs)
+    for number, file in enumerate(sorted(blobs.iterdir())):
+        (linked / file.name).symlink_to(file.rename(blobs / str(number)))
+    assert read_all(source(linked)) == whole
+    (tmp_path / "itself").symlink_to(linked)
+    assert read_all(source(tmp_path / "itself")) == whole
+
+
 def test_what_map_leaves_beside_a_dataset_is_not_read(tmp_path: Path) -> None:
     from datasets import load_from_disk
 
