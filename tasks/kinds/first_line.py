@@ -2,5 +2,9 @@
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the trace that some clients put below it."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """What an error says, without the trace that some clients put below it.
+
+    A line that ends with a colon says nothing without the next one.
+    """
+    said, *more = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{said} {more[0].strip()}" if more and said.endswith(":") else said

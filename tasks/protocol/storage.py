@@ -5,6 +5,7 @@ absent. Deleting or moving what is not there is not an error, so that every call
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -27,6 +28,9 @@ from tasks.protocol.infos import (
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
+
+ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
+RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
 
 class Storage(Protocol):
@@ -193,8 +197,9 @@ def open_storage(
 
     Raises:
         ValueError: no filesystem is known for the URL's scheme, or its package is missing; or
-            the URL names no host and port that there can be.
+            the URL is none that leads to one place.
     """
+    refuse_misread(url)
     filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
     if is_web(url):
         from tasks.protocol.web_files import WebFiles
@@ -202,6 +207,19 @@ def open_storage(
         _ = urlsplit(url).port  # raises where it is none
         return FsspecStorage(WebFiles(**filesystem.storage_options)), path
     return FsspecStorage(filesystem), path.rstrip("/")
+
+
+def refuse_misread(url: str) -> None:
+    """Refuse a URL that other tools read otherwise than fsspec does.
+
+    Raises:
+        ValueError: says what to write.
+    """
+    if ANONYMOUS.match(url):
+        plain = ANONYMOUS.sub(r"\1", url)
+        raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
+    if RELATIVE.match(url):  # to the folder of whichever process opens it
+        raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
 
 
 def is_web(url: str) -> bool:

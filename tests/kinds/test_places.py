@@ -162,6 +162,26 @@ def test_a_client_that_connects_when_it_is_made_and_cannot(
     assert "client.py" not in str(caught.value)
 
 
+def test_what_is_wrong_with_a_buckets_name_is_told() -> None:
+    with pytest.raises(Unreachable, match=r'reached: .*: Invalid bucket name "a b": Bucket name'):
+        check_source(ParquetSource(path="s3://a b/x"))
+
+
 def test_an_unknown_protocol_is_a_wrong_spec() -> None:
     with pytest.raises(InvalidSpec, match=r"source\.path: 'foo://x' cannot be opened"):
         check_source(ParquetSource(path="foo://x"))
+
+
+@pytest.mark.parametrize(
+    ("path", "way_out"),
+    [
+        ("s3://anonymous@bucket/x", r"it is s3://bucket/x, storage_options: \{anon: true\}"),
+        ("file://x", "has the whole path"),
+        ("local://x", "has the whole path"),
+    ],
+)
+def test_a_url_that_ray_reads_otherwise_is_refused(path: str, way_out: str) -> None:
+    with pytest.raises(InvalidSpec, match=rf"^source\.path: '{path}' cannot .*{way_out}"):
+        check_source(ParquetSource(path=path))
+    with pytest.raises(InvalidSpec, match=rf"^sink\.path: '{path}' cannot .*{way_out}"):
+        check_sink(ParquetSink(path=path))
