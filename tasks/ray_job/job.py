@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import RemoteCluster
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -151,9 +152,16 @@ def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
 
 
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
-    """The output's storage and folders."""
+    """The output's storage and folders.
+
+    Raises:
+        InvalidSpec: no storage is known for its path, or the package for it is missing.
+    """
     options = json.dumps(spec.sink.storage_options, sort_keys=True)
-    storage, output = opened(spec.sink.path, options)
+    try:
+        storage, output = opened(spec.sink.path, options)
+    except (ValueError, ImportError) as error:
+        raise InvalidSpec.at("sink.path", spec.sink.path, f"cannot be opened: {error}") from error
     return storage, replace(output, table=spec.sink.as_table())
 
 

@@ -185,6 +185,28 @@ def test_what_starts_no_flow_says_that_the_storage_does_not_answer(
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        "status SPEC --set sink.path=foo://x",
+        "clean SPEC --set sink.path=foo://x",
+        "cancel SPEC --set sink.path=foo://x",
+        "run SPEC --limit 1 --output foo://x",
+        "search foo://x --spec SPEC --query [1]",
+    ],
+)
+def test_an_output_on_no_storage_that_there_is_is_one_message(
+    numbers: Path,
+    given: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = str(write_spec(numbers.parent))
+    assert call(monkeypatch, *given.replace("SPEC", spec).split()) == 2
+    told = "InvalidSpec: sink.path: 'foo://x' cannot be opened: Protocol not known: foo"
+    assert capsys.readouterr().err.strip() == told
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [("a: [", "is not YAML"), ("just text", "must hold fields"), (None, "cannot be read")],
 )
