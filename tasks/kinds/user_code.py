@@ -154,19 +154,19 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
         init: arguments by name.
 
     Raises:
-        InvalidSpec: it is not there, makes what cannot be called, or takes other arguments.
+        InvalidSpec: it is not there, makes what cannot be called with a batch, or takes other
+            arguments.
     """
     found = load(field, reference)
     refuse_other_arguments(field, reference, found, init)
     if not inspect.isclass(found) and misfit(found, init) is not None:
         return partial(found, **init) if init else found
     instance = found(**init)
+    problem = f"makes a {type(instance).__name__}, which cannot be called with a batch"
     if not callable(instance):
-        problem = (
-            f"makes a {type(instance).__name__}, which cannot be called with a batch: give it a "
-            "method __call__(self, batch)"
-        )
-        raise InvalidSpec.at(field, reference, problem)
+        raise InvalidSpec.at(field, reference, f"{problem}: give it a method __call__(self, batch)")
+    if wrong := misfit(instance, {}, "batch"):
+        raise InvalidSpec.at(field, reference, f"{problem} alone: {wrong}; give __init__ the rest")
     return instance
 
 

@@ -24,6 +24,10 @@ class Adds:
 class Lazy:
     """Nothing calls it."""
 
+class Needy:
+    def __call__(self, batch, times):
+        return batch * times
+
 def twice(batch, times=2):
     return batch * times
 
@@ -71,9 +75,16 @@ def test_the_precision_of_your_own_code_is_its_own() -> None:
         model.predictor(Placement(dtype="float32"))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("Lazy", "Lazy"), ("nothing", "NoneType")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Lazy", "Lazy, which cannot be called with a batch: give it"),
+        ("nothing", "NoneType, which cannot be called with a batch: give it"),
+        ("Needy", "Needy, which cannot be called with a batch alone: .*'times'; give __init__ the"),
+    ],
+)
 def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
-    with pytest.raises(InvalidSpec, match=f"makes a {kind}, which cannot be called with a batch"):
+    with pytest.raises(InvalidSpec, match=f"makes a {kind}"):
         user_code.made("model.class", f"brought:{name}", {})
 
 
