@@ -10,8 +10,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from flows.testing import RunSpec
+from tests.kinds.tiny_models import save_bert, texts
 
 CHOSEN = ["amount", "items", "country"]
+ARTICLES = texts(4, longest=20)
 
 
 def orders(numbers: range, seed: int) -> pl.DataFrame:
@@ -64,17 +66,24 @@ def test_scores_of_a_delta_table_in_another(
 @pytest.mark.prefect
 def test_vectors_of_an_iceberg_table_as_a_lance_dataset(run_spec: RunSpec, tmp_path: Path) -> None:
     import lance
+    import torch
     from pyiceberg.catalog.sql import SqlCatalog
+    from transformers import AutoTokenizer
+
+    model = save_bert(tmp_path / "bert")
 
     properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
-    articles = pl.DataFrame({"id": range(4), "text": list("abca"), "author": "x"}).to_arrow()
+    articles = pl.DataFrame({"id": range(4), "text": ARTICLES, "author": "x"}).to_arrow()
     with closing(SqlCatalog("default", **properties)) as catalog:
         catalog.create_namespace("news")
         catalog.create_table("news.articles", schema=articles.schema).append(articles)
     catalog_of_test = f"source.catalog={{type: sql, uri: '{properties['uri']}'}}"
-    place = f"sink.path={tmp_path}/vectors"
-    run_spec("deployments/specs/lance-vectors.yaml", catalog_of_test, place, fake=True)
+    places = f"sink.path={tmp_path}/vectors", f"model.name_or_path={tmp_path}/bert"
+    run_spec("deployments/specs/lance-vectors.yaml", catalog_of_test, *places)
     found = lance.dataset(f"{tmp_path}/vectors").to_table().sort_by("id")
     assert found.column_names == ["id", "embedding"]
-    first, second, _, again = found["embedding"].to_pylist()
-    assert first == again != second
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bert")
+    for vector, text in zip(found["embedding"].to_pylist(), ARTICLES, strict=True):
+        with torch.inference_mode():
+            hidden = model.bert(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        np.testing.assert_allclose(vector, hidden.mean(0), atol=2e-5)
