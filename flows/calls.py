@@ -8,18 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from flows.called_spec import sink_at, time_meant
+from flows.console import console, escape
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.periods import portions
 from tasks.quick_imports import quick_imports
 from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
-
-console = Console(stderr=True)
 
 
 @contextmanager

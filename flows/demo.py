@@ -5,10 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from flows.calls import run_flow
+from flows.console import console, escape
 from flows.demo_data import DemoData, prepare_digits
 from flows.printed_report import print_report
 from tasks.plan import ledger_of
@@ -16,8 +14,6 @@ from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
-
-console = Console(stderr=True)
 
 
 def run_demo(folder: Path, as_json: bool) -> None:

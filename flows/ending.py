@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import typer
 
+from flows.console import harmless
 from tasks.errors import BatchInferenceError
 
 
@@ -25,7 +26,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         command()
     except BatchInferenceError as error:
         leave_object(error, str(error), error.exit_code)
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(harmless(f"{type(error).__name__}: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except SystemExit as ended:
         if ended.code:

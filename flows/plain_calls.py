@@ -4,10 +4,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-
 from flows.called_spec import load_at
+from flows.console import console, escape
 from flows.printed_report import print_check, print_orphans
 from tasks.at_work import live_jobs, tell_to_stop
 from tasks.cleaning import find_orphans, remove
@@ -19,8 +17,6 @@ from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
 from tasks.spec import BatchInferenceSpec
 from tasks.without_ray import advice_without_ray
-
-console = Console(stderr=True)
 
 
 def check_spec_file(

@@ -3,8 +3,8 @@
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
+from flows.console import escape
 from tasks.counted import counted
 from tasks.protocol.cleanup import Orphan
 from tasks.reporting.numbers import write_number

@@ -3,9 +3,9 @@
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from flows.console import escape
 from tasks.counted import counted
 from tasks.reporting.preview_page import duration
 from tasks.reporting.samples import shorten, shown_columns

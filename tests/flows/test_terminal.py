@@ -9,6 +9,9 @@ import pytest
 from rich.console import Console
 
 from flows import terminal
+from flows.console import console as ours
+from flows.printed_report import print_check
+from flows.printing import print_matches
 from tasks.attempt import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
@@ -80,3 +83,13 @@ def test_what_a_job_waits_for_before_it_begins(
     assert "waits for nodes, 60 s at most: [a GPU]" in screen.getvalue()
     lines = set(capsys.readouterr().err.splitlines())
     assert lines == {"the job waits for nodes, 60 s at most: [a GPU]"}
+
+
+def test_what_comes_from_data_stands_as_it_is_and_does_nothing() -> None:
+    found = {"query_as": "text", "rows": {"searched": 1, "without_vector": 0}, "seconds": {}}
+    row = {"path": "/run:id:7/a.png", "text": "\x1b[2J\x9b31m[bold]\r"}
+    with ours.capture() as taken:
+        print_matches(ours, {**found, "matches": [{"rank": 1, "score": 1.0, "row": row}]})
+        print_check(ours, "places", "red", "wrong", f"{row['path']} {row['text']}")
+    lines = [line for line in taken.get().splitlines() if row["path"] in line]
+    assert [r"\x1b[2J\x9b31m[bold]\x0d" in line for line in lines] == [True, True]
