@@ -64,7 +64,9 @@ def refuse_same_name(own: BatchInferenceSpec, overrides: list[str], output: str)
 
 def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
-    path = output if "://" in output else str(Path(output).expanduser().resolve())
+    path = output
+    if output and "://" not in output:  # an empty one is no folder, least of all this one
+        path = str(Path(os.path.expanduser(output)).resolve())
     return f"sink.path={json.dumps(path, ensure_ascii=False)}"
 
 

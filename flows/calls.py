@@ -176,7 +176,7 @@ def call_backfill(
     from flows.backfill import backfill
 
     start, end = (
-        parse_time(field, text) if text else None
+        None if text is None else parse_time(field, text)
         for field, text in zip(("--from", "--to"), between, strict=True)
     )
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts

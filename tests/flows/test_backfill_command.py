@@ -70,6 +70,10 @@ WRONG = {
     "no time": (("run", "SPEC", "--scheduled-time", "today"), "--scheduled-time: 'today' is no"),
     "no range": (("backfill", "SPEC"), "say which with --from and --to"),
     "half a range": (("backfill", "SPEC", "--from", "2026-01-01"), "--from: "),
+    "an empty range": (
+        ("backfill", "SPEC", "--set", "source.path=in", "--set", "sink.path=out", "--from", ""),
+        "--from: '' is no time",
+    ),
     "no step": (
         ("backfill", "SPEC", "--from", "2026-01-01", "--to", "2026-01-02", "--every", "day"),
         "--every: 'day' is no step of time",

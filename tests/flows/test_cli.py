@@ -269,6 +269,21 @@ def test_an_output_may_be_called_anything(tmp_path: Path) -> None:
     assert parse_yaml(override.partition("=")[2]) == str(folder)
 
 
+def test_an_output_in_the_folder_of_somebody_who_is_not_there_is_a_name_as_another() -> None:
+    assert sink_at("~nobody-here/out") == f'sink.path="{Path.cwd()}/~nobody-here/out"'
+
+
+@pytest.mark.parametrize("verb", ["run", "search"])
+def test_an_empty_output_is_not_this_folder(
+    verb: str, numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of a shell's variable that is not set."""
+    spec = str(write_spec(numbers.parent))
+    calls = {"run": (spec, "--output", ""), "search": ("", "--spec", spec, "--query", "cat")}
+    assert call(monkeypatch, verb, *calls[verb]) == 2
+    assert "sink.path: '' is not allowed" in capsys.readouterr().err
+
+
 def test_an_address_is_checked_as_in_the_spec(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
