@@ -42,7 +42,7 @@ def print_report(
         **runtime_line(report),
         "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
         **gates_line(report),
-        **({} if report["cost"] is None else {"cost": f"{report['cost']:,.4g}"}),
+        **({} if report["cost"] is None else {"cost": write_number(report["cost"])}),
         "output": f"{report['output']} ({told_version(report)})",
         "report": report["report"] or "-",
         **({"profile": report["profile"]} if report["profile"] else {}),

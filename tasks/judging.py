@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import GateFailed
-from tasks.kinds.gates.gate import Judgement, LastRun, check_columns
+from tasks.kinds.gates.gate import Judgement, LastRun, check_columns, written
 from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
@@ -136,7 +136,7 @@ def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
 
 def line_of(judged: Judgement) -> str:
     """A gate in one line."""
-    value = "nothing measured" if judged.value is None else f"{judged.value:,.6g}"
+    value = "nothing measured" if judged.value is None else written(judged.value)
     note = f" ({judged.note})" if judged.note else ""
     state = "passed" if judged.passed else "FAILED"
     return f"  {state}  {judged.gate}: {value}, {judged.limit} is asked for{note}"

@@ -359,10 +359,16 @@ def test_a_slow_model_has_a_speed(folder: Path) -> None:
     said = []
     for speed in (0.4, 12_345.6):
         console = Console(record=True, width=200)
-        found = {**report.as_json(), "rows_per_second": speed, "flow_run_id": "-"}
+        found = {**report.as_json(), "rows_per_second": speed, "cost": speed, "flow_run_id": "-"}
         print_report(console, found)
-        said += [line.split() for line in console.export_text().splitlines() if "rows/s" in line]
+        said += [
+            line.split()
+            for line in console.export_text(clear=False).splitlines()
+            if "rows/s" in line
+        ]
         assert f"{said[-1][1]} rows/s, steady" in time_table(found)
+        assert f"cost         {said[-1][1]}\n" in console.export_text()
+        assert f"{said[-1][1]} (all attempts of the run)" in time_table(found)
     assert said == [["rows/s", "0.4"], ["rows/s", "12,346"]]
 
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from tasks.kinds.gates.gate import Chart
+from tasks.kinds.gates.gate import Chart, written
 from tasks.reporting.drawing import as_image, as_svg, text
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import cell, scrub, table
@@ -29,7 +29,7 @@ def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> st
         [
             "passed" if each["passed"] else "<b>failed</b>",
             cell(each["gate"]),
-            "-" if each["value"] is None else f"{each['value']:,.6g}",
+            "-" if each["value"] is None else written(each["value"]),
             cell(each["limit"]),
             cell(each["note"]),
         ]

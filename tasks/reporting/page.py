@@ -141,7 +141,7 @@ def time_table(report: dict[str, Any]) -> str:
     held = report["held"]
     values["held"] = f"{held['cpu_hours']:.4g} CPU hours, {held['gpu_hours']:.4g} GPU hours"
     if report["cost"] is not None:
-        values["cost"] = f"{report['cost']:,.4g} (all attempts of the run)"
+        values["cost"] = f"{write_number(report['cost'])} (all attempts of the run)"
     if report["bottleneck"]:
         values["bottleneck"] = sentence(report["bottleneck"])
     return pairs(values)

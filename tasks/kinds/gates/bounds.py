@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
-from tasks.kinds.gates.gate import Gate, Judgement, LastRun
+from tasks.kinds.gates.gate import Gate, Judgement, LastRun, written
 from tasks.kinds.gates.values import is_list, numbers, refuse_no_number
 
 
@@ -49,10 +49,10 @@ class BoundsGate(Gate):
     def subject(self) -> str:
         """What is measured."""
         if self.minimum is None:
-            return f"share of {self.column} above {self.maximum:g}"
+            return f"share of {self.column} above {written(self.high)}"
         if self.maximum is None:
-            return f"share of {self.column} below {self.minimum:g}"
-        return f"share of {self.column} outside {self.minimum:g} to {self.maximum:g}"
+            return f"share of {self.column} below {written(self.low)}"
+        return f"share of {self.column} outside {written(self.low)} to {written(self.high)}"
 
     @property
     def limit(self) -> str:
@@ -103,5 +103,5 @@ class BoundsMeter:
         if not self.total:
             return self.gate.judgement(None, False, note=f"{self.gate.column} has no values")
         value = self.outside / self.total
-        note = f"values from {self.smallest:g} to {self.largest:g}"
+        note = f"values from {written(self.smallest)} to {written(self.largest)}"
         return self.gate.judgement(value, value <= self.gate.max_fraction_outside, note=note)

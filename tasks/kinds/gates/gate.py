@@ -89,8 +89,17 @@ class Gate(Kind):
 
     def judgement(self, value: float | None, passed: bool, **more: Any) -> Judgement:
         """A judgement of this gate."""
-        shown = None if value is None else round(value, 6)
-        return Judgement(self.subject, self.limit, shown, passed, **more)
+        return Judgement(self.subject, self.limit, rounded(value), passed, **more)
+
+
+def rounded(value: float | None) -> float | None:
+    """A measure in six digits that count: few of very many rows are no 0; all of a whole number."""
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
+
+
+def written(value: float) -> str:
+    """A measure or a bound as a person reads it, with all digits of a whole number."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
 
 
 def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
+from tasks.judging import line_of
+from tasks.kinds.gates.bounds import BoundsGate, BoundsMeter
 from tasks.kinds.gates.gate import check_columns
+from tasks.kinds.gates.rows import RowsGate, RowsMeter
 from tests.kinds.gates.measuring import gate_of, judge
 
 VALUES = st.lists(
@@ -64,6 +67,16 @@ def test_bounds_take_numbers_of_every_kind(values: Any) -> None:
     found = judge(gate, rows, cut=1)
     assert (found.value, found.passed, found.note) == (0.5, False, "values from 1 to 5")
     assert judge(gate_of(kind="bounds", column="x", minimum=1, maximum=5), rows).passed
+
+
+def test_what_just_fails_is_seen_to_fail() -> None:
+    """Not as `1e+06, at most 1,000,000` or as `0, at most 0`."""
+    rows = RowsMeter(RowsGate(maximum=10_000_000), total=10_000_001).judge()
+    assert line_of(rows).endswith("rows written: 10,000,001, at most 10,000,000 is asked for")
+    gate = BoundsGate(column="x", maximum=1_000_000)
+    found = line_of(BoundsMeter(gate, 1, 5_000_000, 0, 1_000_001).judge())
+    assert "x above 1,000,000: 2e-07, at most 0" in found
+    assert "values from 0 to 1,000,001" in found
 
 
 @pytest.mark.parametrize(
