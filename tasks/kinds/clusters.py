@@ -8,6 +8,9 @@ from tasks.kinds.form import FormModel, PickOne
 
 Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
 
+RAYS_WORDS = ("auto", "local")
+"""Addresses to Ray that name no host."""
+
 
 class InlineCluster(FormModel):
     """In the flow's own process, without Ray: for trials, small jobs, machines of few cores.
@@ -35,12 +38,14 @@ class LocalCluster(FormModel):
 
     @field_validator("address")
     @classmethod
-    def _is_no_dashboard(cls, address: str | None) -> str | None:
+    def _is_rays_own(cls, address: str | None) -> str | None:
         if address and address.startswith(("http://", "https://")):
             raise ValueError(
                 "a dashboard's URL is for cluster.kind ray_jobs: set that, or give Ray's own host "
                 "and port, as in 127.0.0.1:6379"
             )
+        if address is not None and ":" not in address and address not in RAYS_WORDS:
+            raise ValueError("give host and port, as in 127.0.0.1:6379, or leave it out")
         return address
 
 

@@ -284,12 +284,16 @@ def test_an_empty_output_is_not_this_folder(
     assert "sink.path: '' is not allowed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "127.0.0.1", ""])
 def test_an_address_is_checked_as_in_the_spec(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    address: str,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec = str(write_spec(numbers.parent))
-    assert call(monkeypatch, "run", spec, "--address", "http://127.0.0.1:8265") == 2
-    assert "cluster.address: 'http://127.0.0.1:8265' is not" in capsys.readouterr().err
+    assert call(monkeypatch, "run", spec, "--address", address) == 2
+    assert f"cluster.address: '{address}' is not" in capsys.readouterr().err
 
 
 def test_a_part_of_the_rows_is_some() -> None:
