@@ -61,10 +61,11 @@ def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pa
 
 
 def comparable(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Two columns as they compare: whole numbers beside fractions as these, 1 as 1.0."""
+    """Two columns as they compare: of numbers of two types all as fractions, 1 and 1.00 as 1.0."""
     one, other = beside(one, other), beside(other, one)
     kinds = one.type, other.type
-    if any(map(pa.types.is_floating, kinds)) and any(map(pa.types.is_integer, kinds)):
+    are_numbers = all(map(is_number, kinds)) and not all(map(pa.types.is_integer, kinds))
+    if are_numbers and one.type != other.type:
         return one.cast(pa.float64(), safe=False), other.cast(pa.float64(), safe=False)
     return one, other
 

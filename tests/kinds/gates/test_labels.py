@@ -1,6 +1,7 @@
 """Accuracy and F1, against scikit-learn."""
 
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -61,10 +62,13 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         ([0, 1, 2, None], [0.0, 1.0, 1.0, 0.0]),
         ([True, False, True, None], [1.0, 0.0, 0.0, 1.0]),
         ([0, 1, 1, None], [False, True, False, None]),
+        ([Decimal("0.00"), Decimal("1.00"), Decimal("7.00"), None], [0, 1, 1, 0]),
+        ([Decimal("0.00"), Decimal("1.00"), Decimal("7.00"), None], [0.0, 1.0, 1.0, 0.0]),
     ],
     ids=[
         *("numbers and text", "top k", "fixed top k", "NaN", "dictionary", "booleans"),
         *("whole numbers and fractions", "truth and fractions", "whole numbers and truth"),
+        *("decimals and whole numbers", "decimals and fractions"),
     ],
 )
 def test_two_of_three_rows_with_a_label_are_right(labels: Any, guesses: Any) -> None:
