@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.sinks.jsonl import json_text, short_floats, without_bytes
+from tasks.kinds.sinks.jsonl import from_json, json_text, short_floats, without_bytes
 from tasks.kinds.sinks.sink import Mask, Sink
 
 
@@ -109,9 +109,10 @@ def text_type(kind: pa.DataType) -> pa.DataType:
 def unflat(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows with JSON text as the nested values it was made of."""
     for at, name in enumerate(rows.column_names):
-        if pa.types.is_nested(schema.field(name).type):
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind):
             values = [text and json.loads(text) for text in rows[name].to_pylist()]
-            rows = rows.set_column(at, name, pa.array(values))
+            rows = rows.set_column(at, name, from_json(values, kind))
     return rows
 
 

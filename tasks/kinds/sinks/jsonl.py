@@ -18,6 +18,13 @@ BYTES = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
+LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 class JsonlSink(Sink):
@@ -48,12 +55,13 @@ class JsonlSink(Sink):
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of lines; numbers and lists as they were, times as text."""
-        return pa.Table.from_pylist([json.loads(line) for line in data.split(b"\n")[:-1]])
+        rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
+        return columns_of(rows, list(rows[0]) if rows else [])
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of lines."""
         rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
-        return pa.table({name: [row[name] for row in rows] for name in names})
+        return columns_of(rows, names, schema)
 
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """Lines without some of them; the others stay as they are, byte for byte."""
@@ -106,6 +114,45 @@ def with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(with_floats(kind.value_type, wanted))
     return kind
+
+
+def columns_of(
+    rows: list[dict[str, Any]], names: list[str], schema: pa.Schema | None = None
+) -> pa.Table:
+    """Some columns of lines as a table."""
+    kinds = {each.name: each.type for each in schema or ()}
+    return pa.table(
+        {name: from_json([row[name] for row in rows], kinds.get(name)) for name in names}
+    )
+
+
+def from_json(values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+    """Values that were written as JSON, as a column; what is of no one type, as maps, as its text.
+
+    Args:
+        values: as they are in JSON.
+        kind: the column's type before, from which that of all files follows; else of these alone.
+    """
+    try:
+        return pa.array(values, None if kind is None else json_type(kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if each is None else json_text(each) for each in values])
+
+
+def json_type(kind: pa.DataType) -> pa.DataType:
+    """The type that JSON leaves of one."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return json_type(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return json_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, json_type(each.type)) for each in kind.fields])
+    if any(check(kind) for check in LISTS):
+        return pa.list_(json_type(kind.value_type))
+    if pa.types.is_floating(kind) or pa.types.is_duration(kind):
+        return pa.float64()
+    is_as_it_was = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    return kind if is_as_it_was else pa.string()
 
 
 def json_text(value: Any) -> str:

@@ -44,6 +44,33 @@ def test_a_lone_column(sink: Sink, values: list[Any]) -> None:
     assert sink.select(sink.encode(rows), ["x"], rows.schema).to_pydict() == {"x": values}
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2**64 - 1], pa.uint64()),
+        pa.array([["a", "b"]]),
+        pa.array([{"top": ["a"]}]),
+        pa.array(["a"]),
+    ],
+    ids=lambda values: str(values.type),
+)
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_files_with_and_without_values_have_the_same_columns(sink: Sink, values: pa.Array) -> None:
+    schema = pa.schema([("x", values.type), ("y", pa.int64())])
+    files = [pa.table([each, [1]], schema=schema) for each in (pa.nulls(1, values.type), values)]
+    found = pa.concat_tables(sink.select(sink.encode(each), ["x"], schema) for each in files)
+    assert found.to_pydict() == {"x": [None, *values.to_pylist()]}
+
+
+@pytest.mark.parametrize("sink", SINKS[1:], ids=repr)
+def test_a_map_comes_back_as_text(sink: Sink) -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    rows = pa.table({"x": pa.array([[("a", 1)], [], None], kind), "y": [1, 2, 3]})
+    found = sink.select(sink.encode(rows), ["x"], rows.schema)
+    assert found.to_pydict() == {"x": ['[["a", 1]]', "[]", None]}
+    assert sink.decode(sink.encode(rows))["x"].to_pylist() == found["x"].to_pylist()
+
+
 @given(values=st.dictionaries(st.text(min_size=1), st.none() | st.text(), max_size=3))
 def test_folders_say_what_was_in_the_columns(values: dict[str, str | None]) -> None:
     values = {name.replace("%2F", ""): value for name, value in values.items()}
