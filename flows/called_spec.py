@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.mistaken_paths import is_as_written
 from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time, parse_time
@@ -64,9 +65,9 @@ def refuse_same_name(own: BatchInferenceSpec, overrides: list[str], output: str)
 
 def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
-    path = output
-    if output and "://" not in output:  # an empty one is no folder, least of all this one
-        path = str(Path(os.path.expanduser(output)).resolve())
+    path = os.path.expanduser(output)
+    if path and not is_as_written(path):  # an empty one is no folder, least of all this one
+        path = str(Path(path).resolve())
     return f"sink.path={json.dumps(path, ensure_ascii=False)}"
 
 

@@ -269,19 +269,24 @@ def test_an_output_may_be_called_anything(tmp_path: Path) -> None:
     assert parse_yaml(override.partition("=")[2]) == str(folder)
 
 
-def test_an_output_in_the_folder_of_somebody_who_is_not_there_is_a_name_as_another() -> None:
-    assert sink_at("~nobody-here/out") == f'sink.path="{Path.cwd()}/~nobody-here/out"'
-
-
 @pytest.mark.parametrize("verb", ["run", "search"])
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [("", "'' is not allowed"), ("~nobody-here/out", "there is no such user")],
+)
 def test_an_empty_output_is_not_this_folder(
-    verb: str, numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    verb: str,
+    output: str,
+    problem: str,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As of a shell's variable that is not set."""
+    """It is a shell's variable that is not set."""
     spec = str(write_spec(numbers.parent))
-    calls = {"run": (spec, "--output", ""), "search": ("", "--spec", spec, "--query", "cat")}
+    calls = {"run": (spec, "--output", output), "search": (output, "--spec", spec, "--query", "a")}
     assert call(monkeypatch, verb, *calls[verb]) == 2
-    assert "sink.path: '' is not allowed" in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "127.0.0.1", ""])
