@@ -4,12 +4,15 @@ from typing import Any
 
 import pyarrow as pa
 
+UNKNOWN = (OverflowError, ValueError, LookupError)
+"""What Arrow raises for values that Python has not; the last for names of timezones."""
+
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     """Rows as dicts; what Python has no value for, such as a time in the year 10000, as text."""
     try:
         return rows.to_pylist()
-    except (OverflowError, ValueError):
+    except UNKNOWN:
         columns = {name: list(map(value_of, rows[name])) for name in rows.column_names}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -18,5 +21,5 @@ def value_of(scalar: pa.Scalar) -> Any:
     """One value."""
     try:
         return scalar.as_py()
-    except (OverflowError, ValueError):
+    except UNKNOWN:
         return f"{getattr(scalar, 'value', 'a value')} as {scalar.type}"

@@ -18,3 +18,9 @@ def test_a_time_that_python_does_not_know_is_told() -> None:
     assert found[0]["at"] == "300000000000000000 as timestamp[us]"
     assert found[1]["at"] is None
     assert found[2]["at"].year == 1970
+
+
+def test_a_time_in_a_place_that_nobody_knows_is_told() -> None:
+    at = pa.array([7, None], pa.timestamp("us", "Nowhere/Here"))
+    told = "7 as timestamp[us, tz=Nowhere/Here]"
+    assert python_rows(pa.table({"at": at})) == [{"at": told}, {"at": None}]

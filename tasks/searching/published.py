@@ -15,6 +15,7 @@ from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
+from tasks.python_rows import python_rows
 from tasks.ray_job.job import output_of
 from tasks.run_folder import published_schema
 from tasks.searching.matrix import as_matrix, vector_column, width_of
@@ -142,7 +143,7 @@ class PublishedVectors:
         start = int(self.starts[file])
         for piece in reader.pieces(self.files[file], ROWS_LOOKED_UP_AT_ONCE):
             here = numbers[(numbers >= start) & (numbers < start + len(piece))]
-            yield from piece.take(pa.array(here - start)).to_pylist()
+            yield from python_rows(piece.take(pa.array(here - start)))
             start += len(piece)
 
     def reader(self, names: list[str]) -> OutputReader:

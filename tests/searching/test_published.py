@@ -94,6 +94,13 @@ def test_an_output_that_holds_nothing_else(tmp_path: Path) -> None:
     assert found.rows == [{}, {}, {}]
 
 
+def test_a_row_with_a_time_that_python_does_not_know_is_found(tmp_path: Path) -> None:
+    rows = tables(1)[0].slice(0, 1).select(["embedding"])
+    rows = rows.append_column("at", pa.array([2**62], pa.timestamp("us")))
+    found = published(spec_at(tmp_path), [rows]).nearest(unit(np.ones(WIDTH)), 1)
+    assert found.rows == [{"at": f"{2**62} as timestamp[us]"}]
+
+
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = published(spec_at(tmp_path), tables())
     whole = vectors.nearest(unit(np.ones(WIDTH)), 9)
