@@ -18,6 +18,9 @@ from tasks.protocol.ledger_lines import LINE_SCHEMA
 
 APP = "prefect-ray-data"
 MERGED = 64
+ESCAPE = "%[0-9A-Fa-f]{2}"
+NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
+"""Characters of a local path at which deltalake breaks."""
 
 
 class DeltaLedger:
@@ -139,13 +142,14 @@ def delta_url(url: str) -> str:
     Unquoted, deltalake would cut a URL at `#` or `?` and put the ledger of another output there.
 
     Raises:
-        InvalidSpec: the path has an escape in it, which deltalake resolves here and not there.
+        InvalidSpec: the path has an escape in it, which deltalake resolves here and not there, or
+            what it takes for no part of a path, at the end of a run and not when it looks there.
     """
-    escape = re.search("%[0-9A-Fa-f]{2}", url)
-    if escape:
-        problem = f"has {escape[0]} in it, with which the ledger cannot be kept: rename the folder"
-        raise InvalidSpec.at("sink.path", url, problem)
     scheme, separator, path = url.rpartition("://")
+    wrong = re.search(ESCAPE if separator else f"{ESCAPE}|{NO_PATH}", url)
+    if wrong:
+        problem = f"has {wrong[0]!r} in it, with which the ledger cannot be kept"
+        raise InvalidSpec.at("sink.path", url, f"{problem}: rename the folder")
     return f"{scheme}://{quote(path, safe='/=+:@,')}" if separator else url
 
 

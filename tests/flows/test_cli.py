@@ -324,7 +324,7 @@ def test_the_start_of_prefect_is_told_beside_the_runs_seconds(
 def test_status_shows_a_path_as_it_is(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(numbers.parent / "[of][/all]" / ("days" * 50))
+    path = str(numbers.parent / "of:id:all" / ("days" * 50))
     spec = write_spec(numbers.parent, sink={"kind": "parquet", "path": path})
     assert call(monkeypatch, "status", str(spec)) == 0
     assert path in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tasks.errors import StaleLedger
+from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Ledger
@@ -157,6 +157,22 @@ def test_a_long_ledger_keeps_every_line(open_ledger: Open) -> None:
     assert [e["run_key"] for e in seen.entries.values()] == [f"k{n}" for n in range(1, 70)]
     assert sorted(seen.inputs["path"].to_pylist()) == sorted(f"in-{n}" for n in range(1, 70))
     assert list(seen.files) == [f"part-{n}" for n in range(1, 70)]
+
+
+@pytest.mark.parametrize("character", list("[]^|\\\n\x1b\x7f"))
+def test_a_folder_in_which_deltalake_keeps_no_table_is_refused_at_once(
+    tmp_path: Path, character: str
+) -> None:
+    """It looked there without a word, and broke when all was predicted."""
+    with pytest.raises(InvalidSpec, match="with which the ledger cannot be kept: rename"):
+        DeltaLedger(str(tmp_path / f"out{character}2" / "ledger"))
+
+
+@pytest.mark.parametrize("character", list("#? *{}~'\"<>`:é"))
+def test_a_folder_may_have_any_other_name(tmp_path: Path, character: str) -> None:
+    ledger = DeltaLedger(str(tmp_path / f"out{character}2" / "ledger"))
+    ledger.commit(entry("k"), ledger.look())
+    assert ledger.look().version == 1
 
 
 def test_a_long_delta_table_has_few_files(tmp_path: Path) -> None:
