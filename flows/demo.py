@@ -9,6 +9,7 @@ from flows.calls import run_flow
 from flows.console import console, escape
 from flows.demo_data import DemoData, prepare_digits
 from flows.printed_report import print_report
+from tasks.errors import InvalidSpec
 from tasks.plan import ledger_of
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
@@ -17,11 +18,18 @@ from tasks.spec_file import load_spec
 
 
 def run_demo(folder: Path, as_json: bool) -> None:
-    """Prepare the data, run the flow, say what came of it and what to try next."""
+    """Prepare the data, run the flow, say what came of it and what to try next.
+
+    Raises:
+        InvalidSpec: the folder cannot be written to.
+    """
     console.print(
         "[bold]preparing[/] handwritten digits and training a small model on some of them"
     )
-    data = prepare_digits(folder.resolve())
+    try:
+        data = prepare_digits(folder.resolve())
+    except OSError as error:
+        raise InvalidSpec.at("FOLDER", str(folder), f"cannot hold the demo: {error}") from error
     files = f"{data.num_held_out} images it has never seen and {data.num_broken} broken files"
     console.print(f"[bold]running[/] the flow over {files}")
     spec = load_spec(data.spec)

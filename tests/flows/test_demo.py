@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.demo import tell
+from flows.demo import run_demo, tell
 from flows.demo_data import DemoData
+from tasks.errors import InvalidSpec
 
 
 def test_paths_and_commands_are_said_as_they_are(
@@ -30,3 +31,9 @@ def test_paths_and_commands_are_said_as_they_are(
     assert f"set aside: {broken['source']}: the file is cut off [x]" in lines
     assert str(data.held_out) in lines
     assert f"nothing to do at {data.predictions}: 3 inputs published before" in lines
+
+
+def test_a_folder_that_is_none_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidSpec, match=r"FOLDER: .*/file' cannot hold the demo: .*directory"):
+        run_demo(tmp_path / "file", as_json=False)
