@@ -18,7 +18,12 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET_NAME = re.compile(
     r"(password|secret|token|credential|authorization|connection-string|[.-]key)$", re.IGNORECASE
 )
-PASSWORD = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+PASSWORD = re.compile(
+    r"://[^/@\s:]*:[^/@\s]+@"
+    r"|^(?!https?:)[^:]+://[^/@:]*:[^@]+@"  # a database's may have slashes and blanks in it
+    r"|[?&][^=&]*(?:pass|pwd|secret|token|credential)[^=&]*=[^&]+",
+    re.IGNORECASE,
+)
 FILE_PROPERTIES = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
     "AWS_REGION": "s3.region",
