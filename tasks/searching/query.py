@@ -65,7 +65,8 @@ def read_query(spec: BatchInferenceSpec, given: str, form: QueryForm = "auto") -
         values = json.loads(given) if is_list(given) else read_npy(read_file(spec, given))
         return VectorQuery(given, unit(values))
     except (ValueError, TypeError) as error:
-        raise InvalidSpec.at("query", shortened(given), f"is no vector: {error}") from error
+        problem = f"is no vector: {error}; to search for it as a text, --as text"
+        raise InvalidSpec.at("query", shortened(given), problem) from error
 
 
 def form_of(given: str) -> Literal["text", "image", "vector"]:

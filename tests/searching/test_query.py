@@ -65,6 +65,7 @@ def test_a_file_in_an_object_store_is_reached_as_the_source_is(s3: S3, tmp_path:
         ("nowhere/cat.png", "auto", "--as text"),
         ("a cat", "image", "cannot be read as a file"),
         ("nosuch://bucket/cat.png", "auto", "cannot be read as a file"),
+        ("[a cat]", "auto", "is no vector: .*; to search for it as a text, --as text"),
         ("[1, 'a']", "auto", "is no vector"),
         ("[0, 0]", "auto", "all zeros"),
         ('["a"]', "auto", "is no vector"),
