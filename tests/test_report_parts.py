@@ -210,6 +210,7 @@ def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:
         ),
         ("https://x/a?access_token=S3CRET#top", "https://x/a?access_token=***#top"),
         ("postgresql://u:S3CRET@h/d?sslpassword=S3CRET", "postgresql://***@h/d?sslpassword=***"),
+        ("https://u:S3@CRET@h/d is gone, write to a@b", "https://***@h/d is gone, write to a@b"),
         ("['https://x/a?TOKEN=S3CRET'] is gone", "['https://x/a?TOKEN=***'] is gone"),
         ("https://x/a?key=S3CRET&api_key=S3CRET", "https://x/a?key=***&api_key=***"),
         ("https://x/a?design=1&author=me", "https://x/a?design=1&author=me"),

@@ -10,7 +10,7 @@ from tasks.spec import BatchInferenceSpec
 SHOWN_OPTIONS = ("endpoint_url",)
 MIN_SECRET_CHARACTERS = 6
 """Shorter values of options are words like `true`, found in any text."""
-CREDENTIALS = re.compile(r"://[^/@\s]+@")
+CREDENTIALS = re.compile(r"://[^/\s]+@")
 PARAMETER = re.compile(r"([?&]([\w.~%-]{1,100})=)[^&#\s\"'<>]+")
 SIGNATURE = re.compile(r"sig|signature|policy|auth|x-(amz|goog)-.*", re.IGNORECASE)
 """Parameters of a URL that open it to whoever has it, beside those that are named like secrets."""
