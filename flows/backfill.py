@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow, get_run_logger, task
 from prefect.runtime import flow_run
 
 from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
 from flows.own_folder import check_whole_paths
+from flows.planning import patient
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import Portion, label, portions
@@ -17,6 +18,8 @@ from tasks.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
 from tasks.standing import allowing_gaps, gaps, has_inputs, has_restarted, look_at
+
+check = task(name="check", persist_result=False)(check_spec)
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def backfill(
     """
     check_whole_paths(spec)
     runs = portions(spec, start, end, every)
-    fingerprints = check_spec(allowing_gaps(runs[0].spec))
+    fingerprints = patient(check)(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
     try:
         for portion in runs:
@@ -82,7 +85,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         BatchInferenceError: it could not be; says which period it was and how to go on.
     """
     try:
-        outcome = look(backfill, portion)
+        outcome = patient(look)(backfill, portion)
         return outcome if outcome.what else run(backfill, portion, outcome)
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
@@ -90,6 +93,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         raise type(error)(f"{told}: {way_on}") from error
 
 
+@task(task_run_name="look at {portion.name}", persist_result=False)
 def look(backfill: Backfill, portion: Portion) -> Outcome:
     """What is done with an output without a run; nothing yet where it needs one."""
     empty = gaps(portion, backfill.spec)

@@ -1,8 +1,8 @@
 """The plan as a task, which a deployment's run tries again while a storage or a cluster is away."""
 
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from prefect import task
+from prefect import Task, task
 from prefect.runtime import deployment
 
 from tasks.errors import BatchInferenceError
@@ -17,30 +17,37 @@ ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionErr
 """What a storage that is there says."""
 
 plan = task(name="plan", persist_result=False)(make_plan)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def plan_run(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
-    """Plan a run as a task; at night nobody is there to start it again after an outage.
-
-    A person at the command line is, and is told at once.
+    """Plan a run as a task.
 
     Raises:
-        BatchInferenceError: as `make_plan`; of a deployment's run, where trying again can help, it
-            was tried again for ten minutes.
+        BatchInferenceError: as `make_plan`; where trying again can help, as `patient` does.
+    """
+    return patient(plan)(spec, options)
+
+
+def patient(once: Task[P, T]) -> Task[P, T]:
+    """A task that a deployment's run tries again for ten minutes, where that can help.
+
+    At night nobody is there to start it again after an outage; a person at the command line is,
+    and is told at once.
     """
     if not deployment.id:
-        return plan(spec, options)
-    patient = plan.with_options(
+        return once
+    return once.with_options(
         retries=len(WAITS_SECONDS),
         retry_delay_seconds=list(WAITS_SECONDS),
         retry_condition_fn=may_pass,
         retry_jitter_factor=0.5,  # many runs may wait for the same
     )
-    return patient(spec, options)
 
 
 def may_pass(task: Any, task_run: Any, state: Any) -> bool:
-    """Whether what a plan failed with may pass by itself; Prefect's `retry_condition_fn`."""
+    """Whether what a task failed with may pass by itself; Prefect's `retry_condition_fn`."""
     error = state.data
     if isinstance(error, BatchInferenceError):
         return error.can_retry

@@ -7,8 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect import task
 
+from flows import backfill as backfills
 from flows import planning
+from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from tasks import plan
 from tasks.errors import InvalidSpec, OutputHeld, StaleLedger, Unreachable
@@ -50,6 +53,25 @@ def test_a_deployments_run_waits_for_what_is_away(
     spec = spec_of(numbers)
     assert batch_inference(spec)["published"]
     assert len(published(spec)) == 1000
+    assert len(tries) == 3
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("name", ["check", "look"])
+def test_so_does_a_backfill_which_looks_before_it_plans(
+    numbers: Path, name: str, tries: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = getattr(backfills, name)
+
+    def ask(*given: Any) -> Any:
+        tries.append(time.monotonic())
+        if len(tries) <= 2:
+            raise ConnectionError("no route")
+        return asks.fn(*given)
+
+    monkeypatch.setattr(backfills, name, task(ask))
+    assert [each["what"] for each in backfill(spec_of(numbers))["periods"]] == ["published"]
     assert len(tries) == 3
 
 
