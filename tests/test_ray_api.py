@@ -134,6 +134,16 @@ def test_a_file_of_authorities_that_is_not_there() -> None:
         api.version()
 
 
+@pytest.mark.parametrize("end", ["\n", "\u2013"])
+def test_a_token_that_no_header_may_hold(end: str) -> None:
+    """As one read from a file, with its line's end."""
+    api = RayApi("http://127.0.0.1:9", {"Authorization": f"Bearer {TOKEN}{end}"})
+    with pytest.raises(InvalidSpec, match=r"^cluster\.block: 'Authorization' is") as caught:
+        api.status("run-1")
+    assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
+    assert caught.value.__suppress_context__
+
+
 def test_the_token_is_not_part_of_what_is_printed() -> None:
     assert TOKEN not in repr(api_of("http://127.0.0.1:9"))
 

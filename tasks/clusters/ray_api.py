@@ -40,7 +40,7 @@ class RayApi:
         """Ray's own client, which also packs and uploads code.
 
         Raises:
-            InvalidSpec: a file of certificates cannot be used.
+            InvalidSpec: a file of certificates cannot be used, or a header cannot be sent.
             Unreachable: the cluster does not answer, or does not let us in.
         """
         from ray.job_submission import JobSubmissionClient
@@ -48,6 +48,7 @@ class RayApi:
         for chatty in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 
+        self.check_headers()
         # Waits for no answer for ever, as Ray's does where a network swallows packets.
         ours = {"timeout": SECONDS, "cert": self.own_certificate()}
 
@@ -62,6 +63,23 @@ class RayApi:
         except OSError as error:
             problem = f"cannot be used to check the cluster's certificate: {error}"
             raise InvalidSpec.at("cluster.block.ca_file", self.verify, problem) from None
+
+    def check_headers(self) -> None:
+        """See that the headers can be sent; those who send them would show what is in them.
+
+        Raises:
+            InvalidSpec: one cannot.
+        """
+        from requests.utils import check_header_validity
+
+        for name, value in self.headers.items():
+            try:
+                check_header_validity((name, value))
+                value.encode("latin-1")
+            except ValueError:
+                problem = "is a header whose value (for Authorization, the token) cannot be sent: "
+                problem += "it has a line's end, or a letter that none may have"
+                raise InvalidSpec.at("cluster.block", name, problem) from None
 
     def own_certificate(self) -> str | tuple[str, str] | None:
         """What to show to a server that asks who we are, as `requests` wants it.

@@ -1,10 +1,11 @@
 """The Prefect block `RayCluster`: how to reach a cluster, secrets included."""
 
+import httpx
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from tasks.clusters.ray_api import RayApi
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 
 
 class RayCluster(Block):
@@ -61,6 +62,7 @@ def load_ray_cluster(name: str) -> RayCluster:
 
     Raises:
         InvalidSpec: there is none.
+        Unreachable: Prefect's server does not say.
     """
     try:
         found = RayCluster.load(name)
@@ -70,6 +72,12 @@ def load_ray_cluster(name: str) -> RayCluster:
             name,
             "is no block of type RayCluster: make one in Prefect's UI, or in Python with "
             f"RayCluster(address=...).save({name!r})",
+        ) from error
+    except httpx.HTTPError as error:
+        raise Unreachable(
+            f"cluster.block: Prefect's server, which keeps {name!r}, does not answer or does not "
+            f"let us in ({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "
+            "PREFECT_API_AUTH_STRING are its own"
         ) from error
     assert isinstance(found, RayCluster)
     return found

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tasks.clusters.choose import max_gpus_of, resources_on
+from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
 from tasks.clusters.ray_api import RayApi
 from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
@@ -174,6 +175,15 @@ def test_the_limit_may_be_the_blocks(
     blocks = {"b": SimpleNamespace(max_gpus=of_the_block)}
     monkeypatch.setattr("tasks.clusters.ray_cluster.load_ray_cluster", blocks.__getitem__)
     assert max_gpus_of(RayJobsCluster(block="b", max_gpus=of_the_spec)) == limit
+
+
+def test_who_keeps_the_block_may_be_away() -> None:
+    """As the rest of an outage: what may pass is tried again, and `cancel` stops other jobs."""
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(Unreachable, match=r"^cluster\.block: Prefect's server, which keeps 'b',"),
+    ):
+        cluster_of(RayJobsCluster(block="b"))
 
 
 def test_auto_stays_open_where_nobody_shares_gpus_out(tmp_path: Path) -> None:
