@@ -76,41 +76,48 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
-    prepared = 0
+    prepared, last = 0, None
     if planned.is_cut and left_to_do(planned, tried=False):
-        planned, prepared = prepare_rows(planned, deadline)
-    planned, tried = run_until_covered(planned, deadline)
+        planned, prepared, last = prepare_rows(planned, deadline)
+    planned, tried, _ = run_until_covered(planned, deadline, last)
     return planned, prepared + tried
 
 
-def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
+def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, Attempt | None]:
     """The first job of a run that is cut, where not all of its rows are kept already.
 
     Returns:
-        As `run_attempts`.
+        As `run_attempts`, and the last attempt, where there was one.
     """
     planned.hold()
-    tried = 0
+    tried, attempt = 0, None
     first = plan_preparation(planned)
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
-            last, tried = run_until_covered(first, deadline)
+            last, tried, attempt = run_until_covered(first, deadline)
         finally:
             end_cluster(first)
         assert isinstance(last, Preparation)
         planned = last.main
     if not tried:
         wait([skip_stage.submit(stage) for stage in BEFORE_CUT])
-    return planned, tried
+    return planned, tried, attempt
 
 
-def run_until_covered(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
+def run_until_covered(
+    planned: PlannedRun, deadline: Deadline, attempt: Attempt | None = None
+) -> tuple[PlannedRun, int, Attempt | None]:
     """Attempt after attempt, each a job of its own, until all is recorded.
 
-    Returns and raises as `run_attempts`.
+    Args:
+        planned: the run.
+        deadline: when it has to be done.
+        attempt: the one before, of the first job where the run is cut.
+
+    Returns and raises as `run_attempts`; returns the last attempt too.
     """
-    tried, attempt = 0, None
+    tried = 0
     while gap := gap_left(planned, deadline, tried):
         if tried == planned.spec.retries.max_attempts:
             raise rows_missing(planned, gap, tried)
@@ -131,7 +138,7 @@ def run_until_covered(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedR
             time.sleep(backoff_seconds(tried))
             if isinstance(error, InputChanged):
                 planned = planned_anew(planned)
-    return planned, tried
+    return planned, tried, attempt
 
 
 def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:

@@ -123,12 +123,11 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
     for job in told.unseen:
         name = f"attempt {job.attempt} of run {job.run_id}"
         console.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)
-    for job in told.failed:
-        name = f"attempt {job.attempt} of run {job.run_id}, which failed"
-        console.print(
-            f"no other attempt will follow {name}; run again to resume it", soft_wrap=True
-        )
+    for job in told.ended:
+        name = f"attempt {job.attempt} of run {job.run_id}, which has ended"
+        console.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)
     if told.errors:
         raise told.errors[0]
-    if not (told.stopped or told.unseen or told.failed):
-        console.print("no job is at work")
+    if not (told.stopped or told.unseen or told.ended):
+        unseen = "a run that is still being planned is not seen, and ends by Ctrl-C or in Prefect"
+        console.print(f"no job is at work; {unseen}", soft_wrap=True)

@@ -11,6 +11,9 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.lease import holder_of, is_held_for
 from tasks.plan import ledger_of
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
 from tasks.run import attempts_in, number_of
 from tasks.spec import BatchInferenceSpec
@@ -28,8 +31,8 @@ class Told:
     unseen: list[Job]
     """Nobody has seen them run. One that does, as in another process, stops by itself. Those after
     which their run went on, or ended, are not among these."""
-    failed: list[Job]
-    """Somebody waits to make the next attempt after them: there will be none."""
+    ended: list[Job]
+    """Somebody is about to make the next attempt, or a cut run's other job: there will be none."""
     errors: list[BatchInferenceError]
     """Why some of these could not be looked for."""
 
@@ -91,7 +94,7 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
         if not is_followed_by(job, flow_run):
             continue
         job.storage.write(job.stopped_file, b"")
-        told.failed.append(job)
+        told.ended.append(job)
     return told
 
 
@@ -120,7 +123,7 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:
-    """Last jobs of runs that somebody works on, where these have failed: another is to come.
+    """Last jobs of runs that somebody works on, where these have ended and another is to come.
 
     Args:
         spec: one with their output.
@@ -130,16 +133,31 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
     storage, output = output_of(spec)
     for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
         run = output.run(run_id)
-        if holder_of(storage, run) is None:
+        holder = holder_of(storage, run)
+        if holder is None:
             continue
         places = [(storage, run)]
         if run.prepared in paths:
             places.append(first_job_of(spec, storage.read(run.prepared)))
-        for place, own in places:
-            job_files = attempts_in(place, own)
-            job = stored_job(place, job_files[-1]) if job_files else None
-            if job and (read_json(job, job.result_file) or {}).get("state") == "failed":
+        jobs = [job for place, own in places if (job := last_job(place, own))]
+        last = max(jobs, key=followed_at, default=None)
+        for job in jobs:
+            state = (read_json(job, job.result_file) or {}).get("state")
+            # After the first job of a cut run, whoever has followed it makes the other one.
+            is_cut_here = state and job is last and job.stages == BEFORE_CUT
+            if state == "failed" or (is_cut_here and followed_at(job) >= holder.started):
                 yield job
+
+
+def last_job(storage: FsspecStorage, run: RunFolder) -> Job | None:
+    """The job of a run's last attempt, where this version can read it."""
+    job_files = attempts_in(storage, run)
+    return stored_job(storage, job_files[-1]) if job_files else None
+
+
+def followed_at(job: Job) -> float:
+    """When somebody followed a job last, on the clock of whoever did; long ago where nobody has."""
+    return float((read_json(job, job.followed_file) or {}).get("at", 0.0))
 
 
 def run_of(path: str) -> str:

@@ -167,7 +167,7 @@ def test_who_waits_for_the_next_attempt_is_told_to_make_none(job: Job, state: st
     elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
     save_holder(planned.storage, planned.run.lease, elsewhere)
     told = tell_to_stop(job.spec)
-    assert [each.id for each in told.failed] == ([job.id] if state == "failed" else [])
+    assert [each.id for each in told.ended] == ([job.id] if state == "failed" else [])
     assert Path(job.stopped_file).exists() is (state == "failed")
 
 
@@ -176,7 +176,7 @@ def test_nobody_waits_for_the_next_attempt_of_a_run_whose_process_is_gone(job: J
     job.storage.write(job.result_file, b'{"state": "failed"}')
     gone = replace(Holder.of(os.getpid()), host="elsewhere", at=0.0)
     save_holder(planned.storage, planned.run.lease, gone)
-    assert tell_to_stop(job.spec).failed == []
+    assert tell_to_stop(job.spec).ended == []
     assert not Path(job.stopped_file).exists()
 
 
@@ -205,3 +205,23 @@ def test_the_first_job_of_a_cut_run_is_the_same_flow_runs(tmp_path: Path) -> Non
     assert tell_to_stop(spec, "other").unseen == []
     assert not Path(job.stopped_file).exists()
     assert [each.id for each in tell_to_stop(spec, "nightly").unseen] == [job.id]
+
+
+@pytest.mark.parametrize("is_its_own", [True, False])
+def test_between_the_two_jobs_of_a_cut_run_it_is_told_to_make_no_other(
+    tmp_path: Path, is_its_own: bool
+) -> None:
+    """But by a process that has followed the first one: others make the second without a look."""
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, stages={"preprocess": {"materialize": True}})
+    main = make_plan(spec)
+    first = plan_preparation(main)
+    assert first
+    job = new_job(first, left_to_do(first, tried=False), 1)
+    elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
+    save_holder(main.storage, main.run.lease, elsewhere)
+    at = elsewhere.started + (1 if is_its_own else -1)
+    job.storage.write(job.followed_file, json.dumps({"at": at}).encode())
+    job.storage.write(job.result_file, b'{"state": "succeeded"}')
+    assert [each.id for each in tell_to_stop(spec).ended] == ([job.id] if is_its_own else [])
+    assert Path(job.stopped_file).exists() is is_its_own

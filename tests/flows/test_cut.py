@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
+from flows import attempts
 from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
 from tasks.at_work import unfinished_jobs
-from tasks.errors import ErrorBudgetExceeded, StageFailed
+from tasks.errors import ErrorBudgetExceeded, RunStopped, StageFailed
 from tasks.kinds.sources import ParquetSource
 from tasks.patience import stuck_stage
-from tasks.plan import make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.prepared import plan_preparation
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
 from tasks.ray_job.progress import Progress
-from tasks.run import left_to_do, next_attempt
+from tasks.run import attempts_in, left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_live_stages import stage_runs, when_planned
@@ -134,6 +135,24 @@ def test_each_job_is_retried_on_its_own(numbers: Path) -> None:
     whole = batch_inference(cut_spec(numbers, "whole", materialize=False))
     assert published(spec) == published(cut_spec(numbers, "whole"))
     assert report["rows"] == whole["rows"]
+
+
+def test_a_run_that_is_stopped_between_its_two_jobs_makes_no_second(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = cut_spec(numbers)
+
+    def stop_first(planned: PlannedRun) -> None:
+        for job_file in attempts_in(planned.storage, planned.run):
+            planned.storage.write(job_file.replace("job.json", "stopped"), b"")
+
+    with monkeypatch.context() as between:
+        between.setattr(attempts, "end_cluster", stop_first)
+        with pytest.raises(RunStopped, match="run again to go on"):
+            batch_inference(spec)
+    assert not handed(numbers, "models")
+    batch_inference(spec)
+    assert handed(numbers, "steps") == len(STEPPED)
 
 
 def test_a_failing_first_job_turns_preprocess_red_and_the_next_run_goes_on(numbers: Path) -> None:
