@@ -7,7 +7,7 @@ from pathlib import Path
 from flows.called_spec import load_at
 from flows.console import console, escape
 from flows.printed_report import print_check, print_orphans
-from tasks.at_work import live_jobs, tell_to_stop
+from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
@@ -68,7 +68,7 @@ def print_status(
     """
     spec = load_at(spec_file, overrides, scheduled_time)
     with storage_of_output():
-        seen, live = ledger_of(spec).look(), live_jobs(spec)
+        seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
     body = {
         "output": spec.sink.path,
         "version": seen.version,
@@ -76,6 +76,7 @@ def print_status(
         "rows": sum(file.rows for file in seen.files.values()),
         "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
         "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live],
+        "runs": [{"run_id": run_id, "at_work_in": place} for run_id, place in runs.items()],
     }
     if as_json:
         print(json.dumps(body))

@@ -9,7 +9,7 @@ from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
-from tasks.lease import holder_of, is_held_for
+from tasks.lease import Holder, holder_of, is_held_for
 from tasks.plan import ledger_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import FsspecStorage
@@ -130,12 +130,8 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
         paths: what lies in the folders of the output's runs.
         over: runs of which nothing more is to come.
     """
-    storage, output = output_of(spec)
-    for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
-        run = output.run(run_id)
-        holder = holder_of(storage, run)
-        if holder is None:
-            continue
+    storage, _ = output_of(spec)
+    for run, holder in held_runs(spec, paths, over):
         places = [(storage, run)]
         if run.prepared in paths:
             places.append(first_job_of(spec, storage.read(run.prepared)))
@@ -147,6 +143,30 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
             is_cut_here = state and job is last and job.stages == BEFORE_CUT
             if state == "failed" or (is_cut_here and followed_at(job) >= holder.started):
                 yield job
+
+
+def held_runs(
+    spec: BatchInferenceSpec, paths: list[str], over: set[str]
+) -> Iterator[tuple[RunFolder, Holder]]:
+    """Runs that another process works on, with or without a job that a cluster knows, and which.
+
+    Args:
+        spec: one with their output.
+        paths: what lies in the folders of the output's runs.
+        over: runs of which nothing more is to come.
+    """
+    storage, output = output_of(spec)
+    for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
+        run = output.run(run_id)
+        if holder := holder_of(storage, run):
+            yield run, holder
+
+
+def runs_at_work(spec: BatchInferenceSpec) -> dict[str, str]:
+    """Ids of an output's runs that are at work, and where."""
+    paths = paths_of_runs(spec)
+    held = held_runs(spec, paths, runs_over(spec, paths))
+    return {run.run_id: str(holder) for run, holder in held}
 
 
 def last_job(storage: FsspecStorage, run: RunFolder) -> Job | None:

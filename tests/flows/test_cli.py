@@ -1,10 +1,12 @@
 """The command line: one clear message for each wrong spec, exit codes, and before Ray starts."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from flows.calls import run_flow
 from flows.printed_report import seconds_told
 from tasks.clusters import stopping
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.lease import Holder, save_holder
 from tasks.plan import make_plan
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
@@ -328,6 +331,20 @@ def test_status_shows_a_path_as_it_is(
     spec = write_spec(numbers.parent, sink={"kind": "parquet", "path": path})
     assert call(monkeypatch, "status", str(spec)) == 0
     assert path in capsys.readouterr().err
+
+
+def test_status_tells_of_a_run_whose_job_no_cluster_knows(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An inline one is in its own process, and before and after its jobs a run has none."""
+    file = write_spec(numbers.parent)
+    planned = make_plan(load_at(file, None, None))
+    for at, told in ((time.time(), 1), (0.0, 0)):
+        elsewhere = replace(Holder.of(os.getpid()), host="elsewhere", at=at)
+        save_holder(planned.storage, planned.run.lease, elsewhere)
+        assert call(monkeypatch, "status", str(file), "--json") == 0
+        one = {"run_id": planned.run.run_id, "at_work_in": f"process {os.getpid()} on elsewhere"}
+        assert json.loads(capsys.readouterr().out)["runs"] == [one] * told
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
