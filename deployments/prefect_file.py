@@ -1,12 +1,13 @@
 """What may stand in a prefect.yaml here; Prefect drops a misspelt key without a word."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tasks.errors import InvalidSpec
+from tasks.spec_yaml import parse_yaml
 
 PREFECT_FILE = Path(__file__).parent / "prefect.yaml"
 Step = dict[str, dict[str, Any]]
@@ -78,15 +79,28 @@ class PrefectFile(Strict):
     pull: list[Step] = []
     deployments: list[Deployment]
 
+    @model_validator(mode="after")
+    def _each_has_its_own_name(self) -> Self:
+        # Of two, Prefect would keep the one that is deployed last.
+        names = Counter((each.entrypoint, each.name) for each in self.deployments)
+        if twice := [name for (_, name), count in names.items() if count > 1]:
+            raise ValueError(f"several deployments of one flow are called {', '.join(twice)}")
+        return self
+
 
 def load_prefect_file(path: Path = PREFECT_FILE) -> PrefectFile:
     """Read a prefect.yaml.
 
     Raises:
         InvalidSpec: a key is unknown at any level, or a value does not fit; all in one message.
+            It is no YAML, or has a key twice.
     """
     try:
-        return PrefectFile.model_validate(yaml.safe_load(path.read_text()))
+        raw = parse_yaml(path.read_text())
+    except ValueError as error:
+        raise InvalidSpec(f"{path} {error}") from None
+    try:
+        return PrefectFile.model_validate(raw)
     except ValidationError as error:
         places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
         problems = "\n".join(f"{place}: {message}" for place, message in places)

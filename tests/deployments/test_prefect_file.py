@@ -61,6 +61,22 @@ def test_an_unknown_key_is_an_error_at_every_level(
         load_prefect_file(changed(tmp_path, *where, to="1"))
 
 
+def test_of_two_deployments_of_one_name_none_takes_the_others_place(tmp_path: Path) -> None:
+    copied = [*FILE["deployments"], FILE["deployments"][0]]
+    with pytest.raises(InvalidSpec, match="deployments of one flow are called classify-images"):
+        load_prefect_file(changed(tmp_path, "deployments", to=copied))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("name: a\nname: b", "has 'name' twice"), ("a: [", "is not YAML")]
+)
+def test_a_file_that_says_a_thing_twice_or_nothing(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "prefect.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidSpec, match=problem):
+        load_prefect_file(file)
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("cron", "61 2 * * *"), ("timezone", "Europe/Atlantis"), ("cron", None)]
 )
