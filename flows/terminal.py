@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from flows.console import escape
 from tasks.attempt import FOLLOWED
+from tasks.errors import BatchInferenceError
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.stages import summary
 
@@ -39,7 +40,9 @@ def stages_now() -> dict[str, Any]:
     last = FOLLOWED[-1]
     before = [each for each in FOLLOWED[-2:-1] if each.job.stages == BEFORE_CUT]
     looks = [(each.job.stages, each.last) for each in before if last.job.stages == AFTER_CUT]
-    looks.append((last.job.stages, last.look()))
+    with suppress(BatchInferenceError):  # the run itself says what is away, and may wait for it
+        last.look()
+    looks.append((last.job.stages, last.last))
     return {stage: look.stage(stage) for stages, look in looks if look.progress for stage in stages}
 
 

@@ -13,6 +13,7 @@ from flows.console import console as ours
 from flows.printed_report import print_check
 from flows.printing import print_matches
 from tasks.attempt import Look
+from tasks.errors import Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
@@ -93,3 +94,21 @@ def test_what_comes_from_data_stands_as_it_is_and_does_nothing() -> None:
         print_check(ours, "places", "red", "wrong", f"{row['path']} {row['text']}")
     lines = [line for line in taken.get().splitlines() if row["path"] in line]
     assert [r"\x1b[2J\x9b31m[bold]\x0d" in line for line in lines] == [True, True]
+
+
+def test_a_storage_that_is_away_ends_no_display(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run may wait for it, and go on."""
+    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
+    look = Look({"state": "running", "stages": dict.fromkeys(STAGES, counts)})
+
+    def ask() -> Look:
+        raise Unreachable("sink.path: the storage does not answer")
+
+    followed = SimpleNamespace(job=SimpleNamespace(stages=STAGES), last=look, look=ask)
+    monkeypatch.setattr(terminal, "FOLLOWED", [followed])
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    with terminal.live_progress(Console(file=io.StringIO())):
+        time.sleep(0.3)
+    assert capsys.readouterr().err.count("read: 7 rows") > 1
