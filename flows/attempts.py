@@ -121,6 +121,8 @@ def run_until_covered(
     while gap := gap_left(planned, deadline, tried):
         if tried == planned.spec.retries.max_attempts:
             raise rows_missing(planned, gap, tried)
+        if deadline.seconds_left() == 0:
+            raise deadline.missed()
         tried += 1
         try:
             with storage_of_output():
@@ -135,7 +137,7 @@ def run_until_covered(
                 error.attempts = tried
                 raise
             get_run_logger().warning("attempt %s failed, another follows: %s", tried, error)
-            time.sleep(backoff_seconds(tried))
+            time.sleep(deadline.within(backoff_seconds(tried)))
             if isinstance(error, InputChanged):
                 planned = planned_anew(planned)
     return planned, tried, attempt

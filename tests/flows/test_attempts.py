@@ -120,6 +120,19 @@ def test_a_run_has_an_end(numbers: Path) -> None:
     assert not Path(spec.sink.path).exists()
 
 
+def test_no_attempt_is_made_when_a_runs_time_is_up(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job would be started, a cluster made for it perhaps, and both be ended at once."""
+    spec = spec_of(
+        numbers, model=dies_once(numbers), retries={"max_attempts": 3}, timeouts={"run_seconds": 5}
+    )
+    monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 60.0)
+    with pytest.raises(RunTimedOut, match=r"longer than timeouts.run_seconds 5"):
+        batch_inference(spec)
+    assert len([*Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*/job.json")]) == 1
+
+
 def test_files_have_as_many_rows_as_asked_for(numbers: Path) -> None:
     sink = {"kind": "parquet", "path": str(numbers.parent / "out"), "rows_per_file": 200}
     spec = spec_of(numbers, sink=sink)
