@@ -1,5 +1,6 @@
 """A range of scheduled times as runs: one for each output that the spec's paths lead to."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -108,11 +109,12 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
         raise InvalidSpec.at("--to", end.isoformat(), f"is before --from {start.isoformat()}")
     times: list[datetime] = []
     # Each from the start: from one to the next, an hour that a clock skips would stay skipped.
-    while (time := shift(start, every, len(times))).timestamp() <= last:
-        times.append(time)
-        if len(times) > MAX_PERIODS:
-            problem = f"makes more than {MAX_PERIODS:,} periods of the range: take a longer step"
-            raise InvalidSpec.at("--every", every, problem)
+    with suppress(OverflowError):  # the calendar ends with the range
+        while (time := shift(start, every, len(times))).timestamp() <= last:
+            times.append(time)
+            if len(times) > MAX_PERIODS:
+                problem = f"makes more than {MAX_PERIODS:,} periods of that: take a longer step"
+                raise InvalidSpec.at("--every", every, problem)
     return times
 
 

@@ -40,12 +40,20 @@ def is_scheduled(spec: BatchInferenceSpec) -> bool:
 
 
 def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:
-    """A time in the spec's timezone; one without a timezone is taken as written there."""
+    """A time in the spec's timezone; one without a timezone is taken as written there.
+
+    Raises:
+        InvalidSpec: no calendar has it there.
+    """
     zone = find_zone(spec.scheduled.timezone)
     if time.tzinfo is None:
         time = time.replace(tzinfo=zone)
     # Through UTC, since a time that the clock skips has to become one that it shows.
-    return datetime.fromtimestamp(time.timestamp(), UTC).astimezone(zone)
+    try:
+        return datetime.fromtimestamp(time.timestamp(), UTC).astimezone(zone)
+    except (ValueError, OverflowError) as error:
+        problem = f"is not in the calendar of scheduled.timezone {spec.scheduled.timezone}"
+        raise InvalidSpec.at("the scheduled time", time.isoformat(), problem) from error
 
 
 def time_used(spec: BatchInferenceSpec, time: datetime) -> datetime | None:

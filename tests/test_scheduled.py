@@ -95,6 +95,13 @@ def test_no_time_and_no_calendar_so_far_back() -> None:
         at_time(spec(**scheduled(offset="-9999w")), datetime(2, 1, 1, tzinfo=UTC))
 
 
+def test_the_calendar_has_an_end() -> None:
+    west, last = datetime.fromisoformat("9999-12-31T23:59-05:00"), datetime(9999, 12, 31)
+    with pytest.raises(InvalidSpec, match=r"is not in the calendar of scheduled\.timezone UTC"):
+        at_time(spec(), west)
+    assert len(portions(spec(), last.replace(day=30), last, "1d")[0].times) == 2
+
+
 def test_a_flow_runs_time_is_its_parameters_else_its_schedules() -> None:
     run = SimpleNamespace(parameters={}, expected_start_time=TWO)
     assert time_of_flow_run(run) == TWO
