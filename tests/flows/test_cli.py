@@ -444,7 +444,7 @@ def usage(_: Any) -> None:
 
 
 def ctrl_c(_: Any) -> None:
-    signal.raise_signal(signal.SIGINT)
+    signal.default_int_handler(signal.SIGINT, None)  # a shell's background jobs hear no signal
 
 
 def no_server(_: Any) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -78,18 +79,24 @@ def test_only_a_server_that_somebody_watches_hears_heartbeats(
 
 
 def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> None:
-    with temporary_settings({PREFECT_HOME: tmp_path / "not" / "yet"}):
-        own_server.check_home()
-    assert (tmp_path / "not" / "yet").is_dir()
+    made, impossible = tmp_path / "not" / "yet", tmp_path / "file" / "home"
     (tmp_path / "file").touch()
+    with temporary_settings(with_records_in(made)):
+        own_server.check_home()
+    assert made.is_dir()
     with (
-        temporary_settings({PREFECT_HOME: tmp_path / "file" / "home"}),
+        temporary_settings(with_records_in(impossible)),
         pytest.raises(InvalidSpec, match="Not a directory; set PREFECT_HOME to a folder that can"),
     ):
         own_server.check_home()
-    elsewhere = {PREFECT_API_DATABASE_CONNECTION_URL: "postgresql+asyncpg://db/prefect"}
-    with temporary_settings({PREFECT_HOME: tmp_path / "file" / "home", **elsewhere}):
+    with temporary_settings({**with_records_in(made), PREFECT_HOME: impossible}):
         own_server.check_home()
+
+
+def with_records_in(home: Path) -> dict[Any, Any]:
+    """Settings for a folder of Prefect's."""
+    url = f"sqlite+aiosqlite:///{home}/prefect.db"
+    return {PREFECT_HOME: home, PREFECT_API_DATABASE_CONNECTION_URL: url}
 
 
 def test_a_server_that_does_not_start_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
