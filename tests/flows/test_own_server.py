@@ -78,38 +78,43 @@ def test_only_a_server_that_somebody_watches_hears_heartbeats(
         assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == (30 if named else None)
 
 
-def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> None:
+def test_prefects_folder_is_made_or_said_to_be_impossible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_server, "start_deaf", lambda: None)
     made, impossible = tmp_path / "not" / "yet", tmp_path / "file" / "home"
     (tmp_path / "file").touch()
     with temporary_settings(with_records_in(made)):
-        own_server.check_home()
+        own_server.start_own_server()
     assert made.is_dir()
     with (
         temporary_settings(with_records_in(impossible)),
         pytest.raises(InvalidSpec, match="Not a directory; set PREFECT_HOME to a folder that can"),
     ):
-        own_server.check_home()
+        own_server.start_own_server()
     with temporary_settings({**with_records_in(made), PREFECT_HOME: impossible}):
-        own_server.check_home()
+        own_server.start_own_server()
 
 
-def with_records_in(home: Path) -> dict[Any, Any]:
-    """Settings for a folder of Prefect's."""
-    url = f"sqlite+aiosqlite:///{home}/prefect.db"
-    return {PREFECT_HOME: home, PREFECT_API_DATABASE_CONNECTION_URL: url}
-
-
-def test_a_server_that_does_not_start_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_start_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
         raise RuntimeError("Timed out.")
 
     monkeypatch.setattr(own_server, "start_deaf", fail)
-    named = {PREFECT_API_URL: None, PREFECT_SERVER_EPHEMERAL_ENABLED: True}
     with (
-        temporary_settings(named),
+        temporary_settings(with_records_in(tmp_path)),
         pytest.raises(Unreachable, match=r"does not start: Timed out\. What it has said"),
     ):
         own_server.start_own_server()
+
+
+def with_records_in(home: Path) -> dict[Any, Any]:
+    """Settings for a server of a run's own, and a folder of Prefect's."""
+    url = f"sqlite+aiosqlite:///{home}/prefect.db"
+    records = {PREFECT_HOME: home, PREFECT_API_DATABASE_CONNECTION_URL: url}
+    return {**records, PREFECT_API_URL: None, PREFECT_SERVER_EPHEMERAL_ENABLED: True}
 
 
 @contextmanager
