@@ -4,6 +4,7 @@ import contextlib
 import io
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,8 @@ def decode_image(data: bytes) -> Pixels:
         animation, transparency on white, 16-bit scaled to 8.
 
     Raises:
-        BadImage: it is empty, no image, cut off, or too large; says which.
+        BadImage: it is empty, no image, cut off, too large, or of 32 bits a pixel and nobody can
+            tell which number is white; says which.
     """
     if not data:
         raise BadImage("the file has zero bytes")
@@ -99,14 +101,40 @@ def to_rgb(image: Image.Image) -> Pixels:
     turn = turn_of(image)  # Pillow's own way writes EXIF anew, and fails where that is odd
     image = image if turn is None else image.transpose(turn)
     if image.mode.startswith("I") or image.mode == "F":
-        grey = np.asarray(image)
-        grey = np.nan_to_num(grey) if image.mode == "F" else grey // 257
-        image = Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8))
+        image = Image.fromarray(in_8_bits(np.nan_to_num(np.asarray(image)), is_deep(image)))
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image)
     return np.asarray(image.convert("RGB"))
+
+
+def is_deep(image: Image.Image) -> bool:
+    """Whether the file says that its grey is one of 16 bits."""
+    return image.mode.startswith("I;16") or (image.mode, image.format) == ("I", "PPM")
+
+
+def in_8_bits(grey: npt.NDArray[Any], says_16_bits: bool) -> Pixels:
+    """Grey of more than 8 bits as 8.
+
+    Files with 32 bits a pixel do not say which number is white. Whole numbers are taken for those
+    of 16 bits, and floats for those of 8; what cannot be that, or would come out black, is refused.
+
+    Raises:
+        BadImage: nobody can say what is black and what white.
+    """
+    low, high = grey.min(), grey.max()
+    is_whole = grey.dtype.kind in "iu"
+    black, white = (255, 65_535) if is_whole else (1, 255)
+    is_guess = high <= black and (low, high) != (0, 0)
+    if not says_16_bits and (low < 0 or high > white or is_guess):
+        kind = "whole numbers" if is_whole else "floats"
+        raise BadImage(
+            f"its pixels are {kind} of 32 bits from {low:g} to {high:g}, and nobody can tell which "
+            "of them is black and which white: store them in 8 bits, or read the files as `binary` "
+            "and decode them in a step of your own"
+        )
+    return (grey // 257 if is_whole else grey).astype(np.uint8)
 
 
 def decode_column(column: pa.ChunkedArray) -> list[Pixels | None]:

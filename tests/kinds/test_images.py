@@ -8,6 +8,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from PIL import Image, ImageOps
 
 from tasks.kinds import images
 from tasks.kinds.columns import column_to_numpy, to_numpy, to_pandas
-from tasks.kinds.images import decode_image
+from tasks.kinds.images import BadImage, decode_image
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.sources.images import SCHEMA
 
@@ -106,6 +107,41 @@ def test_sixteen_bits_become_eight() -> None:
     deep = np.array([[0, 257, 32896, 65535]], np.uint16)
     pixels = decode_image(encoded(Image.fromarray(deep), "PNG"))
     assert pixels[0, :, 0].tolist() == [0, 1, 128, 255]
+
+
+@pytest.mark.parametrize(
+    ("grey", "expected"),
+    [
+        (np.array([[0, 257, 65535]], np.int32), [0, 1, 255]),
+        (np.array([[0, 1.9, np.nan, 255]], np.float32), [0, 1, 0, 255]),
+        (np.zeros((1, 2), np.float32), [0, 0]),
+    ],
+)
+def test_thirty_two_bits_become_eight_where_they_can_be_told(
+    grey: npt.NDArray[Any], expected: list[int]
+) -> None:
+    assert decode_image(encoded(Image.fromarray(grey), "TIFF"))[0, :, 0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("grey", "said"),
+    [
+        (np.array([[0, 255]], np.int32), "whole numbers of 32 bits from 0 to 255,"),
+        (np.array([[-1, 300]], np.int32), "whole numbers of 32 bits from -1 to 300,"),
+        (np.array([[0, 0.5, 1]], np.float32), "floats of 32 bits from 0 to 1,"),
+        (np.array([[0, 1000]], np.float32), "floats of 32 bits from 0 to 1000,"),
+    ],
+)
+def test_thirty_two_bits_of_no_known_white_are_no_black_picture(
+    grey: npt.NDArray[Any], said: str
+) -> None:
+    with pytest.raises(BadImage, match=said):
+        decode_image(encoded(Image.fromarray(grey), "TIFF"))
+
+
+def test_a_dark_picture_of_sixteen_bits_in_a_plain_format_is_dark() -> None:
+    data = b"P5 2 1 65535\n" + np.array([0, 257], ">u2").tobytes()
+    assert decode_image(data)[0, :, 0].tolist() == [0, 1]
 
 
 def test_bytes_after_a_jpeg_are_forgiven() -> None:
