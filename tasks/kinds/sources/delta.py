@@ -37,7 +37,8 @@ class DeltaSource(TableSource):
         found = DeltaVersion(table, self.path.rstrip("/"), self.storage_options, None)
         found.check()
         self.check_age(found)
-        return replace(found, condition=self.condition_over(found.schema))
+        condition = self.condition_over(found.schema)
+        return replace(found, condition=condition, named=self.columns_of_filter)
 
     def check_age(self, found: DeltaVersion) -> None:
         """See that the version is as old as asked for; deltalake takes the oldest that is left.

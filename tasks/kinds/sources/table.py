@@ -132,6 +132,11 @@ class TableSource(Source):
         """
         return self.condition_over(None)
 
+    @property
+    def columns_of_filter(self) -> frozenset[str]:
+        """Those that the filter names, whether or not the table has them."""
+        return frozenset(expression.parse(self.filter)[1] if self.filter else ())
+
     def condition_over(self, schema: pa.Schema | None) -> Any:
         """The filter as Arrow takes it, over columns of these types.
 

@@ -358,6 +358,47 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
     assert rows == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
 
 
+def forget_bounds(url: str, name: str) -> None:
+    """Leave a column's smallest and largest value out of the log, as Spark does of some."""
+    for log in Path(url, "_delta_log").glob("*.json"):
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "add" in line:
+                told = json.loads(line["add"]["stats"])
+                for bounds in ("minValues", "maxValues"):
+                    told[bounds].pop(name, None)
+                line["add"]["stats"] = json.dumps(told)
+        log.write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_a_file_is_not_ruled_out_by_what_the_log_does_not_tell(tmp_path: Path) -> None:
+    url = str(tmp_path)
+    write_deltalake(url, pa.table({"id": [1]}))
+    later = pa.table({"id": [2, 3], "yes": [None, True]})
+    write_deltalake(url, later, mode="append", schema_mode="merge")
+    forget_bounds(url, "yes")
+    chosen = {"yes is None": [1, 2], "yes": [3], "id == 2 or yes": [2, 3]}
+    assert {each: ids(DeltaSource(path=url, filter=each)) for each in chosen} == chosen
+
+
+def test_a_file_is_ruled_out_by_what_the_log_tells(tmp_path: Path) -> None:
+    at = [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, 12, 0, 0, 123_456, UTC)]
+    times, none = pa.array(at, pa.timestamp("us", "UTC")), pa.nulls(2, pa.string())
+    write_deltalake(str(tmp_path), pa.table({"id": [1, 2], "at": times, "no": none}))
+    first = "at >= timestamp('2026-01-02T12:00:00.123456+00:00')"  # the log has no microseconds
+    num_files = {first: 1, "id > 2": 0, "id < 1": 0, "id is None": 0, "no is not None": 0}
+    sources = {each: DeltaSource(path=str(tmp_path), filter=each) for each in num_files}
+    assert {each: len(source.open().files()) for each, source in sources.items()} == num_files
+    assert ids(sources[first]) == [2]
+
+
+def test_days_that_python_does_not_know(tmp_path: Path) -> None:
+    day = pa.array([10_000_000], pa.int32()).cast(pa.date32())
+    for name, parts in (("in files", []), ("folders", ["day"])):
+        write_deltalake(tmp_path / name, pa.table({"id": [1], "day": day}), partition_by=parts)
+        assert ids(DeltaSource(path=str(tmp_path / name), columns=["id"])) == [1]
+
+
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 

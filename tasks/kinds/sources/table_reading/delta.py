@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import and_
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,6 +21,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS
 from tasks.kinds.sources.parquet import INT96_UNIT
+from tasks.kinds.sources.table_reading import delta_bounds
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
 from tasks.kinds.tables.delta import open_delta
@@ -29,8 +29,10 @@ from tasks.protocol.storage import open_storage
 
 LOG_READERS = 16
 DELETIONS = "deletionVectors"
-PRUNED_FEATURES = {"timestampNtz"}
-"""Of tables with these alone deltalake says which files a condition rules out."""
+TRUE = pc.scalar(True)
+FORMAT = ds.ParquetFileFormat(
+    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
+)
 KNOWN_FEATURES = {
     DELETIONS,
     "timestampNtz",
@@ -49,6 +51,8 @@ class DeltaVersion:
     url: str
     storage_options: dict[str, Any]
     condition: pc.Expression | None
+    named: frozenset[str] = frozenset()
+    """Columns that the condition names."""
 
     def check(self) -> None:
         """See that nothing in the table would be read wrongly.
@@ -84,29 +88,40 @@ class DeltaVersion:
         found = []
         for path in sorted(self.actions.keys() & self.not_ruled_out):
             action, kept = self.actions[path], self.kept_rows.get(path)
-            rows, identity = action["num_records"], str(action["size_bytes"])
+            rows, size = action["num_records"].as_py(), action["size_bytes"].as_py()
+            identity = str(size)
             if kept is not None:
                 as_bytes = kept.to_numpy(zero_copy_only=False).tobytes()
                 identity += f"-{hashlib.sha256(as_bytes).hexdigest()[:16]}"
                 rows = rows and rows - kept.false_count
             rows = rows if self.condition is None else None
-            found.append(TableFile(path, identity, action["size_bytes"], rows))
+            found.append(TableFile(path, identity, size, rows))
         return found
 
     @cached_property
-    def actions(self) -> dict[str, dict[str, Any]]:
-        """What the log says of each file, by path."""
-        lines = pa.table(self.table.get_add_actions()).to_pylist()
-        return {self.path_of(unquote(line["path"])): line for line in lines}
+    def actions(self) -> dict[str, dict[str, pa.Scalar]]:
+        """What the log says of each file, by path; by Arrow, since Python knows fewer days."""
+        lines = pa.table(self.table.get_add_actions())
+        rows = zip(*lines.columns, strict=True)
+        told = (dict(zip(lines.column_names, each, strict=True)) for each in rows)
+        return {self.path_of(unquote(line["path"].as_py())): line for line in told}
 
     @cached_property
     def not_ruled_out(self) -> set[str]:
         """Paths of the files that may hold rows that the condition is true for."""
-        features = {*(self.table.protocol().reader_features or [])}
-        if self.condition is None or not features <= PRUNED_FEATURES:
-            return set(self.actions)  # none is ruled out; what is read is filtered all the same
-        fragments = self.table.to_pyarrow_dataset().get_fragments(filter=self.condition)
-        return {self.path_of(fragment.path) for fragment in fragments}
+        if self.condition is None:
+            return set(self.actions)
+        fragments = [
+            self.fragment(path, delta_bounds.bounds(line, self.named))
+            for path, line in self.actions.items()
+        ]
+        found = ds.FileSystemDataset(fragments, self.schema, FORMAT, self.filesystem)
+        return {fragment.path for fragment in found.get_fragments(filter=self.condition)}
+
+    def fragment(self, path: str, known: pc.Expression = TRUE) -> Any:
+        """A file for Arrow, with what is known of all its rows beside their partition."""
+        known = delta_bounds.partition(self.actions[path], self.schema) & known
+        return FORMAT.make_fragment(path, self.filesystem, partition_expression=known)
 
     @property
     def has_deletions(self) -> bool:
@@ -145,11 +160,7 @@ class DeltaVersion:
         Raises:
             InvalidSpec: the condition cannot be computed of some.
         """
-        kept = self.kept_rows.get(path)
-        int96 = ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
-        fragment = ds.ParquetFileFormat(read_options=int96).make_fragment(
-            path, self.filesystem, partition_expression=self.partition(path)
-        )
+        kept, fragment = self.kept_rows.get(path), self.fragment(path)
         options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, names)}
         if kept is None:
             try:
@@ -190,17 +201,6 @@ class DeltaVersion:
             for batch in batches:
                 self.chosen(pa.Table.from_batches([batch]))
 
-    def partition(self, path: str) -> pc.Expression:
-        """What is true of all rows of a file, whose partition columns are not in it."""
-        values = self.actions[path].get("partition") or {}
-        conditions = [
-            pc.field(name).is_null()
-            if value is None
-            else pc.field(name) == pa.scalar(value, self.schema.field(name).type)
-            for name, value in values.items()
-        ]
-        return reduce(and_, conditions, pc.scalar(True))
-
     def rewrites(self) -> "Iterator[tuple[DeltaVersion, DeltaVersion]]":
         """The commits that changed no data, such as OPTIMIZE's, as far back as the log goes."""
         versions = range(1, self.pins["version"] + 1)
@@ -228,7 +228,7 @@ class DeltaVersion:
     def at(self, version: int) -> "DeltaVersion":
         """The table at another version."""
         table = open_delta(self.url, self.storage_options, version)
-        return DeltaVersion(table, self.url, self.storage_options, self.condition)
+        return replace(self, table=table)
 
     @cached_property
     def filesystem(self) -> PyFileSystem:
