@@ -161,17 +161,18 @@ class DeltaVersion:
             InvalidSpec: the condition cannot be computed of some.
         """
         kept, fragment = self.kept_rows.get(path), self.fragment(path)
-        options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, names)}
+        needed = [*dict.fromkeys([*names, *self.named])]
+        options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, needed)}
         if kept is None:
             try:
                 yield from fragment.to_batches(columns=names, filter=self.condition, **options)
             except DATA_ERRORS:
                 if self.condition is not None:
-                    self.see_that_it_is_damage(fragment.to_batches(**options))
+                    self.see_that_it_is_damage(fragment.to_batches(columns=needed, **options))
                 raise
             return
         start = 0
-        for batch in fragment.to_batches(**options):
+        for batch in fragment.to_batches(columns=needed, **options):
             here = kept.slice(start, len(batch))
             start += len(batch)
             beyond = pa.array(np.ones(len(batch) - len(here), dtype=bool))
