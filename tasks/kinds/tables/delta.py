@@ -1,8 +1,12 @@
 """Opens Delta tables."""
 
+import re
 from typing import Any
 
 from tasks.protocol.delta_ledger import delta_options
+
+STORE_SAID = re.compile(r"Generic [A-Z]\w+ error|The operation lacked")
+"""What the store itself says, within the words of who reads the log."""
 
 
 def open_delta(url: str, storage_options: dict[str, Any], version: int | None = None) -> Any:
@@ -24,9 +28,12 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     try:
         return DeltaTable(url, version=version, storage_options=delta_options(storage_options))
     except TableNotFoundError as error:
-        raise FileNotFoundError(url) from error
-    except DeltaError as error:
         if version is None:
+            raise FileNotFoundError(url) from error
+        open_delta(url, storage_options)  # else the table is there, and the version was cleaned up
+        raise LookupError(str(error)) from error
+    except DeltaError as error:
+        if version is None or STORE_SAID.search(str(error)):
             raise ConnectionError(str(error)) from error
         raise LookupError(str(error)) from error
     except OSError as error:

@@ -21,9 +21,11 @@ from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.table import TableSource
+from tasks.kinds.sources.table_reading.carried import GONE
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.tables import DeltaLake, IcebergLake, Lake, LanceLake, rows_of
 from tests.s3_server import S3
+from tests.storage_faults.faulty_s3 import Fault, Request, faulty_s3
 
 FORMATS: list[Callable[[Path], Lake]] = [
     lambda folder: DeltaLake(str(folder / "a lake #1")),
@@ -123,6 +125,44 @@ def test_a_version_that_was_cleaned_up_is_said_to_be(lake: Lake) -> None:
     assert ids(source) == [1, 3, 5, 7, 9]
     with pytest.raises(InvalidSpec, match=r"source\.\w+: .*cleaned up.*--restart"):
         ids(source.as_planned(pins), pins)
+
+
+def without_old_log(lake: DeltaLake) -> None:
+    """Clean up what the log says of versions before the last checkpoint, as writers do in time."""
+    lake.table.create_checkpoint()
+    lake.table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
+    for commit in Path(lake.url, "_delta_log").glob("*.json"):
+        os.utime(commit, (0, 0))
+    lake.table.cleanup_metadata()
+
+
+def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(tmp_path: Path) -> None:
+    lake = DeltaLake(str(tmp_path))
+    lake.append(0, 2)
+    lake.append(4)
+    published = list_inputs(lake.source())[1].table
+    lake.compact()
+    without_old_log(lake)
+    storage, inputs = list_inputs(lake.source())
+    left = lake.source().left(storage, inputs, published)
+    assert [stat.identity == GONE for stat in left] == [False, True, True]
+    with pytest.raises(InvalidSpec, match=r"source\.version: 1 is no version of .*cleaned up"):
+        list_inputs(lake.source(version=1, on_empty="succeed"))
+
+
+@pytest.mark.s3
+def test_a_store_that_fails_has_cleaned_no_version_up(s3: S3) -> None:
+    lake = DeltaLake(s3.url(uuid.uuid4().hex), dict(s3.storage_options))
+    lake.append(1)
+    lake.table.create_checkpoint()
+
+    def keep_checkpoints(request: Request) -> Fault | None:
+        return Fault(403, "AccessDenied") if "checkpoint.parquet" in request.path else None
+
+    with faulty_s3(s3.endpoint_url) as proxy:
+        proxy.behave, lake.options = keep_checkpoints, {"endpoint_url": proxy.endpoint_url}
+        with pytest.raises(ConnectionError, match="lacked the necessary privileges"):
+            lake.source(version=0).open()
 
 
 @pytest.mark.parametrize(
