@@ -399,6 +399,25 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
     assert rows == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
 
 
+def test_of_files_from_before_a_column_each_row_is_without_a_value(tmp_path: Path) -> None:
+    first, later = pa.table({"id": [1]}), pa.table({"id": [2, 3], "n": [None, 7]})
+    write_deltalake(str(tmp_path / "delta"), first)
+    write_deltalake(str(tmp_path / "delta"), later, mode="append", schema_mode="merge")
+    lake = IcebergLake(f"file://{tmp_path}/iceberg", str(tmp_path / "catalog.db"))
+    table = lake.table.catalog.create_table("lake.later", first.schema)
+    table.append(first)
+    with table.update_schema() as update:
+        update.union_by_name(later.schema)
+    table.append(later)
+    chosen = {"n != 8": [3], "not n == 8": [3], "not 8 < n": [3], "not n != 7": [3], "n != 7": []}
+    chosen |= {"n is None": [1, 2], "not n is not None": [1, 2], "n not in (8, 9)": [3]}
+    for kind, at in ((DeltaSource, str(tmp_path / "delta")), (IcebergSource, "lake.later")):
+        given = {"catalog": lake.catalog} if kind is IcebergSource else {}
+        empty = {"on_empty": "succeed"}
+        found = {each: ids(kind(path=at, filter=each, **given, **empty)) for each in chosen}
+        assert found == chosen
+
+
 def forget_bounds(url: str, name: str) -> None:
     """Leave a column's smallest and largest value out of the log, as Spark does of some."""
     for log in Path(url, "_delta_log").glob("*.json"):

@@ -37,18 +37,42 @@ def converted(node: ast.expr) -> Any:
             joined = expressions.And if isinstance(node.op, ast.And) else expressions.Or
             return joined(*parts)
         case ast.UnaryOp(op=ast.Not()):
-            return expressions.Not(converted(node.operand))
+            found = compared(node.operand)
+            return of_values(found, expressions.Not(found))
+    found = compared(node)
+    return of_values(found, found)
+
+
+def of_values(comparison: Any, condition: Any) -> Any:
+    """A condition that is not true of an empty value, unless its comparison asks for these.
+
+    To pyiceberg each `!=` is true, and each `not`, where a file has no such column; and an empty
+    value is in no list.
+    """
+    from pyiceberg.expressions import And, NotNull, UnaryPredicate
+
+    if isinstance(comparison, UnaryPredicate):
+        return condition
+    return And(condition, NotNull(comparison.term))
+
+
+def compared(node: ast.expr) -> Any:
+    """One comparison.
+
+    Raises:
+        ValueError: it is none, or not of a column with values.
+    """
+    from pyiceberg import expressions
+
+    match node:
         case ast.Compare(ops=[op], left=ast.Name(id=name), comparators=[right]):
             if isinstance(op, ast.Is):
                 return expressions.IsNull(name)
             if isinstance(op, ast.IsNot):
                 return expressions.NotNull(name)
-            found = getattr(expressions, NAMES[type(op)])(name, value_of(right))
-            # pyiceberg finds an empty value in no list; `!=`, too, is not true of one.
-            is_out = isinstance(op, ast.NotIn)
-            return expressions.And(found, expressions.NotNull(name)) if is_out else found
+            return getattr(expressions, NAMES[type(op)])(name, value_of(right))
         case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
-            return converted(ast.Compare(right, [mirrored(op)], [left]))
+            return compared(ast.Compare(right, [mirrored(op)], [left]))
     problem = "Iceberg compares columns with values, and computes nothing"
     raise ValueError(f"{ast.unparse(node)!r}: {problem}")
 
