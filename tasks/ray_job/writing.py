@@ -19,6 +19,7 @@ from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.protocol.storage import Storage
 from tasks.ray_job.casting import cast
 from tasks.ray_job.counts import CpuClock, Report, Reporter
+from tasks.ray_job.forms import parts_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.parents import num_parents
 from tasks.ray_job.profiling import profiled
@@ -78,7 +79,7 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
     """Store batches as one record.
 
     Raises:
-        SchemaMismatch: the rows do not fit the run's output schema, or each other.
+        SchemaMismatch: the rows do not fit the run's output schema, each other, or the sink.
         InvalidSpec: a gate looks at a column that the rows do not have.
         StageFailed: storage failed; names the first row of the batch.
     """
@@ -141,7 +142,7 @@ def encode(job: Job, batch: RowBatch) -> Encoded:
     rows = published(batch.rows)
     schema = pinned_schema(job, rows.schema)
     rows = cast(job, rows, schema)
-    return Encoded(job.spec.sink.parts(rows, batch.ids), quarantine, digest(schema))
+    return Encoded(parts_of(job.spec.sink, rows, batch.ids), quarantine, digest(schema))
 
 
 def published(rows: pa.Table) -> pa.Table:

@@ -136,3 +136,20 @@ def test_a_column_without_any_value_fits_every_type(job: Job) -> None:
     write_batches(job, [batch(0, 0.5)])
     empty = pa.table({ROW: pa.array([1], pa.int64()), "y": pa.array([None], pa.string())})
     assert write_batches(job, [RowBatch(empty)]).ok.ids().tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("parquet", {}),
+        ("csv", {"at": pa.scalar(3 * 10**17, pa.timestamp("us"))}),
+        ("lance", pa.MonthDayNano([1, 0, 0])),
+    ],
+)
+def test_what_the_sink_has_no_form_for_is_named_and_not_tried_again(
+    job: Job, kind: str, value: object
+) -> None:
+    sink = {"kind": kind, "path": job.spec.sink.path}
+    job = replace(job, spec=parse_spec({**job.spec.model_dump(), "sink": sink}))
+    with pytest.raises(SchemaMismatch, match=rf"sink\.kind {kind} has no form for {{'y': '\w+"):
+        write_batches(job, [batch(0, value)])
