@@ -153,3 +153,20 @@ def test_what_the_sink_has_no_form_for_is_named_and_not_tried_again(
     job = replace(job, spec=parse_spec({**job.spec.model_dump(), "sink": sink}))
     with pytest.raises(SchemaMismatch, match=rf"sink\.kind {kind} has no form for {{'y': '\w+"):
         write_batches(job, [batch(0, value)])
+
+
+@pytest.mark.parametrize("partition_by", [[], ["y"]])
+def test_batches_may_have_categories_of_their_own(job: Job, partition_by: list[str]) -> None:
+    def of_categories(first: int, names: list[str], index: pa.DataType) -> RowBatch:
+        codes = pa.array(range(len(names)), index)
+        ids = pa.array(range(first, first + len(names)), pa.int64())
+        categories = pa.DictionaryArray.from_arrays(codes, pa.array(names))
+        return RowBatch(pa.table({ROW: ids, "x": ids, "y": categories}))
+
+    sink = {"kind": "parquet", "path": job.spec.sink.path, "partition_by": partition_by}
+    job = replace(job, spec=parse_spec({**job.spec.model_dump(), "sink": sink}))
+    first = [of_categories(row, [name], pa.int8()) for row, name in enumerate("ab")]
+    many = of_categories(2, [str(number) for number in range(200)], pa.int16())
+    records = [write_batches(job, first), write_batches(job, [many])]
+    assert [len(record.ok) for record in records] == [2, 200]
+    assert pinned(job.storage, job.run) == pa.schema([("x", pa.int64()), ("y", pa.string())])

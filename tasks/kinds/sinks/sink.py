@@ -111,8 +111,7 @@ class Sink(Kind):
             InvalidSpec: what lies there does not take such rows.
             SchemaMismatch: the sink has no form for a column.
         """
-        types = [pa.string() if pa.types.is_null(each.type) else each.type for each in rows]
-        return pa.schema([pa.field(e.name, t) for e, t in zip(rows, types, strict=True)])
+        return pa.schema([pa.field(each.name, published_type(each.type)) for each in rows])
 
     @field_validator("path")
     @classmethod
@@ -156,6 +155,16 @@ class Sink(Kind):
         for part in parts:
             refuse_long(self.path, part.partition)
         return parts
+
+
+def published_type(kind: pa.DataType) -> pa.DataType:
+    """A column's type in the output: its values' own, since other batches have other categories.
+
+    A column without any value may be anything; text holds the most.
+    """
+    if pa.types.is_dictionary(kind):
+        return published_type(kind.value_type)
+    return pa.string() if pa.types.is_null(kind) else kind
 
 
 def partitioned(
