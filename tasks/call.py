@@ -6,6 +6,7 @@ from functools import cached_property
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.lease import hold
 from tasks.new_inputs import NewInputs
+from tasks.output_trial import refuse_emptied
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -74,6 +75,11 @@ class Call:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
             refuse_other_config(self.seen, self.configs, self.options.limit)
+
+    def refuse_emptied(self) -> None:
+        """Refuse to add to an output that is gone; a new version needs nothing of it."""
+        if not self.replaces:
+            refuse_emptied(self.storage, self.output, self.seen)
 
     @cached_property
     def given_up(self) -> list[str]:

@@ -4,8 +4,10 @@ import re
 import uuid
 from contextlib import suppress
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 
 OUR_PART = re.compile(r"/part-\d{5,}-\d{5,}\.[^/]+$")
@@ -61,6 +63,31 @@ def refuse_unknown(storage: FsspecStorage, output: OutputFolder) -> None:
             "was removed, or lies beside another name of this folder, such as a link's; use that "
             "name, put the state back, or name another folder",
         )
+
+
+def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> None:
+    """Refuse an output that was removed, and whose ledger says that all is published.
+
+    Nothing would be done, or new inputs' rows alone would lie there.
+
+    Raises:
+        InvalidSpec: says how the rows come back.
+    """
+    if not seen.files or is_there(storage, output, seen):
+        return
+    problem = (
+        f"was removed, and {output.state} was not, by which {counted(len(seen.files), 'file')} of "
+        f"rows are published there: put them back, delete {output.state} too, or run with "
+        "--replace-output, which predicts every input again"
+    )
+    raise InvalidSpec.at("sink.path", output.path, problem)
+
+
+def is_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:
+    """Whether anything lies in an output's folder; of a table, whether there is one."""
+    if output.table is not None:
+        return output.table.look(seen.id).version is not None
+    return storage.stat(output.success) is not None or bool(storage.list(output.path))
 
 
 def delete_if_there(storage: FsspecStorage, path: str) -> None:

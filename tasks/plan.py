@@ -153,6 +153,7 @@ def make_plan(
     fingerprints = check_spec(spec)
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
     call.refuse_other_config()
+    call.refuse_emptied()
     run_key = call.run_key()
     run = call.output.run(run_id_of(run_key))
     old = load_plan(call.storage, run)

@@ -7,6 +7,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
+from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
@@ -36,3 +37,16 @@ def test_files_of_others_are_let_be(tmp_path: Path) -> None:
     theirs.touch()
     run_spec(spec)
     assert theirs.exists()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_an_output_that_was_removed_without_its_state_is_refused(tmp_path: Path, kind: str) -> None:
+    make_inputs(tmp_path / "in", files=1)
+    spec = classify_spec(tmp_path, sink={"kind": kind, "path": str(tmp_path / "out")})
+    run_spec(spec)
+    shutil.rmtree(spec.sink.path)
+    with pytest.raises(InvalidSpec, match=r"was removed, and .*/out\.state was not, .*1 file of"):
+        make_plan(spec)
+    assert len(make_plan(spec, RunOptions(replace_output=True)).plan.shards) == 1
+    shutil.rmtree(f"{spec.sink.path}.state")
+    run_spec(spec)
