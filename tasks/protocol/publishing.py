@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from tasks.counted import counted
-from tasks.errors import OutputHeld, RowsMissing, StaleLedger
+from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.layout import OutputFolder
@@ -29,7 +29,8 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         OutputHeld: another run has published some of the same inputs since this one was planned,
             or predictions of another model.
         RowsMissing: the records do not cover the plan; another attempt does what is left.
-        InvalidSpec: of a table, rows that are to be replaced have been moved to other files.
+        InvalidSpec: a published file is gone of which rows are to be replaced; or, of a table, it
+            has been moved to others.
         KeysRepeated: two rows of the run have the same key.
         StaleLedger: others kept committing, or the ledger did not answer.
     """
@@ -52,10 +53,14 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             ledger.commit(entry, seen)
         except StaleLedger:
             continue  # looking again tells a lost reply from a lost race
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             # Somebody's newer entry may have moved or removed the file we were reading.
             if ledger.look().version == seen.version:
-                raise
+                problem = (
+                    f"lacks a file whose rows are to be replaced: {error}. Put it back from a "
+                    "copy, or run with --replace-output, which predicts every input again"
+                )
+                raise InvalidSpec.at("sink.path", output.path, problem) from error
     raise StaleLedger(f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts")
 
 

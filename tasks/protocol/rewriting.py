@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -72,11 +73,17 @@ def republished(run: RunFolder, old: LedgerFile, kept: StagedFile, name: str) ->
 
 
 def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> bytes:
-    """A published file's content, from staging where the entry is not applied yet."""
+    """A published file's content, from staging where the entry is not applied yet.
+
+    Raises:
+        FileNotFoundError: it is in neither place; names the one where it was published.
+    """
     try:
         return storage.read(file.target(output))
-    except FileNotFoundError:
-        return storage.read(file.source(output))
+    except FileNotFoundError as error:
+        with suppress(FileNotFoundError):
+            return storage.read(file.source(output))
+        raise error
 
 
 def stage_kept(

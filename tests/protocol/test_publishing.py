@@ -173,6 +173,16 @@ def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
         bring_up_to_date(bench.storage, bench.ledger, bench.output)
 
 
+def test_a_deleted_file_whose_rows_are_to_be_replaced_is_named(bench: Bench) -> None:
+    put(bench, bench.prepare("k", {"a": "v1", "b": "v1"}))
+    (published,) = [file.target(bench.output) for file in bench.ledger.look().files.values()]
+    bench.storage.delete(published)
+    with pytest.raises(InvalidSpec, match=rf"to be replaced: .*{published}.*--replace-output"):
+        put(bench, bench.prepare("l", {"a": "v2"}))
+    put(bench, bench.prepare("m", {"a": "v2", "b": "v1"}, replaces=True))
+    assert bench.listed() == three("a", "v2") + three("b", "v1")
+
+
 class Meanwhile(Calm):
     """Does something once, just before a call."""
 
