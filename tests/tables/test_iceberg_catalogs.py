@@ -2,6 +2,7 @@
 
 import uuid
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -44,6 +45,14 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
     undriven = {"type": "sql", "uri": "mysql+pymysql://127.0.0.1:1/catalog"}
     with pytest.raises(InvalidSpec, match=r"is no catalog: .* not installed"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=undriven, table="a.b"))
+
+
+def test_a_catalog_that_outlived_its_table_is_said_to_have(tmp_path: Path) -> None:
+    bench = TableBench(IcebergSink(path=str(tmp_path / "out")))
+    bench.run("k", {"a": "v1"})
+    rmtree(tmp_path / "out")
+    with pytest.raises(InvalidSpec, match=r"is gone, but not from .*/out\.catalog\.db: remove it"):
+        check_sink(bench.sink)
 
 
 def test_a_glue_catalog(s3: S3) -> None:

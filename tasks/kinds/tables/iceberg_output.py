@@ -54,14 +54,19 @@ class IcebergOutput:
         """The table, while its catalog is open; None where there is none.
 
         Raises:
-            InvalidSpec: the catalog's table of that name lies elsewhere.
+            InvalidSpec: the catalog's table of that name lies elsewhere, or was removed.
             Unreachable: the catalog or the storage did not answer.
         """
         if self.embedded and not os.path.exists(self.embedded):
             yield None
             return
         with errors_of(self.place), self.opened() as catalog:
-            table = load(catalog, self.identifier)
+            try:
+                table = load(catalog, self.identifier)
+            except FileNotFoundError as error:
+                where = self.embedded or "its catalog"
+                problem = f"is a table that is gone, but not from {where}: remove it there: {error}"
+                raise InvalidSpec.at("sink.path", self.place, problem) from error
             if table is not None and bare(table.location()) != self.location:
                 problem = (
                     f"lies at {table.location()}, not at sink.path: name another table or path"
