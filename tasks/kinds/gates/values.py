@@ -35,7 +35,8 @@ def refuse_nested(kind: pa.DataType) -> str | None:
     """What is wrong with a column whose values are to be classes or numbers."""
     kind = value_type(kind)
     is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    wrong = pa.types.is_nested(kind) or is_binary or pa.types.is_fixed_size_binary(kind)
+    is_other = is_binary or isinstance(kind, pa.BaseExtensionType)  # such as tensors
+    wrong = pa.types.is_nested(kind) or is_other or pa.types.is_fixed_size_binary(kind)
     return f"is {kind}, neither text nor numbers" if wrong else None
 
 

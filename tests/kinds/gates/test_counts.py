@@ -112,10 +112,11 @@ def test_gates_that_say_nothing_are_refused(fields: dict[str, Any], message: str
         ({"kind": "nulls", "column": "y", "max_fraction": 0}, r"gates\.1\.column: 'y' is no"),
         ({"kind": "bounds", "column": "s", "minimum": 0}, r"'s' is string, not numbers"),
         ({"kind": "drift", "column": "b", "maximum": 0}, r"'b' is binary, neither text nor"),
+        ({"kind": "drift", "column": "u", "maximum": 0}, r"'u' is extension<arrow\.uuid>, neither"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(fields: dict[str, Any], message: str) -> None:
-    schema = pa.schema({"x": pa.int64(), "s": pa.string(), "b": pa.binary()})
+    schema = pa.schema({"x": pa.int64(), "s": pa.string(), "b": pa.binary(), "u": pa.uuid()})
     gates = [gate_of(kind="rows", minimum=1), gate_of(**fields)]
     with pytest.raises(InvalidSpec, match=message):
         check_columns(gates, schema)
