@@ -10,6 +10,8 @@ MEDIA = b"media"
 """Field metadata: what a column of files holds. It stays when they are decoded, and keeps the
 column out of the output unless the sink's `keep_columns` names it."""
 IMAGE, AUDIO, FILE = b"image", b"audio", b"file"
+NO_VALUE = {b"values": b"none"}
+"""Metadata of a column that has no value in the first rows: text, for want of a type."""
 
 
 def is_media(each: pa.Field) -> bool:

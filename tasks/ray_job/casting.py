@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from tasks.errors import SchemaMismatch
 from tasks.kinds import lossless
-from tasks.kinds.column_types import is_text
+from tasks.kinds.column_types import NO_VALUE, is_text
 from tasks.kinds.sources.source import schema_of
 from tasks.ray_job.job import Job
 
@@ -33,6 +33,7 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)
+    refuse_untyped(rows, schema)
     try:
         columns = [lossless.cast(rows[each.name], each.type) for each in schema]
         return pa.table(columns, schema.names).cast(schema)
@@ -59,6 +60,22 @@ def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
             raise SchemaMismatch(
                 f"{MISFIT}: {has.name} is {has.type}, not {wants.type}, and neither is made of the "
                 f"other; {WAYS_OUT}"
+            )
+
+
+def refuse_untyped(rows: pa.Table, wanted: pa.Schema) -> None:
+    """See that nothing becomes text only because nobody knew a type when the first rows came.
+
+    Raises:
+        SchemaMismatch: a column would; which rows come first is nobody's choice.
+    """
+    for has, wants in zip(rows.schema, wanted, strict=True):
+        is_untyped = wants.metadata == NO_VALUE
+        if is_untyped and not is_text(has.type) and rows[has.name].null_count < len(rows):
+            raise SchemaMismatch(
+                f"{has.name} had no value in the batch that came first and was taken for text; "
+                f"here it is {has.type}: return one type in every batch, as by "
+                "np.full(n, np.nan) or pa.nulls(n, type) where there is nothing"
             )
 
 

@@ -131,6 +131,14 @@ def test_times_are_made_utc_where_a_source_did_not_guess_them(job: Job) -> None:
         )
 
 
+def test_nothing_becomes_text_because_the_first_batch_had_no_value(job: Job) -> None:
+    """Which batch comes first differs from run to run."""
+    write_batches(job, [batch(0, None)])
+    write_batches(job, [batch(1, "text"), batch(2, None)])
+    with pytest.raises(SchemaMismatch, match=r"y had no value in the batch .* here it is double:"):
+        write_batches(job, [batch(3, 0.5)])
+
+
 def test_a_column_without_any_value_fits_every_type(job: Job) -> None:
     """A source takes it for text, night after night, whatever it is in others."""
     write_batches(job, [batch(0, 0.5)])

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.hive import hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
@@ -111,7 +112,7 @@ class Sink(Kind):
             InvalidSpec: what lies there does not take such rows.
             SchemaMismatch: the sink has no form for a column.
         """
-        return pa.schema([pa.field(each.name, published_type(each.type)) for each in rows])
+        return pa.schema([published_field(each) for each in rows])
 
     @field_validator("path")
     @classmethod
@@ -157,14 +158,12 @@ class Sink(Kind):
         return parts
 
 
-def published_type(kind: pa.DataType) -> pa.DataType:
-    """A column's type in the output: its values' own, since other batches have other categories.
-
-    A column without any value may be anything; text holds the most.
-    """
-    if pa.types.is_dictionary(kind):
-        return published_type(kind.value_type)
-    return pa.string() if pa.types.is_null(kind) else kind
+def published_field(column: pa.Field) -> pa.Field:
+    """A column in the output; of categories its values, since other batches have other ones."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_null(kind):
+        return pa.field(column.name, pa.string(), metadata=NO_VALUE)
+    return pa.field(column.name, kind)
 
 
 def partitioned(

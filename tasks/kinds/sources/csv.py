@@ -12,8 +12,9 @@ import pyarrow.csv as pc
 from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
-from tasks.kinds.sources.csv_reading.rows import NO_VALUE, ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of

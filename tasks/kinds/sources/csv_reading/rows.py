@@ -12,14 +12,12 @@ import pyarrow.csv as pc
 from pyarrow import compute
 
 from tasks.counted import counted
+from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.doubles import has_infinity, refuse_unwritten_infinity
 from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
-
-NO_VALUE = {b"values": b"none"}
-"""Metadata of a column that has no value in the first rows: text, for want of a type."""
 
 
 class ColumnTwice(ValueError):
