@@ -47,7 +47,7 @@ def test_a_list_with_a_value_that_cannot_be_read() -> None:
     assert schema.field("days").type == pa.list_(pa.date32())
     bad, good = arrow.conformed(lists, schema)
     assert isinstance(bad, BadRow)
-    assert str(bad.error) == "'infinity' cannot be read: too late"
+    assert str(bad.error) == "column 'days': 'infinity' cannot be read: too late"
     assert not isinstance(good, BadRow)
     assert good.to_pylist() == [{"days": [date(2026, 2, 1)]}]
 

@@ -1,6 +1,7 @@
 """Values of a database as Arrow columns of pinned types."""
 
 import json
+import math
 import uuid
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -77,11 +78,8 @@ def settled(of: pa.DataType) -> pa.DataType:
 def conformed(rows: Sequence[Row], schema: pa.Schema) -> Iterator[Read]:
     """Rows as a table of the pinned types; those that do not fit are halved until alone."""
     try:
-        arrays = [
-            pa.array([plain(value) for value in values], each.type)
-            for values, each in zip(zip(*rows, strict=True), schema, strict=True)
-        ]
-    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
+        arrays = [*map(column_of, schema, zip(*rows, strict=True))]
+    except ValueError as error:
         if len(rows) == 1:
             yield BadRow(error, str(dict(zip(schema.names, rows[0], strict=True)))[:500])
             return
@@ -89,3 +87,31 @@ def conformed(rows: Sequence[Row], schema: pa.Schema) -> Iterator[Read]:
         yield from conformed(rows[len(rows) // 2 :], schema)
         return
     yield pa.table(arrays, schema=schema)
+
+
+def column_of(each: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """Values as a column of the pinned type.
+
+    Raises:
+        ValueError: one does not fit; names the column.
+    """
+    try:
+        refuse_fractions(each.type, values)
+        return pa.array([plain(value) for value in values], each.type)
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
+        raise ValueError(f"column {each.name!r}: {error}") from error
+
+
+def refuse_fractions(wanted: pa.DataType, values: Sequence[Any]) -> None:
+    """See that none is to become a whole number: Arrow would cut it off without a word.
+
+    Raises:
+        ValueError: one is.
+        OverflowError: one is infinite.
+    """
+    if not pa.types.is_integer(wanted):
+        return
+    for value in values:
+        if isinstance(value, float | Decimal) and value != math.trunc(value):
+            way_out = "cast the column in a source.query"
+            raise ValueError(f"{value} is no whole number, as the first rows have: {way_out}")
