@@ -15,7 +15,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
-from tasks.kinds.sources.doubles import without_overlong, would_be_rounded
+from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.text import CODECS, bad_row, blocks
@@ -217,5 +217,6 @@ def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> p
     """
     if pa.types.is_null(field.type):
         return pa.field(field.name, pa.string(), metadata=NO_VALUE)
-    is_text = would_be_rounded(field, values, nulls)
+    is_whole = pa.types.is_integer(field.type)
+    is_text = has_wrapped(values) if is_whole else would_be_rounded(field, values, nulls)
     return field.with_type(pa.string()) if is_text else field

@@ -12,6 +12,8 @@ OVERLONG = r"^\s*[+-]?0*[1-9]\d{309,}\s*$"
 """Digits, and more than any double has before its point."""
 LONG = r"^\s*[+-]?\d{19,}\s*$"
 """Digits, and more than any 64-bit integer is sure to hold."""
+WRAPPED = r"0[xX][89a-fA-F][0-9a-fA-F]{15}"
+"""Digits of which Arrow makes a negative number, though none is written: 64 bits, one the sign."""
 BROKEN = r"\.|\d[eE]|[iI][nN][fF]"
 """What only doubles are written with."""
 DIGITS_LOOKED_AT = 400
@@ -42,6 +44,23 @@ def refuse_unwritten_infinity(numbers: pa.Table, written: pa.Table) -> None:
         is_meant = pc.match_substring(written[name], "inf", ignore_case=True)
         if pc.any(pc.and_(pc.is_inf(numbers[name]), pc.invert(is_meant))).as_py():
             raise ValueError(f"column {name!r}: {TOO_LARGE}")
+
+
+def has_wrapped(written: pa.ChunkedArray) -> bool:
+    """Whether some text would become a negative number that is not written."""
+    return bool(pc.any(pc.match_substring_regex(written, rf"^\s*{WRAPPED}\s*$")).as_py())
+
+
+def refuse_wrapped(written: pa.Table) -> None:
+    """See that no whole number has another sign than is written.
+
+    Raises:
+        ValueError: one has.
+    """
+    for name in written.column_names:
+        if has_wrapped(written[name]):
+            problem = "needs more than 63 bits; source.types takes it, as uint64 or string"
+            raise ValueError(f"column {name!r}: a number {problem}")
 
 
 def is_too_large(value: Any) -> bool:

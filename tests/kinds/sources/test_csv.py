@@ -144,6 +144,17 @@ def test_whole_numbers_that_doubles_would_round_stay_text(
     assert isinstance(rows[1]["id"], str) is is_text
 
 
+def test_hexadecimal_digits_become_no_negative_number(tmp_path: Path) -> None:
+    digits = "0xdeadbeefcafebabe"
+    rows = parsed(tmp_path, f"h,n\n{digits},1\n0x10,2\n".encode())
+    assert [row["h"] for row in rows] == [digits, "0x10"]
+    first, bad = parsed(tmp_path, f"h,n\n0x10,1\n{digits},-2\n".encode(), types={"h": "int64"})
+    assert first == {"h": 16, "n": 1}
+    assert "column 'h': a number needs more than 63 bits; source.types takes it" in str(bad.error)
+    rows = parsed(tmp_path, f"h\n0x10\n{digits}\n".encode(), types={"h": "uint64"})
+    assert [row["h"] for row in rows] == [16, int(digits, 16)]
+
+
 @pytest.mark.parametrize(("null", "named"), [(".", ["."]), ("inf", ["inf"]), ("1.#QNAN", None)])
 def test_what_means_null_is_no_double(tmp_path: Path, null: str, named: list[str] | None) -> None:
     ids = ["18446744073709551617", "18446744073709551619"]

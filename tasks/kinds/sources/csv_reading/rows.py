@@ -13,11 +13,17 @@ from pyarrow import compute
 
 from tasks.counted import counted
 from tasks.kinds.column_types import NO_VALUE
-from tasks.kinds.sources.doubles import has_infinity, refuse_unwritten_infinity
+from tasks.kinds.sources.doubles import (
+    WRAPPED,
+    has_infinity,
+    refuse_unwritten_infinity,
+    refuse_wrapped,
+)
 from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
+MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
 
 
 class ColumnTwice(ValueError):
@@ -101,10 +107,16 @@ class Parser:
             raise ValueError("the row has a carriage return outside quotes")
         infinite = [name for name in table.column_names if has_infinity(table[name])]
         if infinite:
-            written = pa.schema([(name, pa.string()) for name in infinite])
-            as_written = replace(self.dialect, null_values=None).conversion(written)
-            refuse_unwritten_infinity(table, self.converted(block, as_written))
+            refuse_unwritten_infinity(table, self.as_written(block, infinite))
+        whole = [each.name for each in table.schema if each.type == pa.int64()]
+        if whole and MAY_BE_WRAPPED.search(block):
+            refuse_wrapped(self.as_written(block, whole))
         return self.with_nulls(table)
+
+    def as_written(self, block: bytes, names: list[str]) -> pa.Table:
+        """Some columns of records as texts."""
+        written = pa.schema([(name, pa.string()) for name in names])
+        return self.converted(block, replace(self.dialect, null_values=None).conversion(written))
 
     def with_nulls(self, table: pa.Table) -> pa.Table:
         """Rows with null for no value where that is all that a column is known to have."""
