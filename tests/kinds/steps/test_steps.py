@@ -187,6 +187,37 @@ def test_numbers_of_all_types_are_compared(expression: str, kept: list[int]) -> 
     assert step.build()(IDS)[ROW].to_pylist() == kept
 
 
+NARROW = pa.table(
+    {
+        ROW: pa.array([1, 2], pa.int64()),
+        "red": pa.array([5, 200], pa.uint8()),
+        "green": pa.array([7, 100], pa.uint8()),
+        "stars": pa.array([5, -128], pa.int8()),
+        "width": pa.array([50_000, 2], pa.int32()),
+        "id": pa.array([5, 1 << 63], pa.uint64()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("red - green > 0", [2]),
+        ("green - red - 1 > 0", [1]),
+        ("stars * 100 > 200", [1]),
+        ("-stars > 100", [2]),
+        ("width * width > 2000000000", [1]),
+        ("red + green > 255", [2]),
+        ("red * 2 in (10, 400)", [1, 2]),
+        ("id - red - red < 0", [1]),
+        ("-id < 0", [1, 2]),
+        ("id * 1 == 5", [1]),
+    ],
+)
+def test_narrow_numbers_may_have_wide_results(expression: str, kept: list[int]) -> None:
+    assert FilterStep(expression=expression).build()(NARROW)[ROW].to_pylist() == kept
+
+
 def test_a_filter_is_read_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = FilterStep(expression="x > 1").build()
     monkeypatch.delattr(expression, "tree_of")
