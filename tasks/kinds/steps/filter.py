@@ -66,9 +66,23 @@ class FilterStep(Step):
         have = visible(rows)
         if missing := [name for name in names if name not in have]:
             raise UserCodeBroke(f"filter: {missing} are not among the columns {have}")
+        given = rows.select(names)
         try:
-            is_kept = holding(tree, rows.select(names))
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            types = ", ".join(f"{name}: {rows[name].type}" for name in names)
-            raise UserCodeBroke(f"filter: {self.expression!r} does not fit {types}") from error
+            is_kept = holding(tree, given)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            if isinstance(error, pa.ArrowInvalid) and fits(tree, given.schema):
+                raise
+            types = ", ".join(f"{each.name}: {each.type}" for each in given.schema)
+            problem = f"{self.expression!r} does not fit {types}: {error}"
+            raise UserCodeBroke(f"filter: {problem}") from error
         return rows.filter(pa.array(is_kept))
+
+
+def fits(tree: ast.expr, schema: pa.Schema) -> bool:
+    """Whether an expression can be computed of the columns' types, whatever the values are."""
+    row = pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
+    try:
+        row.filter(expression.build_over(tree, schema)[0])  # of no row, time zones would not show
+    except pa.ArrowException:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,22 @@ def test_a_filter_that_is_wrong_in_python_is_told_no_more(expression: str) -> No
 def test_filter_says_where_types_do_not_fit(expression: str) -> None:
     with pytest.raises(UserCodeBroke, match=r"does not fit .*x: int64"):
         FilterStep(expression=expression).build()(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("at > timestamp('2026-01-31T12:00Z')", "without timezone"),
+        ("x < 2 and at > timestamp('2026-01-31T12:00Z')", "without timezone"),
+        ("at > date('2026-01-31') and price * price * price > 1", "precision out of range"),
+    ],
+)
+def test_types_that_do_not_fit_are_no_rows_fault(expression: str, reason: str) -> None:
+    rows = ROWS.slice(0, 2).append_column("at", pa.array([datetime(2026, 2, 1)] * 2))
+    price = pa.array([Decimal("1.50")] * 2, pa.decimal128(38, 2))
+    keep = FilterStep(expression=expression).build()
+    with pytest.raises(UserCodeBroke, match=rf"does not fit .*at: timestamp\[us\].*{reason}"):
+        call_with_blame(keep, rows.append_column("price", price))
 
 
 def test_filter_blames_a_row_for_its_values() -> None:
