@@ -2,16 +2,22 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.condition_tree import tree_of
+from tasks.kinds.condition_types import (
+    WHOLE,
+    Columns,
+    literals,
+    type_of_result,
+    types_in,
+    with_room,
+)
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -32,26 +38,6 @@ TIMES: dict[str, Callable[[str], date]] = {
     "timestamp": datetime.fromisoformat,
 }
 """What is written as in date('2026-01-31'); a timestamp with an offset is one in UTC."""
-NUMBERS: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64()}
-UNSIGNED_ONLY = range(1 << 63, 1 << 64)
-"""Whole numbers for which 64 bits are enough where none is a sign."""
-WHOLE = pa.decimal128(20, 0)
-"""Has all numbers of 64 bits, with a sign or without."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What is known of a table's columns, and what is found out of a condition."""
-
-    types: Mapping[str, pa.DataType]
-    """Their types; of none where nothing is known."""
-    named: set[str] = field(default_factory=set)
-    """Those that the condition names."""
-
-    @classmethod
-    def of(cls, schema: pa.Schema | None) -> "Columns":
-        """Of a table; nothing is known of them where there is none."""
-        return cls({each.name: each.type for each in schema or ()})
 
 
 def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, set[str]]:
@@ -122,37 +108,16 @@ def build(node: ast.expr, columns: Columns) -> Any:
 
 
 def build_arithmetic(node: ast.BinOp, columns: Columns) -> Any:
-    """`+`, `-`, `*` and `/`; whole numbers in a type that has room for what comes of them."""
+    """`+`, `-`, `*` and `/`, of types that have room for what comes of them."""
     kinds = types_in(node, columns)
-    left, right = (build_side(each, columns, kinds) for each in (node.left, node.right))
+    left, right = (
+        with_room(build_side(each, columns, kinds), each, columns)
+        for each in (node.left, node.right)
+    )
     if all(map(pa.types.is_integer, kinds)) and (roomy := type_of_result(node.op, kinds)):
         is_safe = not pa.types.is_floating(roomy)
         left, right = (each.cast(roomy, safe=is_safe) for each in (left, right))
     return ARITHMETIC[type(node.op)](left, right)
-
-
-def type_of_result(op: ast.operator, kinds: set[pa.DataType]) -> pa.DataType | None:
-    """A type for both sides, of whole numbers; None where Arrow's own choice is as good.
-
-    Arrow's result is as narrow as the columns are, so that 300 * 300 of 16 bits would be too much;
-    and its division leaves the fraction out.
-    """
-    if isinstance(op, ast.Div):
-        return pa.float64()
-    if pa.uint64() in kinds:
-        return None if isinstance(op, ast.Mult) else WHOLE  # too many digits for a product
-    return pa.int64()
-
-
-def types_in(node: ast.expr, columns: Columns) -> set[pa.DataType]:
-    """Types of the columns and literals in a part of a condition; null where they do not matter."""
-    kinds: set[pa.DataType] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            kinds.add(columns.types.get(each.id, pa.null()))
-        elif isinstance(each, ast.Constant):
-            kinds.add(NUMBERS.get(type(each.value), pa.null()))
-    return kinds
 
 
 def build_side(node: ast.expr, columns: Columns, kinds: set[pa.DataType]) -> Any:
@@ -172,21 +137,6 @@ def build_side(node: ast.expr, columns: Columns, kinds: set[pa.DataType]) -> Any
     is_whole = all(map(pa.types.is_integer, types_in(node, columns)))
     has_fraction = any(map(pa.types.is_floating, kinds))
     return built.cast(pa.float64(), safe=False) if is_whole and has_fraction else built
-
-
-def literals(values: list[Any], kinds: set[pa.DataType]) -> list[Any]:
-    """Literals as Arrow is given them, which brings together fewer types of whole numbers.
-
-    Args:
-        values: of which none is changed unless all are whole numbers.
-        kinds: types of what they are compared or computed with.
-    """
-    if any(type(value) is not int for value in values):
-        return values
-    if any(map(pa.types.is_floating, kinds)):
-        return [*map(float, values)]
-    is_exact = pa.uint64() in kinds or any(map(pa.types.is_decimal, kinds))
-    return [*map(Decimal, values)] if is_exact or max(values) in UNSIGNED_ONLY else values
 
 
 def build_bool(node: ast.BoolOp, columns: Columns) -> Any:

@@ -143,6 +143,34 @@ def test_filter_divides_fractions_as_they_are() -> None:
     assert FilterStep(expression="ratio / 2 > 0.3").build()(rows)[ROW].to_pylist() == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("price + 1 == 2.5", [1]),
+        ("price * count > 4", [2]),
+        ("price * rate == 1.05", [1]),
+        ("price / count >= 1", [1, 2]),
+        ("price / rate > 2", [1, 2]),
+        ("rate - price > 0", []),
+        ("-price < -2", [2]),
+        ("price * 2.0 > 5", [2]),
+    ],
+)
+def test_a_filter_computes_decimals_as_databases_have_them(
+    expression: str, kept: list[int]
+) -> None:
+    prices, rates = [Decimal("1.50"), Decimal("3.00"), None], [Decimal("0.7"), Decimal(1), None]
+    rows = pa.table(
+        {
+            ROW: [1, 2, 3],
+            "price": pa.array(prices, pa.decimal128(38, 2)),
+            "rate": pa.array(rates, pa.decimal128(38, 10)),
+            "count": [1, 2, 3],
+        }
+    )
+    assert FilterStep(expression=expression).build()(rows)[ROW].to_pylist() == kept
+
+
 IDS = pa.table(
     {
         ROW: pa.array([1, 2, 3], pa.int64()),

@@ -1,0 +1,88 @@
+"""Types in which the sides of a condition are compared and computed."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NUMBERS: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64()}
+UNSIGNED_ONLY = range(1 << 63, 1 << 64)
+"""Whole numbers for which 64 bits are enough where none is a sign."""
+WHOLE = pa.decimal128(20, 0)
+"""Has all numbers of 64 bits, with a sign or without."""
+DIGITS = 32
+"""Of decimals at most: as many as two may have for Arrow to hold their quotient."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is known of a table's columns, and what is found out of a condition."""
+
+    types: Mapping[str, pa.DataType]
+    """Their types; of none where nothing is known."""
+    named: set[str] = field(default_factory=set)
+    """Those that the condition names."""
+
+    @classmethod
+    def of(cls, schema: pa.Schema | None) -> "Columns":
+        """Of a table; nothing is known of them where there is none."""
+        return cls({each.name: each.type for each in schema or ()})
+
+
+def types_in(node: ast.expr, columns: Columns) -> set[pa.DataType]:
+    """Types of the columns and literals in a part of a condition; null where they do not matter."""
+    kinds: set[pa.DataType] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            kinds.add(columns.types.get(each.id, pa.null()))
+        elif isinstance(each, ast.Constant):
+            kinds.add(NUMBERS.get(type(each.value), pa.null()))
+    return kinds
+
+
+def type_of_result(op: ast.operator, kinds: set[pa.DataType]) -> pa.DataType | None:
+    """A type for both sides, of whole numbers; None where Arrow's own choice is as good.
+
+    Arrow's result is as narrow as the columns are, so that 300 * 300 of 16 bits would be too much;
+    and its division leaves the fraction out.
+    """
+    if isinstance(op, ast.Div):
+        return pa.float64()
+    if pa.uint64() in kinds:
+        return None if isinstance(op, ast.Mult) else WHOLE  # too many digits for a product
+    return pa.int64()
+
+
+def with_room(side: pc.Expression, node: ast.expr, columns: Columns) -> pc.Expression:
+    """A decimal column in a type that has room for results, 76 digits; anything else as it is.
+
+    Databases' decimals have 38, which are all that other types hold.
+
+    Args:
+        side: as it is built.
+        node: that it is built of.
+        columns: of the table.
+    """
+    kind = columns.types.get(node.id) if isinstance(node, ast.Name) else None
+    if kind is None or not pa.types.is_decimal(kind):
+        return side
+    return side.cast(pa.decimal256(min(kind.precision, DIGITS), kind.scale))
+
+
+def literals(values: list[Any], kinds: set[pa.DataType]) -> list[Any]:
+    """Literals as Arrow is given them, which brings together fewer types of whole numbers.
+
+    Args:
+        values: of which none is changed unless all are whole numbers.
+        kinds: types of what they are compared or computed with.
+    """
+    if any(type(value) is not int for value in values):
+        return values
+    if any(map(pa.types.is_floating, kinds)):
+        return [*map(float, values)]
+    is_exact = pa.uint64() in kinds or any(map(pa.types.is_decimal, kinds))
+    return [*map(Decimal, values)] if is_exact or max(values) in UNSIGNED_ONLY else values
