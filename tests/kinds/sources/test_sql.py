@@ -70,6 +70,13 @@ def test_whole_numbers_are_cut_on_a_grid(shop: Shop) -> None:
     assert [row["id"] for row in rows(found)] == [-25, -10, -4, 0, 3, 9, 10, 25, 1000]
 
 
+def test_the_outermost_numbers_are_in_ranges_too(shop: Shop) -> None:
+    shop.execute("CREATE TABLE far (id BIGINT)")
+    ids = [-(2**63), 1 - 2**63, 5, 2**63 - 1]
+    shop.execute(*(f"INSERT INTO far VALUES ({each})" for each in ids))
+    assert [row["id"] for row in rows(shop.source(table="far"))] == ids
+
+
 def test_every_range_is_looked_at_as_it_is_listed(shop: Shop) -> None:
     for each in range(-12, 24, 3):
         time = f"'2026-01-0{1 + abs(each) % 4} 12:00:00'"

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, ClassVar
 
-from tasks.kinds.sources.sql_reading.dialects import day_parts
+from tasks.kinds.sources.sql_reading.dialects import SQLITE, day_parts
 from tasks.kinds.sources.sql_reading.unreadable import UnreadableTime
 
 NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)")
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+"""Of SQLite's numbers; its driver takes no others, and the outermost ranges have some."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Numbers:
 
     def holds(self, column: Any, backend: str) -> Any:
         """The condition that a row is in it."""
+        if backend == SQLITE:
+            return column.between(max(self.first, SMALLEST), min(self.last, LARGEST))
         return column.between(self.first, self.last)
 
 
