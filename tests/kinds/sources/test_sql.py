@@ -233,6 +233,23 @@ def test_values_of_no_one_type(sqlite: Shop) -> None:
         rows(sqlite.source(columns=["id", "region"]))
 
 
+@pytest.mark.parametrize("other", ["9.5", "'n/a'", "''", "x'00'"])
+def test_a_range_column_of_sqlites_with_other_values_is_refused(sqlite: Shop, other: str) -> None:
+    sqlite.insert(1, 2, region="{id}")
+    sqlite.insert(3, region=other)
+    sqlite.insert(4)
+    value = r"b'\\x00'" if other[0] == "x" else other
+    with pytest.raises(InvalidSpec, match=rf"^source\.range_column: 'region' holds {value}, and "):
+        rows(sqlite.source(range_column="region"))
+
+
+def test_truth_values_are_no_ranges(shop: Shop) -> None:
+    shop.execute("CREATE TABLE flags (id INTEGER, flag BOOLEAN)")
+    shop.execute("INSERT INTO flags VALUES (1, '1')")
+    with pytest.raises(InvalidSpec, match="'flag' holds bool, and only whole numbers and times"):
+        rows(shop.source(table="flags", range_column="flag"))
+
+
 def test_no_file_is_made_of_a_mistyped_name(tmp_path: Path) -> None:
     wrong = SqlSource(path=f"sqlite:///{tmp_path}/shup.db", table="orders", key="id")
     with pytest.raises(InvalidSpec, match=r"holds no database: there is no file .*shup\.db"):

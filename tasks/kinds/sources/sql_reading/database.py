@@ -10,7 +10,12 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading import queries
-from tasks.kinds.sources.sql_reading.dialects import engine_options, in_utc, with_ends
+from tasks.kinds.sources.sql_reading.dialects import (
+    engine_options,
+    in_utc,
+    refuse_others,
+    with_ends,
+)
 from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
 from tasks.kinds.sources.sql_reading.secrets import check_file, filled_in, without_secrets
 from tasks.kinds.sources.sql_reading.unreadable import hand_over_all, lenient_context
@@ -148,6 +153,8 @@ class Database:
             sorted_values = select(column).where(column.is_not(None)).order_by(column)
             lowest = connection.execute(sorted_values.limit(1)).scalar()
             try:
+                if isinstance(lowest, int):
+                    refuse_others(connection, column)
                 groups = grid(column, lowest, self.range_size, self.engine.dialect.name)
             except TypeError as error:
                 raise self.uncut(error) from error

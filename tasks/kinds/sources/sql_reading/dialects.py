@@ -59,3 +59,19 @@ def is_on_a_day(column: Any, backend: str) -> Any:
     written = func.substr(column, literal_column("1"), literal_column("10"))
     meant = func.date(written, literal_column("'+0 days'"))
     return and_(written == meant, written > literal_column("'0001'"))
+
+
+def refuse_others(connection: Any, column: Any) -> None:
+    """See that a column whose lowest value is a whole number has no other values: SQLite's may.
+
+    Raises:
+        TypeError: it has one, which would be of no range, or of one that does not find it.
+    """
+    from sqlalchemy import func, select
+
+    if connection.dialect.name != SQLITE:
+        return
+    are_others = func.typeof(column).not_in(["integer", "null"])
+    other = connection.execute(select(column).where(are_others).limit(1)).scalar()
+    if other is not None:
+        raise TypeError(f"holds {other!r}")

@@ -148,7 +148,7 @@ def grid(column: Any, lowest: object, size: int, backend: str) -> list[Any]:
 
     if lowest is None:
         return [column]
-    if isinstance(lowest, int):
+    if isinstance(lowest, int) and not isinstance(lowest, bool):
         # Written out: databases take two parameters for two different things to group by.
         return [column - column % literal_column(str(int(size)))]
     if isinstance(lowest, date | UnreadableTime):
