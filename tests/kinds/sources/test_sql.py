@@ -223,6 +223,12 @@ def test_a_query_is_taken_as_it_is(shop: Shop, query: str) -> None:
     assert rows(found) == [{"id": 1, "note": ":a"}]
 
 
+def test_names_with_colons_are_told_apart(shop: Shop) -> None:
+    shop.insert(1, note="'a'", region="7")
+    query = 'SELECT id, note AS "dc:title", region AS "dc:date" FROM orders'
+    assert rows(shop.source(table=None, query=query)) == [{"id": 1, "dc:title": "a", "dc:date": 7}]
+
+
 def test_values_of_no_one_type(sqlite: Shop) -> None:
     sqlite.insert(1, note="'dear'")
     sqlite.insert(2, note="7.5")

@@ -9,6 +9,8 @@ from tasks.errors import InvalidSpec
 FIELD = "source.query"
 PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")
 """What SQLAlchemy takes for a parameter's start; to a query that has none it is a colon."""
+NUMBERED = re.compile(r":\d+$")
+"""How SQLite tells namesakes apart itself, as in id:1."""
 
 
 def selectable(connection: Any, query: str) -> Any:
@@ -46,8 +48,7 @@ def refuse_namesakes(query: str, names: list[str]) -> None:
     Raises:
         InvalidSpec: names them.
     """
-    # SQLite tells them apart itself, as in id:1.
-    plain = Counter(name.partition(":")[0] if ":" in name else name for name in names)
+    plain = Counter(NUMBERED.sub("", name) for name in names)
     twice = [name for name, count in plain.items() if count > 1]
     if twice:
         problem = f"gives more than one column {', '.join(twice)}: give each a name of its own, AS"
