@@ -285,6 +285,15 @@ def test_classes_without_names_are_the_checkpoints_fault(copied: Path) -> None:
         predicted(copied, "text-classification", rows_of("text", ["a b"]))
 
 
+def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None:
+    edit_config(id2label={"0": "cat", "1": "dog"}, label2id={})(copied)
+    message = (
+        r"model.name_or_path: .* classifier.bias is of \(3,\), and \(2,\) .* see that id2label"
+    )
+    with pytest.raises(InvalidSpec, match=message):
+        predicted(copied, "text-classification", rows_of("text", ["a b"]))
+
+
 def test_a_good_folder_and_a_hub_name_pass(copied: Path) -> None:
     model(copied).check()
     model("google/vit-base-patch16-224", "image-classification").check()

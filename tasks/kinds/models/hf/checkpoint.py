@@ -3,7 +3,7 @@
 import json
 import pickle
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +85,8 @@ class Checkpoint:
                 that may be missing: transformers makes them up.
 
         Raises:
-            InvalidSpec: the checkpoint lacks weights that predictions need, or needs code of its
-                own.
+            InvalidSpec: the checkpoint lacks weights that predictions need, or has them in other
+                shapes, or needs code of its own.
         """
         import transformers
 
@@ -96,8 +96,10 @@ class Checkpoint:
                 dtype=torch_dtype(placement),
                 output_loading_info=True,
                 weights_only=True,
+                ignore_mismatched_sizes=True,  # else its error does not say of which weights
             )
-        lacking = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+        self.refuse_other_shapes(found["mismatched_keys"])
+        lacking = found["missing_keys"]
         missing = sorted(key for key in lacking if not unused or unused not in f".{key}")
         if missing:
             problem = (
@@ -106,6 +108,22 @@ class Checkpoint:
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem)
         return model.to(placement.device).eval()
+
+    def refuse_other_shapes(self, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
+        """See that weights have the shapes that the configuration asks for.
+
+        Args:
+            mismatched: names of those that have not, their shapes, and the shapes wanted.
+
+        Raises:
+            InvalidSpec: one has not.
+        """
+        for key, own, wanted in sorted(mismatched):
+            problem = (
+                f"does not go with its config.json: {key} is of {(*own,)}, and {(*wanted,)} is "
+                "wanted there; see that id2label names each class, and that both are of one model"
+            )
+            raise InvalidSpec.at(hub.FIELD, self.name, problem)
 
     @contextmanager
     def without_code(self) -> Iterator[None]:
