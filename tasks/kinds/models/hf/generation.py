@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, slices, with_columns
-from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.checkpoint import Checkpoint, quiet
 from tasks.kinds.models.hf.languages import language_token
 from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
 from tasks.kinds.models.hf.sampling import draws, draws_by
@@ -33,6 +34,10 @@ LOOKS_AT_PROMPT = {
 }
 """Settings of a model that make transformers look at what it reads, padding included, and the
 values at which they do nothing."""
+OTHER_WAYS = ("penalty_alpha", "num_beam_groups", "dola_layers", "force_words_ids", "constraints")
+"""Settings of a model by which it writes neither greedily nor with beams."""
+ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
+"""A model's own settings may ask for several of each row, or for more than texts."""
 
 
 def causal_generator(
@@ -73,6 +78,7 @@ class Writer:
         self.inputs.left = not self.encodes
         self.same_lengths = sees_padding(model.generation_config, self.encodes)
         self.settings = settings(model, self.tokenizer, options)
+        refuse_other_ways(model.generation_config, self.settings["num_beams"], checkpoint.name)
         self.run = side_by_side(model, self.call_of, placement)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
@@ -188,7 +194,8 @@ def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[st
     """Arguments of `generate` that are the same for all batches."""
     config = model.generation_config
     own, config.max_length = config.max_length, None  # else each call warns of two limits
-    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS}
+    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS, **ONE_TEXT}
+    found["tokenizer"] = tokenizer  # for texts at which the model's own settings end
     if model.config.is_encoder_decoder and options.max_new_tokens is None:
         longest = getattr(model.config, "max_position_embeddings", None) or NEW_TOKENS + 1
         own = own or min(longest, NEW_TOKENS + 1)
@@ -201,6 +208,25 @@ def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[st
         field = "model.options.target_language"
         found["forced_bos_token_id"] = language_token(tokenizer, options.target_language, field)
     return found
+
+
+def refuse_other_ways(config: Any, num_beams: int, name: str) -> None:
+    """See that a model's own settings ask for no way of writing that transformers fetches code for.
+
+    Raises:
+        InvalidSpec: they do.
+    """
+    own = copy(config)
+    own.num_beams, own.do_sample = num_beams, False
+    with quiet():
+        mode = own.get_generation_mode()
+    if mode not in ("greedy_search", "beam_search", "assisted_generation"):
+        asked = [each for each in OTHER_WAYS if getattr(config, each, None)]
+        problem = (
+            f"has a generation_config.json that asks for {mode.replace('_', ' ')}, whose code lies "
+            f"on the Hub and is never run: take {' and '.join(asked)} out of it"
+        )
+        raise InvalidSpec.at("model.name_or_path", name, problem)
 
 
 def sees_padding(config: Any, encodes: bool) -> bool:

@@ -1,0 +1,70 @@
+"""A model's own settings of how it writes, as they lie in its generation_config.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import InvalidSpec
+from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts, tokenizer
+from tests.kinds.tiny_speech import save_whisper, sounds
+
+
+def save_with(folder: Path, **settings: Any) -> Path:
+    """A text generator with settings of its own."""
+    save_gpt2(folder)
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    return folder
+
+
+def written(folder: Path, batch_size: int | None = None) -> list[str]:
+    rows = rows_of("prompt", texts(8, longest=20))
+    found = predicted(folder, "text-generation", rows, batch_size, max_new_tokens=8)
+    return found["generated_text"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}]
+)
+def test_a_row_gets_one_text_whatever_the_settings_ask_for(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    beams = {"num_beams": settings.get("num_beams", 1)}
+    plain = save_with(tmp_path / "plain", **beams)
+    assert written(save_with(tmp_path / "asking", **settings)) == written(plain)
+    heard = rows_of("audio", [each.tolist() for each in sounds(3)])
+    whisper = save_whisper(tmp_path / "whisper", **settings)
+    found = predicted(whisper, "automatic-speech-recognition", heard, max_new_tokens=8)
+    assert len(found) == 3
+
+
+def test_a_text_ends_where_the_models_own_settings_end_it(tmp_path: Path) -> None:
+    from tokenizers import decoders, pre_tokenizers
+
+    letters = tokenizer(with_pairs=False)
+    letters.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    letters.backend_tokenizer.decoder = decoders.Fuse()
+    letters.add_tokens("abcdef")  # transformers looks for the tokens of it
+    whole = written(save_with(tmp_path / "whole"))
+    ending = save_with(tmp_path / "ending", stop_strings=["m"])
+    letters.save_pretrained(ending)
+    parts = [each.replace(" ", "").partition("m") for each in whole]
+    wanted = [before + end for before, end, _ in parts]
+    assert written(ending) == written(ending, 1) == wanted
+    assert any("m" in each for each in wanted)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"penalty_alpha": 0.5, "top_k": 4}, "contrastive search, .* take penalty_alpha out of it"),
+        ({"num_beams": 4, "num_beam_groups": 2}, "group beam search, .* take num_beam_groups out"),
+    ],
+)
+def test_a_way_of_writing_that_is_code_on_the_hub_is_refused(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=rf"name_or_path: .* asks for {message}"):
+        written(save_with(tmp_path, **settings))
