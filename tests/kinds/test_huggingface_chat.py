@@ -112,7 +112,16 @@ def test_a_tokenizer_without_a_template_is_refused_before_anything_starts(tmp_pa
         HuggingFaceModel.model_validate(given).check()
 
 
-def test_a_system_prompt_without_chat_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"system_prompt": "x"}, "does nothing without chat: true"),
+        ({"chat": True, "prefix": "x"}, "prefix: 'x' does nothing with chat: true"),
+    ],
+)
+def test_what_does_nothing_with_or_without_chat_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
     given = {"task": "text-generation", "name_or_path": "some/name"}
-    with pytest.raises(ValidationError, match="does nothing without chat: true"):
-        HuggingFaceModel.model_validate({**given, "options": {"system_prompt": "x"}})
+    with pytest.raises(ValidationError, match=message):
+        HuggingFaceModel.model_validate({**given, "options": options})

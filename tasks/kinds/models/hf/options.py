@@ -186,6 +186,9 @@ class HuggingFaceOptions(FormModel):
             value = getattr(self, name)
             if value is not None and not getattr(self, needed):
                 return f"model.options.{name}: {value!r} does nothing without {needed}: true"
+        if self.chat and self.prefix is not None:
+            problem = "does nothing with chat: true; write it into the prompts or system_prompt"
+            return f"model.options.prefix: {self.prefix!r} {problem}"
         if self.do_sample and (self.num_beams or 1) > 1:
             return f"model.options.num_beams: {self.num_beams} and do_sample exclude each other"
         return None
