@@ -108,6 +108,11 @@ def model(folder: Path | str, task: str = "text-classification", **fields: Any) 
         (lambda f: None, "image-feature-extraction", "has no image processor"),
         (lambda f: None, "image-classification", "holds BertForSequenceClassification"),
         (lambda f: None, "text-generation", "wants a model whose name has ForCausalLM"),
+        (
+            edit_config(architectures=["OwlViTForObjectDetection"], model_type="owlvit"),
+            "object-detection",
+            "OwlViTForObjectDetection, which looks for what it is told in words: give a detector",
+        ),
         (edit_config(is_encoder_decoder=True), "feature-extraction", "encoder-decoder"),
         (
             edit_config(auto_map={"AutoModel": "x.Y"}, model_type=None),

@@ -22,6 +22,8 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
+TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
+"""Beginnings of names of detectors that look for what a text says."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = (
@@ -137,6 +139,9 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
             "give a model without, as facebook/detr-resnet-50 is at revision no_timm"
         )
         raise InvalidSpec.at(FIELD, name, problem)
+    if any(each.startswith(TOLD_IN_WORDS) for each in have):
+        problem = f"holds {', '.join(have)}, which looks for what it is told in words: give a "
+        raise InvalidSpec.at(FIELD, name, f"{problem}detector that has classes of its own")
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
