@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
-from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts, tokenizer
+from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, save_gpt2, texts, tokenizer
 from tests.kinds.tiny_speech import save_whisper, sounds
 
 
@@ -54,6 +54,18 @@ def test_a_text_ends_where_the_models_own_settings_end_it(tmp_path: Path) -> Non
     wanted = [before + end for before, end, _ in parts]
     assert written(ending) == written(ending, 1) == wanted
     assert any("m" in each for each in wanted)
+
+
+def test_a_text_has_nothing_of_what_fills_it_up(tmp_path: Path) -> None:
+    """Not of a word either, where the tokenizer names neither padding nor end."""
+    folder = save_with(tmp_path, eos_token_id=[VOCABULARY["p"], VOCABULARY["j"]])
+    for name in ("tokenizer_config.json", "tokenizer.json"):
+        fields = json.loads((folder / name).read_text())
+        fields.pop("eos_token", None)
+        (folder / name).write_text(json.dumps({**fields, "added_tokens": []}))
+    alone = written(folder, 1)
+    assert written(folder) == alone
+    assert {"p", "j"} <= {each[-1] for each in alone}
 
 
 @pytest.mark.parametrize(

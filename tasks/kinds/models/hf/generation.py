@@ -78,6 +78,8 @@ class Writer:
         self.inputs.left = not self.encodes
         self.same_lengths = sees_padding(model.generation_config, self.encodes)
         self.settings = settings(model, self.tokenizer, options)
+        ends = model.generation_config.eos_token_id
+        self.ends = ends if isinstance(ends, list) else [ends]
         refuse_other_ways(model.generation_config, self.settings["num_beams"], checkpoint.name)
         self.run = side_by_side(model, self.call_of, placement)
 
@@ -92,7 +94,9 @@ class Writer:
             raise ValueError("a prompt is empty: the model has nothing to go on from")
         texts = np.empty(len(rows), dtype=object)
         for index, written in self.run(self.batches(tokens, draws_by(rows))):
-            texts[index] = self.tokenizer.batch_decode(written, skip_special_tokens=True)
+            # Some decoders start with a token that ends texts.
+            ended = [until_end(each, self.ends, int(self.encodes)) for each in written.tolist()]
+            texts[index] = self.tokenizer.batch_decode(ended, skip_special_tokens=True)
         return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
     def batches(self, tokens: Ragged, keys: Sequence[Key]) -> Batches:
@@ -144,6 +148,18 @@ class Writer:
             return found[:, start:].cpu()
 
         return write
+
+
+def until_end(tokens: list[int], ends: Sequence[int | None], start: int) -> list[int]:
+    """A row's tokens without what fills it up to its neighbours' length, which may be words.
+
+    Args:
+        tokens: of the row.
+        ends: those that end a text.
+        start: where to begin to look for one.
+    """
+    found = (at for at in range(start, len(tokens)) if tokens[at] in ends)
+    return tokens[: next(found, len(tokens)) + 1]
 
 
 def in_whole_rounds(batches: int, threads: int) -> int:
