@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
-from tests.kinds.tiny_writers import save_bart, save_nllb, save_t5
+from tests.kinds.tiny_writers import save_bart, save_gemma, save_nllb, save_t5
 
 NEW_TOKENS = 8
 SAVE: dict[str, Callable[[Path], Any]] = {
@@ -24,6 +24,7 @@ SAVE: dict[str, Callable[[Path], Any]] = {
         folder, num_beams=3, no_repeat_ngram_size=2, min_length=3, max_length=7
     ),
     "nllb": save_nllb,
+    "gemma": save_gemma,
     "penalty": lambda folder: save_penalising(folder),
 }
 GREEDY: list[tuple[str, str, dict[str, Any]]] = [
@@ -32,6 +33,7 @@ GREEDY: list[tuple[str, str, dict[str, Any]]] = [
     ("bart-beams", "summarization", {}),
     ("t5", "text2text-generation", {"max_new_tokens": NEW_TOKENS, "num_beams": 2}),
     ("nllb", "translation", {"max_new_tokens": NEW_TOKENS, "target_language": "deu_Latn"}),
+    ("gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("penalty", "text-generation", {"max_new_tokens": NEW_TOKENS}),
 ]
 SAMPLED = ("bart", "text2text-generation", {"max_new_tokens": 6, "do_sample": True, "top_k": 5})

@@ -97,6 +97,28 @@ def save_chatting_gpt2(folder: Path) -> Any:
     return model
 
 
+def save_gemma(folder: Path) -> Any:
+    """A causal model that reads images as well."""
+    import torch
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+
+    torch.manual_seed(0)
+    both = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "initializer_range": 0.5,
+    }
+    ids = {"bos_token_id": 2, "pad_token_id": 0, "eos_token_id": 3}
+    text = {"vocab_size": len(VOCABULARY), "head_dim": 16, "num_key_value_heads": 1, **both, **ids}
+    vision = {"image_size": 28, "patch_size": 14, **both}
+    images = {"mm_tokens_per_image": 4, "image_token_index": 20}
+    config = Gemma3Config(text_config=text, vision_config=vision, **images)
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(Gemma3ForConditionalGeneration(config), folder)
+
+
 def save_answering_gpt2(folder: Path, answers: dict[str, str]) -> None:
     """A causal model that has learnt what to say to some prompts, word by word."""
     import torch

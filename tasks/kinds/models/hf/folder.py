@@ -14,11 +14,13 @@ from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, SPEECH, TEXT, Task
 from tasks.kinds.models.safetensors_file import check_whole
 
+GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
+"""They read images as well, and write texts without."""
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": ("ForSequenceClassification",),
     "object-detection": ("ForObjectDetection",),
-    "text-generation": ("ForCausalLM", "LMHeadModel"),
+    "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
