@@ -133,6 +133,16 @@ def test_several_inputs_and_outputs(
     np.testing.assert_allclose(values(made, "double"), 2 * expected, atol=1e-6)
 
 
+def test_outputs_of_one_layer_are_told_apart_by_number(tmp_path: Path, keras: Any) -> None:
+    steps = keras.Input((2, 2))
+    model = keras.Model(steps, keras.layers.LSTM(3, return_state=True)(steps))
+    file = save(model, tmp_path / "states.keras")
+    given = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    made = predicted(model_of(file, columns=["steps"]), rows_of(steps=given.tolist()))
+    for at, each in enumerate(model(given, training=False)):
+        np.testing.assert_allclose(values(made, f"output_{at}"), each.detach().numpy(), atol=1e-6)
+
+
 def test_images_and_bad_rows(tmp_path: Path, keras: Any) -> None:
     layers = [keras.Input((4, 5, 3)), keras.layers.GlobalAveragePooling2D()]
     file = save(keras.Sequential(layers), tmp_path / "mean.keras")

@@ -132,9 +132,9 @@ def arguments(keras: Any, model: Any, batch: Mapping[str, np.ndarray]) -> Any:
 
 
 def with_names(model: Any, returned: Any) -> Any:
-    """A list of outputs by the names of the layers that made them, where the model knows."""
-    names = getattr(model, "output_names", None)
-    if isinstance(returned, (list, tuple)) and names and len(names) == len(returned):
+    """A list of outputs by the names of the layers that made them, where each has made one."""
+    names = getattr(model, "output_names", None) or ()
+    if isinstance(returned, (list, tuple)) and len({*names}) == len(returned):
         return dict(zip(names, returned, strict=True))
     return returned
 
