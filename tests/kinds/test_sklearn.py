@@ -168,6 +168,8 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
     assert predicted(model, renamed) == logistic().predict(FRAME).tolist()
     with pytest.raises(InvalidSpec, match="names 1 column, and the model reads a, b, c"):
         predicted(saved(logistic(), tmp_path / "m.skops", columns=["a"]), FRAME)
+    with pytest.raises(InvalidSpec, match=r"have 'b' where the model reads 'a': its order is a, b"):
+        predicted(saved(logistic(), tmp_path / "m.skops", columns=["b", "a", "c"]), FRAME)
     with pytest.raises(InvalidSpec, match="'c' is not among the columns"):
         predicted(saved(logistic(), tmp_path / "m.skops"), FRAME[["a", "b"]])
 

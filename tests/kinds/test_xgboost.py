@@ -65,6 +65,15 @@ def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
         predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
 
 
+def test_names_of_the_models_own_stand_in_its_order(tmp_path: Path) -> None:
+    booster = train(FRAME, CLASS > 0)
+    with pytest.raises(InvalidSpec, match=r"have 'c' where the model reads 'a': its order is a, b"):
+        saved(booster, tmp_path / "m.ubj", columns=["c", "b", "a"])
+    renamed = saved(booster, tmp_path / "m.ubj", columns=["a", "y", "c"])
+    expected = predicted(saved(booster, tmp_path / "m.ubj"), FRAME)["prediction"]
+    assert predicted(renamed, FRAME.rename(columns={"b": "y"}))["prediction"] == expected
+
+
 @pytest.mark.parametrize(
     ("batch_size", "halvings", "most"), [(None, 0, 200), (64, 0, 64), (None, 2, 50)]
 )

@@ -134,6 +134,23 @@ def numbers_of(
         raise ValueError(problem) from error
 
 
+def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:
+    """See that no column which bears the name of one of the model's inputs goes to another.
+
+    Args:
+        columns: of the rows, in the order of the inputs.
+        own: names of the inputs; empty: the model has none.
+
+    Raises:
+        InvalidSpec: one does.
+    """
+    for name, wanted in zip(columns, own, strict=False):
+        if name != wanted and name in own:
+            problem = f"have {name!r} where the model reads {wanted!r}: its order is "
+            problem += f"{', '.join(own)}; write them so, or leave columns out"
+            raise InvalidSpec.at("model.columns", [*columns], problem)
+
+
 def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:
     """See that a column is one of numbers, or has no value at all.
 

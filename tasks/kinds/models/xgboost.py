@@ -89,7 +89,9 @@ class XGBoostModel(FileModel):
         return "columns"
 
     def check(self) -> None:
-        """See that the package and the model's file are there, and that labels fit a file at hand.
+        """See that the package and the model's file are there; that columns and labels fit it.
+
+        The latter of a file at hand.
 
         Raises:
             InvalidSpec: says what is missing, or does not fit.
@@ -98,8 +100,10 @@ class XGBoostModel(FileModel):
         require("model.kind", self.kind, "xgboost", "xgboost")
         super().check()
         self.file_name()
-        if self.labels and self.opened()[0].is_local:
-            self.check_labels(booster.load(self.local_file()))
+        if self.opened()[0].is_local:
+            loaded = booster.load(self.local_file())
+            booster.input_names(loaded, self.columns)
+            self.check_labels(loaded)
 
     def file_name(self) -> str:
         """The model's file among those at the path.

@@ -14,6 +14,7 @@ from tasks.kinds.columns import to_pandas
 from tasks.kinds.models.arrays import (
     column_of,
     is_any_list,
+    refuse_moved,
     refuse_other_than_numbers,
     stacked,
 )
@@ -32,19 +33,22 @@ def input_names(estimator: Any, columns: list[str]) -> list[str]:
     """Columns that an estimator reads, in its order.
 
     Raises:
-        InvalidSpec: it does not know their names, and nobody says them.
+        InvalidSpec: it does not know their names, and nobody says them; or it wants more columns,
+            fewer or another order.
     """
-    own: Any = getattr(estimator, "feature_names_in_", None)
-    if not columns and own is None:
+    named: Any = getattr(estimator, "feature_names_in_", None)
+    own = [] if named is None else [*map(str, named)]
+    if not columns and not own:
         problem = (
             "must name the input columns in the order of training: the model has no names, since "
             "it was not trained on a frame"
         )
         raise InvalidSpec.at("model.columns", columns, problem)
-    if columns and own is not None and len(columns) != len(own):
+    if columns and own and len(columns) != len(own):
         problem = f"names {counted(len(columns), 'column')}, and the model reads {', '.join(own)}"
         raise InvalidSpec.at("model.columns", columns, problem)
-    return columns or list(map(str, own))
+    refuse_moved(columns, own)
+    return columns or own
 
 
 def predicted(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import column_of
+from tasks.kinds.models.arrays import column_of, refuse_moved
 from tasks.kinds.models.model import Placement
 
 Matrix = npt.NDArray[np.float32]
@@ -45,7 +45,7 @@ def input_names(booster: Any, columns: list[str]) -> list[str]:
     """Columns that a booster reads, in its order.
 
     Raises:
-        InvalidSpec: it does not know their names, or wants more columns or fewer.
+        InvalidSpec: it does not know their names, or wants more columns, fewer or another order.
     """
     own: list[str] = booster.feature_names or []
     wanted = booster.num_features()
@@ -56,6 +56,7 @@ def input_names(booster: Any, columns: list[str]) -> list[str]:
         names = f": {', '.join(own)}" if own else ""
         problem = f"names {counted(len(columns), 'column')}, and the model reads {wanted}{names}"
         raise InvalidSpec.at("model.columns", columns, problem)
+    refuse_moved(columns, own)
     return columns or own
 
 
