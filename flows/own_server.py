@@ -1,23 +1,31 @@
 """Prefect's own server, which a flow starts where nobody has named one."""
 
-import signal
+import atexit
+import os
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryFile
 
+import httpx
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
     PREFECT_SERVER_EPHEMERAL_ENABLED,
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
     get_current_settings,
 )
 
 from tasks.errors import InvalidSpec, Unreachable
 
+END_SECONDS = 5.0
+"""For the server to end by itself."""
+
 
 def start_own_server() -> None:
-    """Start it, where the flow would; but deaf to Ctrl-C.
+    """Start it, where the flow would; but deaf to Ctrl-C, and without importing it here.
 
     A terminal tells all that runs in it. Were the server the first to end, the flow would try for
     minutes to tell it how the run ends. As it does where `timeout` or systemd ends both: then it
@@ -27,24 +35,21 @@ def start_own_server() -> None:
         InvalidSpec: it would have nowhere to keep its records.
         Unreachable: it does not start.
     """
-    if not PREFECT_API_URL.value() and PREFECT_SERVER_EPHEMERAL_ENABLED.value():
-        check_home()
-        # What a process is deaf to, it has from the thread that starts it.
-        try:
-            ThreadPoolExecutor(1).submit(start_deaf).result()
-        except RuntimeError as error:
-            raise Unreachable(
-                f"Prefect's own server does not start: {error} What it has said stands above; "
-                "PREFECT_API_URL names a server that runs"
-            ) from error
-        # Nobody listens to them here, and a flow takes up to a second to end their thread.
-        get_current_settings().flows.heartbeat_frequency = None
+    settings = get_current_settings()
+    if PREFECT_API_URL.value() or not PREFECT_SERVER_EPHEMERAL_ENABLED.value():
+        return
+    check_home()
+    address = started(settings.to_environment_variables(exclude_unset=True))
+    await_answer(address)
+    settings.api.url = f"{address}/api"
+    # Nobody listens to them here, and a flow takes up to a second to end their thread.
+    settings.flows.heartbeat_frequency = None
 
 
 def check_home() -> None:
     """See that Prefect's folder is there, where it keeps its records.
 
-    Where they cannot be written, its server would be started again and again for two minutes.
+    Where they cannot be written, its server ends, with a page of words on where in its code.
 
     Raises:
         InvalidSpec: it cannot be made, or nothing can be written there.
@@ -63,16 +68,54 @@ def check_home() -> None:
         ) from error
 
 
-def start_deaf() -> None:
-    """Start the server in a thread that hears no Ctrl-C."""
-    from prefect.server.api.server import SubprocessASGIServer
+def started(settings: dict[str, str]) -> str:
+    """The address of a server that was started, and ends with this process.
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    server = SubprocessASGIServer()
-    server.start()
-    if server.server_process:
-        ended = server.server_process.wait
-        threading.Thread(target=give_up_after, args=(ended,), daemon=True).start()
+    Args:
+        settings: Prefect's, as environment variables.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        descriptor = listening.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "flows.prefect_server", str(descriptor)],
+            stdin=subprocess.PIPE,
+            pass_fds=[descriptor],
+            env=os.environ | settings,
+        )
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    atexit.register(end, process)
+    threading.Thread(target=give_up_after, args=(process.wait,), daemon=True).start()
+    return address
+
+
+def await_answer(address: str) -> None:
+    """Wait until a server answers.
+
+    Raises:
+        Unreachable: it has ended, or it takes longer than Prefect's setting allows.
+    """
+    patience = PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS.value()
+    try:
+        # What is asked before it is up waits at the socket; no proxy is to be asked.
+        with httpx.Client(timeout=patience, trust_env=False) as client:
+            client.get(f"{address}/api/health").raise_for_status()
+    except httpx.HTTPError as error:
+        said = "it ended" if isinstance(error, httpx.NetworkError) else str(error)
+        raise Unreachable(
+            f"Prefect's own server does not start: {said}. What it has said stands above; "
+            "PREFECT_API_URL names a server that runs"
+        ) from error
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a server, which does so where nobody holds its standard input; if need be by force."""
+    assert process.stdin
+    process.stdin.close()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def give_up_after(ended: Callable[[], object]) -> None:

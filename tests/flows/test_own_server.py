@@ -27,6 +27,7 @@ from tasks.errors import InvalidSpec, Unreachable
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
+from tests.web_server import web_server
 
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 2.0}}
 INTERRUPTED = 130
@@ -44,7 +45,9 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
         folder = numbers.parent / "out.state"
         await_that(lambda: any(folder.rglob("progress.json")), "no job has begun")
         (server,) = (
-            each for each in psutil.Process(run.pid).children() if "uvicorn" in each.cmdline()
+            each
+            for each in psutil.Process(run.pid).children()
+            if "flows.prefect_server" in each.cmdline()
         )
         os.killpg(run.pid, told)
         ended = await_that(lambda: run.poll() is not None, "the run does not end")
@@ -65,23 +68,45 @@ def test_nobody_waits_for_a_server_that_has_ended() -> None:
     assert ended.returncode == 0
 
 
+@pytest.mark.prefect
+def test_it_is_imported_elsewhere_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    script = """
+import sys
+from flows.own_server import start_own_server
+start_own_server()
+from prefect.client.orchestration import get_client
+with get_client(sync_client=True) as client:
+    print(client.hello().status_code, "prefect.server" in sys.modules, flush=True)
+sys.stdin.read()
+"""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=without_prefect() | {"PREFECT_HOME": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with starter:
+        assert starter.stdout
+        assert starter.stdout.readline() == "200 False\n"
+        (server,) = psutil.Process(starter.pid).children()
+        starter.kill()
+    await_that(lambda: not server.is_running(), "the server has not ended")
+
+
 @pytest.mark.parametrize("named", ["", "http://127.0.0.1:4200/api"])
 def test_only_a_server_that_somebody_watches_hears_heartbeats(
-    named: str, monkeypatch: pytest.MonkeyPatch
+    named: str, a_server: str, tmp_path: Path
 ) -> None:
-    started = list[bool]()
-    monkeypatch.setattr(own_server, "start_deaf", lambda: started.append(True))
     every = {PREFECT_API_URL: named or None, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}
-    with temporary_settings({**every, PREFECT_SERVER_EPHEMERAL_ENABLED: True}):
+    with temporary_settings({**with_records_in(tmp_path), **every}):
         own_server.start_own_server()
-        assert started == ([] if named else [True])
+        assert PREFECT_API_URL.value() == (named or f"{a_server}/api")
         assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == (30 if named else None)
 
 
-def test_prefects_folder_is_made_or_said_to_be_impossible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_server, "start_deaf", lambda: None)
+@pytest.mark.usefixtures("a_server")
+def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> None:
     made, impossible = tmp_path / "not" / "yet", tmp_path / "file" / "home"
     (tmp_path / "file").touch()
     with temporary_settings(with_records_in(made)):
@@ -99,15 +124,23 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(
 def test_a_server_that_does_not_start_is_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
-        raise RuntimeError("Timed out.")
-
-    monkeypatch.setattr(own_server, "start_deaf", fail)
+    monkeypatch.setattr(own_server, "give_up_after", lambda ended: None)  # would be heard by all
+    monkeypatch.setattr(sys, "executable", "false")
     with (
         temporary_settings(with_records_in(tmp_path)),
-        pytest.raises(Unreachable, match=r"does not start: Timed out\. What it has said"),
+        pytest.raises(Unreachable, match=r"does not start: it ended\. What it has said stands"),
     ):
         own_server.start_own_server()
+
+
+@pytest.fixture
+def a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of what answers in the place of Prefect's own server."""
+    (tmp_path / "served" / "api").mkdir(parents=True)
+    (tmp_path / "served" / "api" / "health").touch()
+    with web_server(tmp_path / "served") as answers:
+        monkeypatch.setattr(own_server, "started", lambda settings: answers.address)
+        yield answers.address
 
 
 def with_records_in(home: Path) -> dict[Any, Any]:
@@ -117,13 +150,17 @@ def with_records_in(home: Path) -> dict[Any, Any]:
     return {**records, PREFECT_API_URL: None, PREFECT_SERVER_EPHEMERAL_ENABLED: True}
 
 
+def without_prefect() -> dict[str, str]:
+    """The environment, in which nobody has said anything of Prefect."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+
+
 @contextmanager
 def at_a_terminal(numbers: Path) -> Iterator["subprocess.Popen[str]"]:
     """A run with a Prefect of its own, alone in a group of processes, as a terminal's jobs are."""
     file, spec = numbers.parent / "spec.yaml", spec_of(numbers, model=SLOW)
     file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
-    others = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment = {**others, "PREFECT_HOME": str(numbers.parent / "prefect")}
+    environment = without_prefect() | {"PREFECT_HOME": str(numbers.parent / "prefect")}
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     with subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
