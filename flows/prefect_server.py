@@ -9,6 +9,8 @@ import socket
 import sys
 import threading
 
+from tasks.quick_imports import quick_imports
+
 
 def serve(descriptor: int) -> None:
     """Answer on a socket that listens already, until whoever has started this process is gone.
@@ -23,10 +25,11 @@ def serve(descriptor: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threading.Thread(target=end_with_starter, daemon=True).start()
 
-    import uvicorn
-    from prefect.server.api.server import create_app
+    with quick_imports():
+        import uvicorn
+        from prefect.server.api.server import create_app
 
-    app = create_app(ephemeral=True, final=True)
+        app = create_app(ephemeral=True, final=True)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
     with socket.socket(fileno=descriptor) as listening:
         server.run(sockets=[listening])

@@ -14,6 +14,7 @@ from typing import Any
 
 MARKED = {
     "flows.batch_inference": ["carry_out"],
+    "flows.own_server": ["start_own_server"],
     "tasks.run": ["next_attempt"],
     "tasks.ray_job.connection": ["connect"],
     "tasks.ray_job.cluster": ["configure"],
