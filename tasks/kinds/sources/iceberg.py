@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sources.table import TableSource
-from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot
+from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot, as_then
 from tasks.kinds.sources.table_reading.iceberg_filter import iceberg_filter
 from tasks.kinds.tables.iceberg import (
     METADATA,
@@ -83,13 +83,24 @@ class IcebergSource(TableSource):
             raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
 
     def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
-        """The snapshot, and the metadata file that it is in: no catalog is asked for it."""
-        return {"path": pins["metadata"], "snapshot": pins["version"]}
+        """The metadata file, so that no catalog is asked, and the snapshot unless it is the newest.
+
+        The newest has the columns that the table has by now, any other those that it had then.
+        """
+        snapshot = None if self.is_newest else pins["version"]
+        return {"path": pins["metadata"], "snapshot": snapshot}
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether no other snapshot is asked for than the newest."""
+        return self.snapshot is None and self.as_of is None
 
     def open(self) -> IcebergSnapshot:
         """The snapshot that is asked for; see TableSource."""
         table = self.load()
-        return IcebergSnapshot(table, self.snapshot_of(table), self.condition)
+        found = self.snapshot_of(table)
+        then = table if found is None or self.is_newest else as_then(table, found)
+        return IcebergSnapshot(then, found, self.condition)
 
     def load(self) -> Any:
         """The table, from its catalog or its metadata file.

@@ -285,6 +285,27 @@ def test_a_branch_and_a_tag_of_iceberg(tmp_path: Path) -> None:
     assert ids(planned) == [1, 2, 3]
 
 
+def test_columns_of_iceberg_are_those_of_now_or_of_the_snapshot_that_is_named(
+    tmp_path: Path,
+) -> None:
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    lake.append(1)
+    then = lake.table.current_snapshot().snapshot_id
+    with lake.table.update_schema() as update:
+        update.rename_column("x", "y")
+    with lake.table.update_schema() as update:  # another one of the former name
+        update.add_column("x", update._schema.find_type("id"))
+    for fields, row in (
+        ({"filter": "y == 1.0 and x is None"}, {"y": 1.0, "x": None}),
+        ({"filter": "x == 1.0", "snapshot": then}, {"x": 1.0}),
+        ({"filter": "x == 1.0", "as_of": datetime.now(UTC)}, {"x": 1.0}),
+    ):
+        source = lake.source(columns=list(row), **fields)
+        pins = pins_of(source)
+        assert read_all(source, pins) == [row]
+        assert read_all(source.as_planned(pins), pins) == [row]
+
+
 def test_a_tag_of_lance(tmp_path: Path) -> None:
     lake = LanceLake(str(tmp_path / "lake"))
     lake.append(1, 2)

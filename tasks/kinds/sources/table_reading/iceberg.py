@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -30,18 +31,15 @@ class IcebergSnapshot:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types as they were then."""
-        return self.scan().projection().as_arrow()
+        """Names and types, as the table has them."""
+        return self.table.schema().as_arrow()
 
-    def scan(self, names: list[str] | None = None) -> Any:
-        """What reads some columns of it."""
+    @property
+    def filter(self) -> Any:
+        """The condition, or one that is true of all rows."""
         from pyiceberg.expressions import AlwaysTrue
 
-        return self.table.scan(
-            row_filter=self.condition or AlwaysTrue(),
-            selected_fields=tuple(names or ["*"]),
-            snapshot_id=self.snapshot_id,
-        )
+        return self.condition or AlwaysTrue()
 
     def files(self) -> list[TableFile]:
         """Files that are not ruled out by their partition or statistics."""
@@ -56,7 +54,8 @@ class IcebergSnapshot:
                 pyiceberg does not know.
         """
         try:
-            found = planned(self.scan(), "source.path", self.table.name())
+            scan = self.table.scan(row_filter=self.filter, snapshot_id=self.snapshot_id)
+            found = planned(scan, "source.path", self.table.name())
             return {task.file.file_path: task for task in found}
         except TypeError as error:
             problem = f"cannot be compared with the table's columns: {error}"
@@ -77,8 +76,8 @@ class IcebergSnapshot:
         """Rows of a file."""
         from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
-        scan, task = self.scan(names), [self.tasks[path]]
-        arrow = ArrowScan(self.table.metadata, self.table.io, scan.projection(), scan.row_filter)
+        columns, task = self.table.schema().select(*names), [self.tasks[path]]
+        arrow = ArrowScan(self.table.metadata, self.table.io, columns, self.filter)
         deletes = _read_all_delete_files(self.table.io, task)
         # Not to_record_batches: pyiceberg 0.12 then holds all rows of the file at once.
         yield from arrow._record_batches_from_scan_tasks_and_deletes(task, deletes)
@@ -96,3 +95,16 @@ class IcebergSnapshot:
     def at(self, snapshot_id: int) -> "IcebergSnapshot":
         """The table at another snapshot."""
         return IcebergSnapshot(self.table, snapshot_id, self.condition)
+
+
+def as_then(table: Any, snapshot_id: int) -> Any:
+    """A table with the columns that it had at a snapshot; else they are those it has by now.
+
+    To pyiceberg the names in a condition are always those of now.
+    """
+    schema_id = table.metadata.snapshot_by_id(snapshot_id).schema_id
+    if schema_id not in table.schemas():  # as in tables of the first format
+        return table
+    found = copy(table)
+    found.metadata = table.metadata.model_copy(update={"current_schema_id": schema_id})
+    return found
