@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GLOB = re.compile(r"[*?\[]")
 WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
+BEGINNING = re.compile(r"^(\w+://|\./)")
 MEND = "mend the path, or set source.on_empty: succeed"
 
 
@@ -183,6 +184,12 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
 
 
 def is_excluded(path: str, patterns: list[str]) -> bool:
-    """Whether a glob matches the whole path or the file's name."""
-    name = path.rsplit("/", 1)[-1]
-    return any(fnmatch.fnmatch(path, each) or fnmatch.fnmatch(name, each) for each in patterns)
+    """Whether a glob matches the file's name, its path, or the end of that from some folder on."""
+    return any(matches(path, each) for each in patterns)
+
+
+def matches(path: str, glob: str) -> bool:
+    """Whether one does; it may be written as a source's path may, as a URL or a relative path."""
+    if "/" not in glob:
+        return any(fnmatch.fnmatch(each, glob) for each in (path, path.rsplit("/", 1)[-1]))
+    return any(fnmatch.fnmatch(f"/{path}", f"*/{each}") for each in (glob, BEGINNING.sub("", glob)))

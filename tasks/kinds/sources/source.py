@@ -48,7 +48,11 @@ class Source(Kind):
         "depth for the endings of this kind, but for names that start with . or _; a glob such as "
         "data/*.json names others. {scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
-    exclude: list[str] = Field(default=[], description="Globs; inputs that match are left out.")
+    exclude: list[str] = Field(
+        default=[],
+        description="Globs; inputs are left out whose name matches, or whose path does, or its end "
+        "from some folder on, as in tmp/*.",
+    )
     storage_options: dict[str, Any] = Field(
         default={},
         description="Options of the filesystem, such as endpoint_url. Never secrets: those come "

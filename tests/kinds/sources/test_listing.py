@@ -8,7 +8,7 @@ import pytest
 
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources import BinarySource, ParquetSource
-from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.listing import is_excluded, list_inputs
 from tasks.protocol.infos import stat_of
 from tasks.protocol.storage import open_storage
 
@@ -63,6 +63,22 @@ def test_every_file_where_the_source_takes_any(folder: Path) -> None:
 @pytest.mark.parametrize("exclude", ["[ab].*", "*/[ab].*"])
 def test_exclude_names_or_paths(folder: Path, exclude: str) -> None:
     assert names(folder, "", exclude=[exclude]) == [each for each in ALL if each[1] != "."]
+
+
+@pytest.mark.parametrize(
+    "exclude", ["{0}/day=1/*", "file://{0}/day=1/*", "day=1/*", "./day=1/*", "{0.name}/day=1/*"]
+)
+def test_exclude_is_written_as_paths_are(folder: Path, exclude: str) -> None:
+    found = names(folder, "", exclude=[exclude.format(folder)])
+    assert found == [each for each in ALL if each != "day=1/d.parquet"]
+    (folder / "aday=1").mkdir()
+    (folder / "aday=1/z.parquet").touch()
+    assert "aday=1/z.parquet" in names(folder, "", exclude=[exclude.format(folder)])
+
+
+def test_exclude_of_a_bucket_is_a_url() -> None:
+    assert is_excluded("bucket/day=1/d.parquet", ["s3://bucket/day=1/*"])
+    assert not is_excluded("bucket/day=10/d.parquet", ["s3://bucket/day=1/*", "day=1/*"])
 
 
 def test_links_lead_to_one_input(folder: Path) -> None:
