@@ -1,5 +1,6 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
@@ -14,16 +15,8 @@ from tasks.kinds.column_types import plain
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
-from tasks.kinds.sources.source import (
-    BYTES_OF_NUMBER,
-    BYTES_PER_READ,
-    NUMBERS_PER_READ,
-    ROWS_PER_READ,
-    BadRow,
-    Read,
-    Source,
-    schema_of,
-)
+from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
+from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -74,10 +67,13 @@ class ParquetSource(Source):
         """Take names and types from the first file; later ones say what a column of nulls holds.
 
         Raises:
-            InvalidSpec: one of `columns` is not in the first file, or a folder's column is.
+            InvalidSpec: one of `columns` is not in the first file, or a folder's column is; or one
+                that is read is there twice.
         """
         types: dict[str, pa.DataType] = {}
+        twice: set[str] = set()
         for schema in islice(schemas(storage, inputs), FILES_TO_INFER):
+            twice = twice if types else several(schema.names)
             types = types or {each.name: pa.null() for each in schema}
             for each in schema:
                 if pa.types.is_null(types.get(each.name, each.type)):
@@ -92,6 +88,9 @@ class ParquetSource(Source):
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if not types:
             return {"schema": None}
+        if both := sorted(twice & {*(wanted or types)}):
+            problem = "is there more than once in the first file: rename one, or name other columns"
+            raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         found = with_given(pa.schema(fields), self.folder_types)
         return {"schema": found.serialize().to_pybytes().hex()}
@@ -216,15 +215,22 @@ def settled(schema: pa.Schema) -> pa.Schema:
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
+def several(names: Sequence[str]) -> set[str]:
+    """Those that come more than once."""
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
 def read_group(
     file: pq.ParquetFile, group: int, schema: pa.Schema, demanded: list[str]
 ) -> Iterator[Read]:
     """One row group's rows; those that cannot be read are bad rows, each of them."""
     have = set(file.schema_arrow.names)
     missing = [name for name in demanded if name not in have]
+    twice = sorted(several(file.schema_arrow.names) & {*schema.names})
     left = file.metadata.row_group(group).num_rows
-    if missing:
-        yield from repeat(BadRow(ValueError(f"the file has no column {', '.join(missing)}")), left)
+    if missing or twice:
+        problem = f"no column {', '.join(missing)}" if missing else f"two columns {twice[0]}"
+        yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
     try:
         fit = partial(fitted, schema)
@@ -235,21 +241,3 @@ def read_group(
             left -= len(batch)
     except DATA_ERRORS as error:
         yield from repeat(BadRow(damaged(error)), left)
-
-
-def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
-    """Rows of a group that fit a read; of numbers it is certain, of text the file's figures tell.
-
-    These may be far too low: a long text that comes often is counted once.
-    """
-    chunks = [group.column(at) for at in range(group.num_columns)]
-    wanted = [each for each in chunks if each.path_in_schema.split(".")[0] in names]
-    if wanted and all(map(is_flat_number, wanted)):
-        return max(1, min(NUMBERS_PER_READ, BYTES_PER_READ // (BYTES_OF_NUMBER * len(wanted))))
-    size = sum(each.total_uncompressed_size for each in wanted)
-    return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
-
-
-def is_flat_number(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a column has one number a row, or a date or truth value."""
-    return "." not in chunk.path_in_schema and not chunk.physical_type.endswith("BYTE_ARRAY")

@@ -17,6 +17,7 @@ from tasks.kinds.sources import ParquetSource, parquet
 from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow
+from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.ids import as_ids
 from tests.kinds.sources.reading import read_all
 
@@ -100,6 +101,18 @@ def test_a_later_file_without_a_named_column_gives_bad_rows(tmp_path: Path) -> N
     good, *bad = read_all(source(tmp_path, columns=["y"]))
     assert good == {"y": 1}
     assert [str(row.error) for row in bad] == ["the file has no column y"] * 2
+
+
+def test_a_column_that_is_there_twice_is_none_of_them(tmp_path: Path) -> None:
+    twice = pa.Table.from_arrays([pa.array([at]) for at in (1, 2, 3)], names=["x", "x", "y"])
+    pq.write_table(twice, tmp_path / "b.parquet")
+    with pytest.raises(InvalidSpec, match=r"source\.columns: \['x'\] is there more than once"):
+        read_all(source(tmp_path))
+    assert read_all(source(tmp_path, columns=["y"])) == [{"y": 3}]
+    store(tmp_path, "a.parquet", {"x": [0]})
+    good, bad = read_all(source(tmp_path))
+    assert good == {"x": 0}
+    assert str(bad.error) == "the file has two columns x"
 
 
 def test_wide_rows_come_in_small_reads(tmp_path: Path) -> None:
@@ -217,8 +230,8 @@ def test_so_many_rows_at_a_time_as_surely_fit(
     of = {name: types.get(kind) or pa.type_for_alias(kind) for name, kind in columns.items()}
     file = store(tmp_path, "a.parquet", {n: pa.nulls(200_000, kind) for n, kind in of.items()})
     group = pq.ParquetFile(file).metadata.row_group(0)
-    assert parquet.rows_per_read(group, {*columns}) == rows
-    assert parquet.rows_per_read(group, {"x", "x0"}) == 131_072
+    assert rows_per_read(group, {*columns}) == rows
+    assert rows_per_read(group, {"x", "x0"}) == 131_072
 
 
 TYPES = {"class": "string", "day": "date", "level": "int64"}

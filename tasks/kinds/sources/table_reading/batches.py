@@ -1,6 +1,7 @@
-"""How many rows of a table come at a time."""
+"""How many rows of a table, or of a Parquet file, come at a time."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tasks.kinds.sources.source import (
     BYTES_OF_NUMBER,
@@ -21,3 +22,21 @@ def rows_at_once(schema: pa.Schema, names: list[str]) -> int:
 def is_small_number(kind: pa.DataType) -> bool:
     """Whether a value takes at most eight bytes."""
     return pa.types.is_primitive(kind) and kind.bit_width <= 8 * BYTES_OF_NUMBER
+
+
+def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
+    """Rows of a group that fit a read; of numbers it is certain, of text the file's figures tell.
+
+    These may be far too low: a long text that comes often is counted once.
+    """
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    wanted = [each for each in chunks if each.path_in_schema.split(".")[0] in names]
+    if wanted and all(map(is_flat_number, wanted)):
+        return max(1, min(NUMBERS_PER_READ, BYTES_PER_READ // (BYTES_OF_NUMBER * len(wanted))))
+    size = sum(each.total_uncompressed_size for each in wanted)
+    return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
+
+
+def is_flat_number(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a column has one number a row, or a date or truth value."""
+    return "." not in chunk.path_in_schema and not chunk.physical_type.endswith("BYTE_ARRAY")
