@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import uuid
 from collections.abc import Callable
@@ -105,6 +106,19 @@ def test_a_table_as_it_was_at_a_time(lake: Lake) -> None:
     assert ids(lake.source(as_of=then.replace(tzinfo=None).isoformat())) == list(range(10))
     with pytest.raises(InvalidSpec, match=r"source\.as_of: .*cleaned up"):
         ids(lake.source(as_of="2001-01-01"))
+
+
+def test_a_table_that_was_copied_since_as_it_was_at_a_time(tmp_path: Path) -> None:
+    lake = DeltaLake(str(tmp_path / "lake"))
+    lake.append(0)
+    lake.append(1)
+    then = datetime.now(UTC)
+    lake.append(2)
+    copied = shutil.copytree(lake.url, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert ids(DeltaSource(path=str(copied), as_of=then)) == [0, 1]
+    without_old_log(lake)
+    with pytest.raises(InvalidSpec, match=r"source\.as_of: .*the oldest version left is younger"):
+        ids(lake.source(as_of=then))
 
 
 def test_new_files_leave_others_as_they_are_and_a_deletion_shows_in_its_own(lake: Lake) -> None:

@@ -226,6 +226,12 @@ class DeltaVersion:
             return []
         return [json.loads(line) for line in lines if line.strip()]
 
+    def committed_at(self, version: int) -> float:
+        """When a version was committed, in seconds since 1970; 0 where its log is cleaned up."""
+        told = [line.get("commitInfo", {}) for line in self.commit(version)]
+        times = (each.get("inCommitTimestamp", each.get("timestamp", 0)) for each in told)
+        return max(times, default=0) / 1000
+
     def at(self, version: int) -> "DeltaVersion":
         """The table at another version."""
         table = open_delta(self.url, self.storage_options, version)
