@@ -25,7 +25,7 @@ from tasks.kinds.sources.table_reading import delta_bounds
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
 from tasks.kinds.tables.delta import open_delta
-from tasks.protocol.storage import open_storage
+from tasks.protocol.storage import FsspecStorage, open_storage
 
 LOG_READERS = 16
 DELETIONS = "deletionVectors"
@@ -140,8 +140,9 @@ class DeltaVersion:
         lines = pa.table(self.table.deletion_vectors()).combine_chunks()
         if not len(lines):
             return {}
-        is_local = open_storage(self.url, self.storage_options)[0].is_local
-        real = os.path.realpath if is_local else str  # deltalake has followed the links
+        real = (
+            os.path.realpath if self.place[0].is_local else str
+        )  # deltalake has followed the links
         vectors = {
             real(open_storage(unquote(path.as_py()))[1]): vector.values
             for path, vector in zip(lines["filepath"], lines["selection_vector"], strict=True)
@@ -219,7 +220,7 @@ class DeltaVersion:
 
         Not by deltalake 1.6: its history() numbers commits wrongly where one came meanwhile.
         """
-        storage, root = open_storage(self.url, self.storage_options)
+        storage, root = self.place
         try:
             lines = storage.read(f"{root}/_delta_log/{version:020d}.json").splitlines()
         except FileNotFoundError:
@@ -238,13 +239,17 @@ class DeltaVersion:
         return replace(self, table=table)
 
     @cached_property
+    def place(self) -> tuple[FsspecStorage, str]:
+        """The storage that it lies on, and its path there."""
+        return open_storage(self.url, self.storage_options)
+
+    @cached_property
     def filesystem(self) -> PyFileSystem:
         """Where the files lie, for Arrow."""
-        storage, _ = open_storage(self.url, self.storage_options)
-        return PyFileSystem(FSSpecHandler(storage.filesystem))
+        return PyFileSystem(FSSpecHandler(self.place[0].filesystem))
 
     def path_of(self, path: str) -> str:
         """The storage's path of a file by what the log says: below the table, or anywhere."""
         if "://" in path or path.startswith("/"):
             return open_storage(path, self.storage_options)[1]
-        return f"{open_storage(self.url, self.storage_options)[1]}/{path}"
+        return f"{self.place[1]}/{path}"
