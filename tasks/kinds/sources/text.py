@@ -27,10 +27,12 @@ RAW_CHARACTERS = 500
 MOST_COLUMNS = 1 << 16
 """Of a row; each takes kilobytes, and to say that there is one takes two bytes."""
 BOM = b"\xef\xbb\xbf"
+OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
+"""Of UTF-16, and the first of UTF-32 too; no text in UTF-8 begins so."""
 
 
 class DamagedFile(Exception):
-    """A compressed file cannot be read on from here."""
+    """A file cannot be read on from here: a compressed one, or one in another encoding."""
 
 
 class BadLine(Exception):
@@ -65,11 +67,15 @@ def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
     """A file's bytes, decompressed, without a byte order mark.
 
     Raises:
-        DamagedFile: a compressed file is cut off, or is not compressed that way.
+        DamagedFile: a compressed file is cut off, or is not compressed that way; or a file says
+            itself that it is not UTF-8.
     """
     stream, codec = decompressed(file, path, CODECS)
     size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
     block = read_block(stream, size).removeprefix(BOM)
+    if block.startswith(OTHER_BOMS):
+        way_out = "convert it to UTF-8, as by iconv -f UTF-16 -t UTF-8"
+        raise DamagedFile(f"the file is UTF-16 or UTF-32: {way_out}")
     while block:
         yield block
         block = read_block(stream, size)

@@ -116,6 +116,16 @@ def test_a_bad_line_says_what_is_wrong(tmp_path: Path) -> None:
     assert bad.raw.startswith("k\\xe9k")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_file_in_another_encoding_is_one_bad_row(
+    tmp_path: Path, encoding: str, suffix: str
+) -> None:
+    content = "\ufeffone line\nanother\n".encode(encoding)
+    [bad] = texts(tmp_path, COMPRESS[suffix](content), f"a.txt{suffix}")
+    assert "convert it to UTF-8" in str(bad.error)
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_a_long_line_is_one_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
