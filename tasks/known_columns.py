@@ -1,11 +1,16 @@
 """Follows the source's columns through steps and model to the output, as far as they are known."""
 
+import re
 from difflib import get_close_matches
 from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.output_names import refuse_taken
+from tasks.protocol.batch import RESERVED
 from tasks.spec import BatchInferenceSpec
+
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+"""Written by pandas beside its columns, as a rule unasked; it is not published."""
 
 
 def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
@@ -21,6 +26,7 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
         InvalidSpec: a column is not there, or two would have one name.
     """
     known = spec.source.columns_of_rows(reader)
+    refuse_reserved(known or [])
     for at, step in enumerate(spec.steps):
         if known is None:
             return
@@ -34,6 +40,14 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
         refuse_missing(f"model.{model.input_field}", model.kind, model.input_columns, known)
         if model.output_columns is not None:
             refuse_unpublished(spec, known, model.output_columns)
+
+
+def refuse_reserved(known: list[str]) -> None:
+    """Raise InvalidSpec where a column of the source has a name that is kept for ours."""
+    for name in known:
+        if name.startswith(RESERVED) and not PANDAS_INDEX.fullmatch(name):
+            problem = f"is a column of the source, and names with {RESERVED} are reserved: name "
+            raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")
 
 
 def refuse_missing(field: str, kind: str, names: list[str], known: list[str]) -> None:

@@ -74,6 +74,17 @@ def spec(folder: Path, *steps: dict[str, Any], **changes: Any) -> BatchInference
     return spec_of(folder / "in", steps=list(steps), **changes)
 
 
+@pytest.mark.parametrize("name", [ROW, "__deleted"])
+def test_a_column_with_a_name_of_ours_is_refused(folder: Path, name: str) -> None:
+    rows = pa.table({name: [1, 2], "__index_level_0__": [0, 1], "x": [1.0, 2.0]})
+    pq.write_table(rows, folder / "in/a.parquet")
+    message = rf"^source\.columns: '{name}' is a column of the source, .* reserved: name the others"
+    with pytest.raises(InvalidSpec, match=message):
+        make_plan(spec(folder))
+    source = {"kind": "parquet", "path": str(folder / "in"), "columns": ["x"]}
+    make_plan(spec(folder, source=source))
+
+
 SELECT = {"kind": "select", "columns": ["id", "x"]}
 RENAME = {"kind": "rename", "columns": {"x": "width"}}
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
