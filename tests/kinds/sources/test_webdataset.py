@@ -106,6 +106,7 @@ def test_columns_that_are_asked_for(tmp_path: Path) -> None:
     ("files", "reason"),
     [
         ({"b.cls": b"seven"}, "and not a whole number"),
+        ({"b.cls": b"2026_01"}, "and not a whole number"),
         ({"b.cls": b"9" * 30}, "holds b'9999"),
         ({"b.txt": b"\xff"}, "and not text in UTF-8"),
         ({"b.jpg": b"1", "b.png": b"2"}, "two files are for the column 'image'"),

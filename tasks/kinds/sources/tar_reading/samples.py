@@ -100,7 +100,11 @@ def value_of(ending: str, content: bytes | str, kind: pa.DataType) -> Any:
         return content
     try:
         text = content.decode()
-        return pa.scalar(int(text), kind).as_py() if pa.types.is_integer(kind) else text
+        if not pa.types.is_integer(kind):
+            return text
+        if "_" in text:
+            raise ValueError("Python would take 1_2 for 12")
+        return pa.scalar(int(text), kind).as_py()
     except (ValueError, OverflowError, pa.ArrowException) as error:
         wanted = "a whole number of 64 bits" if pa.types.is_integer(kind) else "text in UTF-8"
         raise ValueError(f"the file .{ending} holds {content[:40]!r}, and not {wanted}") from error
