@@ -14,6 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import TableSink
 from tasks.kinds.tables.lance_output import DATA, STORAGE_VERSION, LanceOutput, stored
+from tasks.kinds.tables.types import refuse_empty_objects
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 
@@ -39,7 +40,12 @@ class LanceSink(TableSink):
         return self.as_table().schema()
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
-        """A schema as the dataset has it."""
+        """A schema as the dataset has it.
+
+        Raises:
+            SchemaMismatch: a column holds objects without keys.
+        """
+        refuse_empty_objects(schema)
         return stored(schema)
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.kinds.column_types import is_list, is_text
 from tasks.kinds.sinks.sink import Sink
+from tasks.kinds.tables.types import refuse_empty_objects
 
 BYTES_READ_AT_ONCE = 8 << 20
 """A row group's column may be as large as the file; so much of it is in memory."""
@@ -28,6 +29,12 @@ class ParquetSink(Sink):
     def suffix(self) -> str:
         """End of a file's name."""
         return ".parquet"
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """See Sink."""
+        schema = super().schema_for(rows)
+        refuse_empty_objects(schema)
+        return schema
 
     def encode(self, rows: pa.Table) -> bytes:
         """Rows as one Parquet file."""

@@ -86,9 +86,30 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(each.name, plain(each.type)) for each in schema])
 
 
+def refuse_empty_objects(schema: pa.Schema) -> None:
+    """See that no column holds objects without any key, as many JSON files have: {}.
+
+    Parquet has none, and beside them Lance's files give other columns other values.
+
+    Raises:
+        SchemaMismatch: names the columns that do.
+    """
+    bad = [each.name for each in schema if any(map(is_empty_object, inner(each.type)))]
+    if bad:
+        raise SchemaMismatch(
+            f"the columns {bad} hold objects without any key, which this sink cannot keep: leave "
+            "them out with sink.keep_columns"
+        )
+
+
+def is_empty_object(kind: pa.DataType) -> bool:
+    """Whether values are objects without any key."""
+    return bool(pa.types.is_struct(kind)) and not kind.num_fields
+
+
 def is_unknown(kind: pa.DataType) -> bool:
     """Whether no table has such values."""
-    return any(check(kind) for check in UNKNOWN)
+    return is_empty_object(kind) or any(check(kind) for check in UNKNOWN)
 
 
 def check_partition_types(schema: pa.Schema, by: list[str]) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, SchemaMismatch
-from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
+from tasks.kinds.sinks import CsvSink, DeltaSink, JsonlSink, LanceSink, ParquetSink, Sink
 from tasks.protocol.ids import as_ids
 
 SINKS: list[Sink] = [
@@ -253,3 +253,15 @@ def test_files_without_a_column_are_refused(sink: Sink) -> None:
     sink = sink.model_copy(update={"partition_by": ["key"]})
     with pytest.raises(InvalidSpec, match=r"sink\.partition_by.* leaves no column for the files"):
         sink.parts(pa.table({"key": ["a", "b"]}), as_ids([0, 1]))
+
+
+@pytest.mark.parametrize("sink", [ParquetSink, DeltaSink, LanceSink])
+def test_objects_without_any_key_are_refused_by_what_cannot_keep_them(
+    tmp_path: Path, sink: type[Sink]
+) -> None:
+    nothing = pa.struct([])
+    for kind in (nothing, pa.list_(nothing), pa.struct([("x", nothing)])):
+        schema = pa.schema([("id", pa.int64()), ("meta", kind)])
+        with pytest.raises(SchemaMismatch, match=r"'meta'.* leave them out"):
+            sink(path=str(tmp_path / "out")).schema_for(schema)
+        assert JsonlSink(path="/out").schema_for(schema) == schema
