@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, ClassVar
 
-from tasks.kinds.sources.sql_reading.dialects import SQLITE, day_parts
+from tasks.kinds.sources.sql_reading.dialects import POSTGRES, SQLITE, day_parts
 from tasks.kinds.sources.sql_reading.unreadable import UnreadableTime
 
 NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
-"""Of SQLite's numbers; its driver takes no others, and the outermost ranges have some."""
+"""Of the numbers of Postgres and SQLite, which take no others; the outermost ranges have some."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Numbers:
 
     def holds(self, column: Any, backend: str) -> Any:
         """The condition that a row is in it."""
-        if backend == SQLITE:
+        if backend in (POSTGRES, SQLITE):
             return column.between(max(self.first, SMALLEST), min(self.last, LARGEST))
         return column.between(self.first, self.last)
 
