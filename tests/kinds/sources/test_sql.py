@@ -213,6 +213,7 @@ def test_what_does_not_fit_is_said(shop: Shop, fields: dict[str, Any], problem: 
     "query",
     [
         "SELECT id, note FROM orders WHERE note = ':a' OR note = ' :b'",
+        r"SELECT id, note FROM orders WHERE ' :a:b \:c' = ' :' || 'a:b ' || '\' || ':c'",
         "SELECT id, note FROM orders -- all of them",
         "SELECT id, note FROM orders;",
     ],

@@ -7,8 +7,8 @@ from typing import Any
 from tasks.errors import InvalidSpec
 
 FIELD = "source.query"
-PARAMETER = re.compile(r"(?<![:\w\\]):(?=\w)")
-"""What SQLAlchemy takes for a parameter's start; to a query that has none it is a colon."""
+COLON = re.compile(r"(?<![:\w\\]):(?=\w+(?![:\w]))|\\(?=:\w*(?![:\w]))")
+"""What SQLAlchemy takes for a parameter, or for a colon that is none; to a query it is text."""
 NUMBERED = re.compile(r":\d+$")
 """How SQLite tells namesakes apart itself, as in id:1."""
 
@@ -23,7 +23,7 @@ def selectable(connection: Any, query: str) -> Any:
     import sqlalchemy
 
     # On a line of its own, the bracket behind it is part of no comment.
-    text = sqlalchemy.text(PARAMETER.sub(r"\\:", query.strip().rstrip(";")) + "\n")
+    text = sqlalchemy.text(COLON.sub(r"\\\g<0>", query.strip().rstrip(";")) + "\n")
     anything = text.columns().subquery("given")
     star: Any = sqlalchemy.select(sqlalchemy.literal_column("*")).select_from(anything)
     try:
