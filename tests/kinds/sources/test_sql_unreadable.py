@@ -1,6 +1,6 @@
 """What a database holds and no driver can read: it costs its own row, and no other."""
 
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,29 @@ def test_a_list_with_a_value_that_cannot_be_read() -> None:
     assert good.to_pylist() == [{"days": [date(2026, 2, 1)]}]
 
 
+def test_what_arrow_has_no_type_for() -> None:
+    zone = timezone(timedelta(hours=2))
+    given: list[tuple[Any, ...]] = [
+        (time(10, tzinfo=zone), Decimal("1.5")),
+        (None, Decimal("2.25")),
+    ]
+    schema = arrow.schema_of(["opens", "price"], given[:1])
+    good, bad = arrow.conformed(given, schema)
+    assert not isinstance(good, BadRow)
+    assert good["opens"].to_pylist() == ["10:00:00+02:00"]
+    assert isinstance(bad, BadRow)
+    assert str(bad.error).endswith(
+        "have 1 digit after the point: cast the column in a source.query"
+    )
+    with pytest.raises(TypeError, match="column 'id' holds values of no one type"):
+        arrow.schema_of(["id"], [(2**64,)])
+
+
 def test_times_of_no_day_are_a_range_of_their_own(tmp_path: Path) -> None:
     shop = sqlite_shop(tmp_path)
     times = ["2026-01-31 23:59:59", "9999-12-31 12:00:00", "n/a", "", "2026-02-31", "12:30"]
-    for number, time in enumerate(times):
-        shop.insert(number, placed_at=f"'{time}'")
+    for number, each in enumerate(times):
+        shop.insert(number, placed_at=f"'{each}'")
     shop.insert(6, placed_at="2460000")  # as a Julian day it is one of 2023
     shop.insert(7)
     found = shop.source(range_column="placed_at", version_column="placed_at", columns=["id"])

@@ -4,15 +4,18 @@ import json
 import math
 import uuid
 from collections.abc import Iterator, Sequence
+from datetime import time
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.sql_reading.unreadable import Unreadable
 
 DECIMAL_DIGITS = 38
+WAY_OUT = "cast the column in a source.query"
 Row = tuple[Any, ...]
 
 
@@ -43,13 +46,13 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
         return pa.decimal128(DECIMAL_DIGITS, max([0, *scales]))
     try:
         return pa.array([plain(value) for value in present]).type
-    except (ValueError, TypeError) as error:  # Arrow's own are of these
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
         problem = f"column {name!r} holds values of no one type ({error}): leave it out of "
         raise TypeError(problem + "source.columns, or cast it in a source.query") from error
 
 
 def plain(value: Any) -> Any:
-    """A value as Arrow takes it: UUIDs and objects as text, in arrays too.
+    """A value as Arrow takes it: UUIDs, objects and hours with a zone as text, in arrays too.
 
     Raises:
         ValueError: it could not be read.
@@ -60,6 +63,8 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, uuid.UUID):
         return str(value)
+    if isinstance(value, time) and value.tzinfo:
+        return value.isoformat()  # Arrow's have none
     return json.dumps(value, default=str) if isinstance(value, dict) else value
 
 
@@ -99,7 +104,11 @@ def column_of(each: pa.Field, values: Sequence[Any]) -> pa.Array:
         refuse_fractions(each.type, values)
         return pa.array([plain(value) for value in values], each.type)
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
-        raise ValueError(f"column {each.name!r}: {error}") from error
+        problem = f"column {each.name!r}: {error}"
+        if pa.types.is_decimal(each.type):
+            digits = counted(each.type.scale, "digit")
+            problem += f"; the first rows have {digits} after the point: {WAY_OUT}"
+        raise ValueError(problem) from error
 
 
 def refuse_fractions(wanted: pa.DataType, values: Sequence[Any]) -> None:
@@ -113,5 +122,4 @@ def refuse_fractions(wanted: pa.DataType, values: Sequence[Any]) -> None:
         return
     for value in values:
         if isinstance(value, float | Decimal) and value != math.trunc(value):
-            way_out = "cast the column in a source.query"
-            raise ValueError(f"{value} is no whole number, as the first rows have: {way_out}")
+            raise ValueError(f"{value} is no whole number, as the first rows have: {WAY_OUT}")
