@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
@@ -94,7 +95,8 @@ class BoundsMeter:
             if not len(found):
                 continue
             self.total += len(found)
-            self.outside += int(((found < self.gate.low) | (found > self.gate.high)).sum())
+            low, high = (as_held(b, values.type) for b in (self.gate.low, self.gate.high))
+            self.outside += int(((found < low) | (found > high)).sum())
             self.smallest = min(self.smallest, float(found.min()))
             self.largest = max(self.largest, float(found.max()))
 
@@ -105,3 +107,12 @@ class BoundsMeter:
         value = self.outside / self.total
         note = f"values from {written(self.smallest)} to {written(self.largest)}"
         return self.gate.judgement(value, value <= self.gate.max_fraction_outside, note=note)
+
+
+def as_held(bound: float, kind: pa.DataType) -> float:
+    """A bound as a column of some type holds it: 0.9 as a single float is less than 0.9."""
+    if kind not in (pa.float16(), pa.float32()):
+        return bound
+    with np.errstate(over="ignore"):
+        held = float(np.dtype(kind.to_pandas_dtype()).type(bound))
+    return held if math.isfinite(held) else bound  # an infinite value is beyond 1e300

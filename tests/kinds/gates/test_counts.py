@@ -48,6 +48,15 @@ def test_bounds(values: list[float | None], cut: int, low: float, high: float) -
     assert found.passed == (expected <= 0.5)
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_a_value_at_the_bound_lies_inside(kind: pa.DataType) -> None:
+    at_bounds = np.array([0.9, 1.1], kind.to_pandas_dtype())
+    gate = gate_of(kind="bounds", column="x", minimum=0.9, maximum=1.1)
+    assert judge(gate, pa.table({"x": [at_bounds[:1], at_bounds]})).passed
+    infinite = pa.table({"x": pa.array(np.array([np.inf]), kind)})
+    assert not judge(gate_of(kind="bounds", column="x", maximum=1e300), infinite).passed
+
+
 @pytest.mark.parametrize(
     "values",
     [
