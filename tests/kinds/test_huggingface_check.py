@@ -22,6 +22,7 @@ from tasks.kinds.models.hf.folder import listed_types, types_here
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_vit, saved
+from tests.kinds.tiny_writers import save_t5
 
 Spoil = Callable[[Path], Any]
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
@@ -157,9 +158,22 @@ def test_a_type_that_transformers_may_have_is_not_refused(
     model(copied).check()
 
 
-def test_timms_files_need_no_type(copied: Path) -> None:
+def test_timms_files_need_neither_type_nor_processor(copied: Path) -> None:
     (copied / CONFIG).write_text(json.dumps({"pretrained_cfg": {}}))
-    model(copied).check()
+    for task in ("text-classification", "image-classification"):
+        model(copied, task).check()
+
+
+def test_a_tokenizer_of_bytes_needs_no_file_of_words(tmp_path: Path) -> None:
+    from transformers import ByT5Tokenizer
+
+    save_t5(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    ByT5Tokenizer().save_pretrained(tmp_path)
+    made = model(tmp_path, "translation")
+    made.check()
+    read = made.preprocessor()(rows_of("text", ["ab"]))
+    assert read["__input_ids"].to_pylist() == [[100, 101, 1]]
 
 
 def test_the_types_that_transformers_has_are_those_that_it_lists() -> None:

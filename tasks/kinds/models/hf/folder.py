@@ -11,7 +11,8 @@ from typing import Any
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.options import IMAGE, SEQ2SEQ, SPEECH, TEXT, Task
+from tasks.kinds.models.hf.options import SEQ2SEQ, TEXT, Task
+from tasks.kinds.models.hf.parts import missing_parts
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -27,15 +28,6 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
 TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
 """Where transformers lists the types of models that it has."""
 OWN_CODE = (
@@ -65,9 +57,7 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
         raise InvalidSpec.at(
             FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
         )
-    for part, wanted in parts_of(task).items():
-        if any((folder / each).is_file() for each in wanted):
-            continue
+    for part, wanted in missing_parts(folder, task).items():
         problem = (
             f"has no {part} ({' or '.join(wanted)}); save the {part} into the folder with its "
             "save_pretrained"
@@ -89,15 +79,6 @@ def refuse_broken_files(name: str, folder: Path) -> None:
             except ValueError as error:
                 problem = f"has a broken {path.name}: {error}"
                 raise InvalidSpec.at(FIELD, name, problem) from error
-
-
-def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
-    """What a model needs besides its weights, and the files of which one has it."""
-    if task in IMAGE:
-        return {"image processor": PROCESSOR_FILES}
-    if task in SPEECH:
-        return {"feature extractor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
-    return {"tokenizer": TOKENIZER_FILES}
 
 
 def read_config(name: str, folder: Path) -> dict[str, Any]:

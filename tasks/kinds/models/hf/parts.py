@@ -1,0 +1,54 @@
+"""What a folder must hold besides a model and its weights: an image processor, a tokenizer, ..."""
+
+import json
+from pathlib import Path
+
+from tasks.kinds.models.hf.options import IMAGE, SPEECH, Task
+
+PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "spm.model",
+    "sentencepiece.model",
+    "sentencepiece.bpe.model",
+    "vocab-src.json",
+    "prophetnet.tokenizer",
+)
+TOKENIZER_SETTINGS = "tokenizer_config.json"
+OF_BYTES = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
+"""Tokenizers that know no words, and so have no file of them."""
+
+
+def missing_parts(folder: Path, task: Task) -> dict[str, tuple[str, ...]]:
+    """What a folder lacks of what a model for a task needs, and the files of which one has it."""
+    return {
+        part: files
+        for part, files in parts_of(task).items()
+        if not any((folder / each).is_file() for each in files)
+        and not (files == TOKENIZER_FILES and reads_bytes(folder))
+        and not (files == PROCESSOR_FILES and is_of_timm(folder))
+    }
+
+
+def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
+    """What a model needs besides its weights, and the files of which one has it."""
+    if task in IMAGE:
+        return {"image processor": PROCESSOR_FILES}
+    if task in SPEECH:
+        return {"feature extractor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
+    return {"tokenizer": TOKENIZER_FILES}
+
+
+def reads_bytes(folder: Path) -> bool:
+    """Whether a folder's tokenizer is one of bytes or characters."""
+    file = folder / TOKENIZER_SETTINGS
+    return file.is_file() and json.loads(file.read_text()).get("tokenizer_class") in OF_BYTES
+
+
+def is_of_timm(folder: Path) -> bool:
+    """Whether a model is timm's, whose config.json says what is done to images."""
+    return "pretrained_cfg" in json.loads((folder / "config.json").read_text())
