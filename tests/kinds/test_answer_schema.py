@@ -195,6 +195,19 @@ def test_what_does_not_fit_says_where(text: str, problem: str) -> None:
     assert len(str(refused.value)) < 400
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 400])
+def test_numbers_beyond_all_doubles_do_not_fit_and_are_paid_for_once(
+    server: LlmServer, number: str
+) -> None:
+    server.behave = saying({"a": '{"x": 1.5}', "b": f'{{"x": {number}}}', "c": '{"x": 2}'})
+    model = model_of(server, answer_schema=of(x={"type": "number", "multipleOf": 0.5}))
+    outcome = outcome_of(model.predictor(Placement()), [*"abc"])
+    assert outcome.rows is not None
+    assert outcome.rows["x"].to_pylist() == [1.5, 2.0]
+    assert "the answer does not fit its columns" in str(outcome.failed[1])
+    assert set(server.texts.values()) == {1}
+
+
 def test_texts_that_no_column_can_hold_do_not_fit() -> None:
     with pytest.raises(ValueError, match="surrogates not allowed"):
         AnswerSchema(of(a={"type": "string"})).read('{"a": "\\ud800"}')

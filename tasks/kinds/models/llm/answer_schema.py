@@ -1,6 +1,7 @@
 """Answers as columns: JSON that fits a schema, a column for each of its properties."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -127,10 +128,12 @@ class AnswerSchema:
         from jsonschema.exceptions import best_match
 
         try:
-            value = json.loads(unfenced(text), parse_constant=refuse_constant)
+            value = json.loads(unfenced(text), parse_constant=refuse_constant, parse_float=finite)
+            misfit = best_match(self.validator.iter_errors(value))
+        except OverflowError as error:
+            raise ValueError(f"the answer does not fit its columns: {error}") from error
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the answer is no JSON, {error}: {beginning(text)}") from error
-        misfit = best_match(self.validator.iter_errors(value))
         if misfit is not None:
             where = ".".join(map(str, misfit.absolute_path))
             problem = f"the answer does not fit model.answer_schema, {where and where + ': '}"
@@ -199,6 +202,18 @@ def unfenced(text: str) -> str:
 def refuse_constant(name: str) -> Never:
     """NaN and Infinity are no JSON, whatever Python's parser says."""
     raise ValueError(f"{name} is no number there")
+
+
+def finite(number: str) -> float:
+    """A fraction of JSON.
+
+    Raises:
+        OverflowError: it would be infinite, as 1e400.
+    """
+    found = float(number)
+    if math.isinf(found):
+        raise OverflowError(f"no number is as large as {beginning(number, quoted=False)}")
+    return found
 
 
 def beginning(text: str, *, quoted: bool = True) -> str:
