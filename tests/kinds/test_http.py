@@ -227,6 +227,17 @@ def test_retry_after_is_kept_by_all_requests(server: LlmServer) -> None:
     assert sorted(gaps)[-2] < 0.25
 
 
+@pytest.mark.parametrize("said", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_server_that_names_no_time_is_not_asked_again_at_once(
+    server: LlmServer, said: str
+) -> None:
+    server.behave = lambda texts, before: (
+        error(503, "busy", Retry_After=said) if before < 6 else None
+    )
+    asked(server, ["a"])
+    assert server.times[-1] - server.times[0] > 0.3  # half of 10 to 320 ms
+
+
 def test_a_wait_of_an_hour_is_not_waited_for(server: LlmServer) -> None:
     server.behave = lambda texts, before: error(429, "quota", Retry_After="3600")
     with pytest.raises(Unreachable, match="asks to wait for 3600 s"):

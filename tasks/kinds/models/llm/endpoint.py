@@ -99,8 +99,11 @@ class Endpoint:
             self.tokens.correct(used - expected)
 
     def backoff(self, tries: int, error: TryAgain) -> float:
-        """How long to wait, in seconds; all requests wait where the server says how long."""
-        if error.seconds is not None:
+        """How long to wait, in seconds; all requests wait where the server says how long.
+
+        No time at all, as of a date that has passed by our clock, says nothing.
+        """
+        if error.seconds:
             if error.seconds <= LONGEST_WAIT_SECONDS:
                 self.requests.pause(error.seconds)
             return error.seconds
