@@ -152,6 +152,20 @@ def test_children_of_one_row_have_answers_of_their_own(server: LlmServer) -> Non
     assert server.texts == {"a": 1, "b": 1, "same": 2}, "equal prompts are asked one by one"
 
 
+def test_a_text_without_a_vector_is_set_aside_alone(server: LlmServer) -> None:
+    def behave(texts: list[str], before: int) -> Said | None:
+        vectors = [None if each == "word 2" else vector_of(each) for each in texts]
+        data = [{"index": at, "embedding": each} for at, each in enumerate(vectors)]
+        return Said(200, {"data": data})
+
+    server.behave = behave
+    predict = model_of(server, task="embedding").predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(words(8), "text"))
+    assert {at: str(each) for at, each in outcome.failed.items()} == {
+        2: "the server gave no list of numbers for this row"
+    }
+
+
 def test_rows_that_ask_nothing_are_set_aside_unasked(server: LlmServer) -> None:
     rows = rows_of([None, "", "ok"])
     outcome = call_with_blame(model_of(server).predictor(Placement()), rows)
@@ -192,6 +206,10 @@ def test_an_answer_without_text_is_the_rows_fault(
         error(503, "loading"),
         Said(200, b"<html>a proxy"),
         Said(200, {"choices": []}),
+        Said(200, {"choices": [None]}),
+        Said(200, {"choices": [{"message": "a"}]}),
+        Said(200, {"choices": [{"message": {"content": "a"}}], "usage": [1]}),
+        Said(200, b"[" * 100_000),
         CUT,
     ],
 )

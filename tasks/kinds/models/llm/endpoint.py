@@ -87,11 +87,13 @@ class Endpoint:
         try:
             response = await client.post(request.path, json=request.body)
             reply = reply_of(response, self.url)
-            used = (reply.get("usage") or {}).get("total_tokens") or expected
+            used = int((reply.get("usage") or {}).get("total_tokens") or expected)
             return request.read(reply)
         except httpx.RequestError as error:
             said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
             raise TryAgain(said) from None
+        except (AttributeError, LookupError, TypeError) as error:
+            raise TryAgain(f"answered in another form than OpenAI's: {error}") from None
         except (ValueError, InvalidSpec, TryAgain) as error:
             error.args = (self.credentials.hide(str(error)),)
             raise

@@ -34,6 +34,7 @@ def read_embeddings(reply: Reply, *, rows: int) -> list[list[float]]:
     """A vector for each text, in the texts' order.
 
     Raises:
+        ValueError: one of a text is no list: the row's fault.
         TryAgain: it is no such reply, or not of so many texts.
     """
     try:
@@ -43,6 +44,8 @@ def read_embeddings(reply: Reply, *, rows: int) -> list[list[float]]:
         raise TryAgain(f"answered without embeddings, with {sorted(reply)}") from error
     if len(vectors) != rows:
         raise TryAgain(f"answered with {len(vectors)} embeddings for {rows} texts")
+    if not all(isinstance(each, list) for each in vectors):
+        raise ValueError("the server gave no list of numbers for this row")
     return vectors
 
 

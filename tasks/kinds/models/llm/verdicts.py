@@ -78,7 +78,7 @@ def json_of(response: "httpx.Response") -> Reply:
     """
     try:
         reply = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
         raise TryAgain(f"answered what is no JSON object: {response.text[:200]!r}")
