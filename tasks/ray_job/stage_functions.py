@@ -76,6 +76,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
         predict = traced(job, joined(spec, spec.model.predictor(placement)))
+    refuse_other_weights(job)
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
         pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
@@ -84,6 +85,21 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     else:
         pace = Pace(rows, least=rows, call_seconds=QUICK_SECONDS)
     return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
+
+
+def refuse_other_weights(job: Job) -> None:
+    """See that the model that has been loaded is the one that the run was planned with.
+
+    Raises:
+        InvalidSpec: another lies there by now, as where somebody trains one while the run goes on.
+    """
+    model = job.spec.model
+    if model.has_changed(job.pins["fingerprints"]["model"]):
+        problem = (
+            "holds another model than when the run was planned, and predictions of two are never "
+            "mixed: put the former back to go on with the run, or give it up with --restart"
+        )
+        raise InvalidSpec.at("model.path", getattr(model, "path", ""), problem)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

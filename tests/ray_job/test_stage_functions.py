@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -120,3 +122,26 @@ def test_what_your_own_class_gets_after_a_quick_call(
     assert stage.pace.rows == rows
     stage.pace.follow(rows, seconds=0.05)
     assert stage.pace.rows == rows, "that was no quick call"
+
+
+def test_a_model_that_was_replaced_after_the_plan_predicts_nothing(tmp_path: Path) -> None:
+    import skops.io
+    from sklearn.linear_model import LinearRegression
+
+    rows = pa.table({"a": [1.0, 2.0]})
+    pq.write_table(rows, tmp_path / "in.parquet")
+    file = tmp_path / "model.skops"
+    skops.io.dump(LinearRegression().fit(rows.to_pandas(), [1, 2]), file)
+    raw = {
+        "name": "nightly",
+        "source": {"kind": "parquet", "path": str(tmp_path / "in.parquet")},
+        "model": {"kind": "sklearn", "path": str(file)},
+        "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
+        "cluster": {"kind": "inline"},
+    }
+    planned = make_plan(parse_spec(raw))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    infer_stage(job, "cpu", 1)
+    skops.io.dump(LinearRegression().fit(rows.to_pandas(), [2, 1]), file)
+    with pytest.raises(InvalidSpec, match=r"model\.skops' holds another model than when the run"):
+        infer_stage(job, "cpu", 1)

@@ -61,6 +61,10 @@ class FileModel(Model):
             content.update(f"{name}\0{version}\n".encode())
         return content.hexdigest()
 
+    def has_changed(self, fingerprint: str) -> bool:
+        """Whether another model lies there now, as one that was trained meanwhile."""
+        return self.fingerprint() != fingerprint
+
     @property
     def is_known_by_content(self) -> bool:
         """Only what is local is read; elsewhere two files may have one size and time of writing."""

@@ -170,6 +170,13 @@ class Model(Kind):
         """Changes when the weights do: a resolved revision or a content hash."""
         raise NotImplementedError
 
+    def has_changed(self, fingerprint: str) -> bool:
+        """Whether what lies at the weights' place is known to be no more what `fingerprint` is of.
+
+        To be asked once the model is loaded.
+        """
+        return False
+
     def pinned(self, fingerprint: str) -> Self:
         """The model whose weights `fingerprint` stands for, whatever its name stands for later."""
         return self
