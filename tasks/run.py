@@ -15,6 +15,7 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
+from tasks.preflight import refuse_other_code
 from tasks.prepared import todo_prepared
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
@@ -59,6 +60,7 @@ def next_attempt(
     Raises:
         OutputHeld: somebody has given the run up.
         RunStopped: somebody has left word since that attempt that there is to be no other.
+        InvalidSpec: the user's code has changed since the run was planned.
         Unreachable: the cluster has not answered for too long.
     """
     planned.hold()
@@ -69,6 +71,7 @@ def next_attempt(
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
     if job is None or not is_wanted(job, planned, cluster):
+        refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         job = new_job(planned, gap, number_of(job_files[-1]) + 1 if job_files else 1)
     attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)

@@ -9,7 +9,7 @@ import pytest
 
 from tasks import run
 from tasks.clusters.ray_jobs import RayJobs
-from tasks.errors import Unreachable
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
@@ -78,6 +78,27 @@ def test_a_job_that_was_never_started_is_what_is_asked_for_now(
     assert second.attempt == (2 if changes else 1)
     for name, value in changes.items():
         assert getattr(second.spec, name) == value != getattr(first.spec, name)
+
+
+def test_no_attempt_is_made_with_other_code_than_was_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the user's own, who mends it while the run tries again."""
+    make_inputs(tmp_path / "in")
+    monkeypatch.syspath_prepend(tmp_path)
+    code = tmp_path / "mended_meanwhile.py"
+    code.write_text("def predict(batch):\n    return {'y': batch['id']}\n")
+    planned = make_plan(
+        classify_spec(tmp_path, model={"kind": "python", "class": "mended_meanwhile:predict"})
+    )
+    monkeypatch.setattr(run, "cluster_of", lambda spec: Lingering())
+    gap = run.left_to_do(planned, tried=False)
+    job = run.next_attempt(planned, gap).job
+    code.write_text("def predict(batch):\n    return {'y': -batch['id']}\n")
+    assert run.next_attempt(planned, gap).job.attempt == 1, "it is followed"
+    planned.storage.write(job.result_file, b"{}")
+    with pytest.raises(InvalidSpec, match="holds other code than when the run was planned"):
+        run.next_attempt(planned, gap)
 
 
 def test_a_job_that_was_never_started_has_todays_limit_of_gpus(
