@@ -1,13 +1,9 @@
-"""Finds user code by its import path `module:name`, at first without importing it; calls it."""
+"""Looks at user code by its import path `module:name` without importing it; makes and calls it."""
 
 import ast
-import hashlib
-import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -15,7 +11,7 @@ import pyarrow as pa
 from pydantic import AfterValidator
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import columns, user_rows
+from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.alike import alike
 from tasks.protocol.batch import ROW
 
@@ -49,27 +45,6 @@ TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
 }
 
 
-def source_file(field: str, reference: str) -> Path:
-    """The file that defines a module, found without importing it.
-
-    Raises:
-        InvalidSpec: the reference is malformed, or there is no such module.
-    """
-    module, colon, name = reference.partition(":")
-    if not (colon and module and name):
-        raise InvalidSpec.at(field, reference, 'must read "module:name"')
-    try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
-        problem = (
-            f"names no module {module!r} on the Python path; environment.working_dir is added to it"
-        )
-        raise InvalidSpec.at(field, reference, problem)
-    return Path(spec.origin)
-
-
 def check_reference(field: str, reference: str) -> None:
     """See that a module defines a name, from its source alone.
 
@@ -77,7 +52,7 @@ def check_reference(field: str, reference: str) -> None:
         InvalidSpec: no such module, it does not parse, it does not define the name, or Ray would
             call it and not we.
     """
-    file = source_file(field, reference)
+    file = user_modules.source_file(field, reference)
     name = reference.partition(":")[2].split(".")[0]
     if file.suffix != ".py":
         return
@@ -125,23 +100,6 @@ def outermost(node: ast.AST) -> Iterator[ast.AST]:
             yield from outermost(each)
 
 
-def load(field: str, reference: str) -> Any:
-    """Import what a reference names.
-
-    Raises:
-        InvalidSpec: it is not there.
-    """
-    source_file(field, reference)
-    module, _, name = reference.partition(":")
-    found: Any = importlib.import_module(module)
-    try:
-        for part in name.split("."):
-            found = getattr(found, part)
-    except AttributeError as error:
-        raise InvalidSpec.at(field, reference, f"is not there: {error}") from error
-    return found
-
-
 def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What is called with each batch; whatever loads a model runs here, once.
 
@@ -157,7 +115,7 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
         InvalidSpec: it is not there, makes what cannot be called with a batch, or takes other
             arguments.
     """
-    found = load(field, reference)
+    found = user_modules.load(field, reference)
     refuse_other_arguments(field, reference, found, init)
     if not inspect.isclass(found) and misfit(found, init) is not None:
         return partial(found, **init) if init else found
@@ -196,19 +154,6 @@ def misfit(found: Any, init: Mapping[str, Any], *batch: Any) -> str | None:
     except ValueError:  # code in C that says nothing
         return ""
     return None
-
-
-def digest(field: str, reference: str) -> str:
-    """Digest of the module's source, and of its package's where it lies in one."""
-    file = source_file(field, reference)
-    top = reference.partition(":")[0].split(".")[0]
-    spec = importlib.util.find_spec(top)
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    files = sorted(path for each in folders for path in Path(each).rglob("*.py")) or [file]
-    content = hashlib.sha256()
-    for path in files:
-        content.update(path.name.encode() + b"\0" + path.read_bytes())
-    return content.hexdigest()[:16]
 
 
 def call(

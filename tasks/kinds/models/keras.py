@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code
+from tasks.kinds import user_code, user_modules
 from tasks.kinds.extras import require
 from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.tensors import keras_backend, keras_file
@@ -69,8 +69,8 @@ class KerasModel(TensorModel):
 
     def code_digest(self) -> str:
         """Digest of the modules or packages of the model's own layers."""
-        digests = [user_code.digest("model.custom_objects", each) for each in self.custom_objects]
-        return "-".join(digests)
+        field = "model.custom_objects"
+        return "-".join(user_modules.digest(field, each) for each in self.custom_objects)
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""

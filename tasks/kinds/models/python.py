@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds import columns, user_code, user_rows
+from tasks.kinds import columns, user_code, user_modules, user_rows
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
 from tasks.protocol.batch import ROW
 
@@ -51,7 +51,7 @@ class PythonModel(Model):
 
     def code_digest(self) -> str:
         """Digest of its module or package."""
-        return user_code.digest("model.class", self.class_)
+        return user_modules.digest("model.class", self.class_)
 
     def fingerprint(self) -> str:
         """Digest of the arguments; the code has a digest of its own."""

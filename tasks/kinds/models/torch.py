@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code
+from tasks.kinds import user_code, user_modules
 from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.runtimes.choice import (
@@ -120,7 +120,7 @@ class TorchModel(TensorModel):
 
     def code_digest(self) -> str:
         """Digest of the class's module or package."""
-        return user_code.digest("model.class", self.class_) if self.class_ else ""
+        return user_modules.digest("model.class", self.class_) if self.class_ else ""
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""

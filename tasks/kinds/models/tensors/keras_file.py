@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code
+from tasks.kinds import user_modules
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors.inputs import Arrays, Input
 from tasks.kinds.models.tensors.keras_backend import at_work
@@ -68,7 +68,7 @@ def load(keras: Any, path: Path, custom_objects: Sequence[str]) -> Any:
     Raises:
         InvalidSpec: it cannot be loaded.
     """
-    found = [user_code.load("model.custom_objects", each) for each in custom_objects]
+    found = [user_modules.load("model.custom_objects", each) for each in custom_objects]
     known = {each.__name__: each for each in found}
     try:
         return keras.saving.load_model(path, custom_objects=known, compile=False, safe_mode=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code
+from tasks.kinds import user_modules
 from tasks.kinds.models.tensors.torch_file import Content, state_dict_in
 
 
@@ -36,7 +36,7 @@ def build(reference: str, init: Mapping[str, Any]) -> Any:
     """
     import torch
 
-    made = user_code.load("model.class", reference)
+    made = user_modules.load("model.class", reference)
     try:
         module = made(**init)
     except (TypeError, ValueError) as error:
