@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.models.model import refuse_dtype
 from tasks.kinds.places import check_apart, check_sink, check_source
+from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
 from tasks.ray_job.room import Node, gpus_of_replica, in_gib, refuse_crowded, refuse_unmet
@@ -78,8 +78,7 @@ def check_code(spec: BatchInferenceSpec) -> str:
             str(working_dir),
             "is not a folder; it counts from the spec's file",
         )
-    if str(working_dir) not in sys.path:
-        sys.path.insert(0, str(working_dir))
+    put_first(str(working_dir))
     return str(working_dir)
 
 

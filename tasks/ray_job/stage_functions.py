@@ -1,6 +1,5 @@
 """Builds what each stage does to a batch, from the spec."""
 
-import sys
 from contextlib import nullcontext
 from functools import partial
 
@@ -11,6 +10,7 @@ from tasks.kinds import column_types, user_rows
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.python import PythonModel
+from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.quick_imports import quick_imports
@@ -104,8 +104,7 @@ def refuse_other_weights(job: Job) -> None:
 
 def importable(job: Job) -> BatchInferenceSpec:
     """The job's spec, once this process can import the user's modules."""
-    if job.working_dir not in sys.path:
-        sys.path.insert(0, job.working_dir)
+    put_first(job.working_dir)
     return job.spec
 
 

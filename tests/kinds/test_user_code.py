@@ -1,5 +1,6 @@
 """Classes, functions and functions that load a model: what is made of each, and when."""
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code
+from tasks.kinds import user_code, user_modules
 from tasks.kinds.models import PythonModel
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
@@ -117,6 +118,32 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(batch_format: An
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1], "y": [2]})
     with pytest.raises(KeyError, match=r"'z'; the batch has the columns x, y"):
         user_code.call(lambda batch: {"a": batch["z"]}, rows, batch_format, False)
+
+
+def test_code_that_was_changed_since_it_was_imported_is_not_run(tmp_path: Path) -> None:
+    """As in a notebook: its digest would be the new code's."""
+    reference = "brought:twice"
+    before = user_modules.digest("model.class", reference)
+    assert user_modules.load("model.class", reference)(10) == 20
+    (tmp_path / "brought.py").write_text(CODE.replace("times=2", "times=3"))
+    assert user_modules.digest("model.class", reference) != before
+    with pytest.raises(InvalidSpec, match="changed since this process imported it, and would run"):
+        user_modules.load("model.class", reference)
+
+
+def test_another_specs_module_of_the_same_name_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder in (other := str(tmp_path / "other"), str(tmp_path), other):
+        user_modules.put_first(folder)
+    assert sys.path[:2] == [other, str(tmp_path)]
+    user_modules.load("model.class", "brought:twice")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "brought.py").write_text(CODE)
+    importlib.invalidate_caches()
+    with pytest.raises(InvalidSpec, match=r"lies in .*other/brought\.py, and this process has imp"):
+        user_modules.load("model.class", "brought:twice")
 
 
 @pytest.mark.parametrize("decorator", ["@ray.remote", "@ray.remote(num_gpus=1)"])
