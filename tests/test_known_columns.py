@@ -188,7 +188,7 @@ def test_the_output_has_the_columns_that_sink_and_gates_name(
     folder: Path, changes: dict[str, Any], message: str
 ) -> None:
     parts: dict[str, dict[str, Any]] = {
-        "model": {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["id"]},
+        "model": {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["x", "id"]},
         "sink": {"kind": "parquet", "path": str(folder / "out")},
     }
     merged = {name: {**part, **changes.get(name, {})} for name, part in parts.items()}
@@ -204,7 +204,7 @@ def test_what_the_output_has_may_be_named(folder: Path) -> None:
         {"kind": "nulls", "column": "text", "max_fraction": 0},
         {"kind": "rows", "minimum": 1},
     ]
-    model = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["x"]}
+    model = {"kind": "xgboost", "path": str(folder / "m.ubj"), "columns": ["x", "id"]}
     planned = make_plan(spec(folder, sink=sink, gates=gates, model=model), save=False)
     assert len(planned.plan.shards) == 1
 
