@@ -167,7 +167,8 @@ def test_a_fraction_after_whole_numbers_is_not_cut_off(sqlite: Shop) -> None:
     sqlite.insert(13, total="12.5")
     *whole, bad = rows(sqlite.source(table=None, query="SELECT id, total FROM orders"))
     assert whole == [{"id": 1, "total": 10}, {"id": 2, "total": 10}]
-    assert bad.startswith("column 'total': 12.5 is no whole number, as the first rows have: cast")
+    said = "column 'total': 12.5 is no whole number, as the first rows have: cast"
+    assert str(bad).startswith(said)
 
 
 @pytest.mark.parametrize(
