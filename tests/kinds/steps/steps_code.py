@@ -15,6 +15,10 @@ def reversed_rows(batch: Batch) -> Batch:
     return {name: values[::-1] for name, values in batch.items()}
 
 
+def contrary(batch: Batch) -> Batch:
+    return {**batch, "good": ~batch["good"]}
+
+
 def even_only(batch: Batch) -> Batch:
     keep = batch["x"] % 2 == 0
     return {name: values[keep] for name, values in batch.items()}

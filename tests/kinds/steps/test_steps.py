@@ -325,6 +325,14 @@ def test_python_refuses_reordered_rows() -> None:
         python("reversed_rows").build()(ROWS)
 
 
+def test_python_may_turn_values_into_each_other() -> None:
+    rows = ROWS.append_column("good", pa.array([True, False, True, False]))
+    returned = python("contrary").build()(rows)
+    assert returned["good"].to_pylist() == [False, True, False, True]
+    with pytest.raises(UserCodeBroke, match="'good' in another order"):
+        python("contrary").build()(rows.select([ROW, "good"]))
+
+
 def test_python_may_reorder_with_ids() -> None:
     returned = python("reversed_rows", with_row_ids=True).build()(ROWS)
     assert returned[ROW].to_pylist() == [13, 12, 11, 10]
