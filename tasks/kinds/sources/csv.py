@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -120,11 +121,16 @@ class CsvSource(Source):
 
         Raises:
             ColumnTwice: the header names a column twice.
+            InvalidSpec: the file has a header, and `column_names` has the same.
         """
         dialect = self.dialect
         records = self.records(file, path)
+        first = next(records, b"")
+        if self.column_names:
+            self.refuse_header(first, path)
+            records = chain([first] if first else [], records)
         try:
-            header = self.column_names or dialect.header(next(records, b""))
+            header = self.column_names or dialect.header(first)
         except ColumnTwice:
             raise
         except ValueError:
@@ -139,6 +145,17 @@ class CsvSource(Source):
             if size > BYTES_TO_INFER:
                 break
         return self.inferred(pa.concat_tables(tables)) if tables else (parser.schema, False)
+
+    def refuse_header(self, first: bytes | BadRow, path: str) -> None:
+        """See that a file's first record is a row, not the very names that `column_names` has.
+
+        Raises:
+            InvalidSpec: it is not: the header would be predicted.
+        """
+        with suppress(ValueError):
+            if self.dialect.header(first) == self.column_names:
+                problem = f"is the header of {path}: leave it empty, for files that have one"
+                raise InvalidSpec.at("source.column_names", self.column_names, problem)
 
     def refuse_one_column(self, names: list[str]) -> None:
         """See that the header is no line of another delimiter; who names the column means it.

@@ -243,6 +243,8 @@ def test_files_without_a_header_have_names_from_the_spec(tmp_path: Path) -> None
     assert str(rows[2].error) == "the row has 1 value for 2 columns"
     assert parsed(tmp_path, b"1,x\n", column_names=["a", "b"], columns=["b"]) == [{"b": "x"}]
     assert parsed(tmp_path, b"", column_names=["a", "b"]) == []
+    with pytest.raises(InvalidSpec, match=r"^source\.column_names: .* is the header of .*a\.csv:"):
+        parsed(tmp_path, b'"a",b\n1,2\n', column_names=["a", "b"])
     with pytest.raises(ValidationError, match="name each column once"):
         CsvSource(path="x", column_names=["a", "a"])
 
