@@ -26,7 +26,6 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
         InvalidSpec: a column is not there, or two would have one name.
     """
     known = spec.source.columns_of_rows(reader)
-    refuse_reserved(known or [])
     for at, step in enumerate(spec.steps):
         if known is None:
             return
@@ -42,9 +41,17 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
             refuse_unpublished(spec, known, model.output_columns)
 
 
-def refuse_reserved(known: list[str]) -> None:
-    """Raise InvalidSpec where a column of the source has a name that is kept for ours."""
-    for name in known:
+def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
+    """See that no column of the source has a name that is kept for ours.
+
+    Args:
+        spec: says what is read.
+        reader: what the source has pinned.
+
+    Raises:
+        InvalidSpec: one has.
+    """
+    for name in spec.source.columns_of_rows(reader) or ():
         if name.startswith(RESERVED) and not PANDAS_INDEX.fullmatch(name):
             problem = f"is a column of the source, and names with {RESERVED} are reserved: name "
             raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")

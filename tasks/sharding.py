@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.kinds.sources.source import BadRow, Source
-from tasks.known_columns import refuse_unknown_columns
+from tasks.known_columns import refuse_reserved, refuse_unknown_columns
 from tasks.protocol.plan_file import (
     Plan,
     Shard,
@@ -36,6 +36,8 @@ def resume_plan(
         InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
     """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
+    if old is None:
+        refuse_reserved(spec, reader)
     refuse_unknown_columns(spec, reader)
     shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
