@@ -179,7 +179,7 @@ UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
         r"gates\.0\.column: 'predictions' .*; did you mean prediction\?$",
     ),
     "a name that the model gives": (
-        {"steps": [{"kind": "rename", "columns": {"x": "prediction"}}]},
+        {"steps": [{"kind": "rename", "columns": {"text": "prediction"}}]},
         r"input column: 'prediction' is also the name of what the model gives; rename or drop",
     ),
 }
