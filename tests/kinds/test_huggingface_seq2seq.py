@@ -14,7 +14,14 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
-from tests.kinds.tiny_writers import save_bart, save_gemma, save_nllb, save_t5
+from tests.kinds.tiny_writers import (
+    save_bart,
+    save_gemma,
+    save_nllb,
+    save_recurrent_gemma,
+    save_rwkv,
+    save_t5,
+)
 
 NEW_TOKENS = 8
 SAVE: dict[str, Callable[[Path], Any]] = {
@@ -25,6 +32,8 @@ SAVE: dict[str, Callable[[Path], Any]] = {
     ),
     "nllb": save_nllb,
     "gemma": save_gemma,
+    "recurrent-gemma": save_recurrent_gemma,
+    "rwkv": save_rwkv,
     "penalty": lambda folder: save_penalising(folder),
 }
 GREEDY: list[tuple[str, str, dict[str, Any]]] = [
@@ -34,6 +43,8 @@ GREEDY: list[tuple[str, str, dict[str, Any]]] = [
     ("t5", "text2text-generation", {"max_new_tokens": NEW_TOKENS, "num_beams": 2}),
     ("nllb", "translation", {"max_new_tokens": NEW_TOKENS, "target_language": "deu_Latn"}),
     ("gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
+    ("recurrent-gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
+    ("rwkv", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("penalty", "text-generation", {"max_new_tokens": NEW_TOKENS}),
 ]
 SAMPLED = ("bart", "text2text-generation", {"max_new_tokens": 6, "do_sample": True, "top_k": 5})

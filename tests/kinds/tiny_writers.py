@@ -119,6 +119,53 @@ def save_gemma(folder: Path) -> Any:
     return saved(Gemma3ForConditionalGeneration(config), folder)
 
 
+def save_rwkv(folder: Path) -> Any:
+    """A causal model that is recurrent."""
+    import torch
+    from transformers import RwkvConfig, RwkvForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "context_length": 64}
+    config = RwkvConfig(vocab_size=len(VOCABULARY), **sizes, bos_token_id=2, eos_token_id=3)
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(with_large_weights(RwkvForCausalLM(config)), folder)
+
+
+def save_recurrent_gemma(folder: Path) -> Any:
+    """One of which only some layers are."""
+    import torch
+    from transformers import RecurrentGemmaConfig, RecurrentGemmaForCausalLM
+
+    torch.manual_seed(0)
+    config = RecurrentGemmaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        intermediate_size=64,
+        lru_width=32,
+        attention_window_size=8,
+        head_dim=16,
+        pad_token_id=0,
+        eos_token_id=3,
+        bos_token_id=2,
+    )
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(with_large_weights(RecurrentGemmaForCausalLM(config)), folder)
+
+
+def with_large_weights(model: Any) -> Any:
+    """The model; with usual ones it would write one word all the time."""
+    import torch
+
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return model
+
+
 def save_answering_gpt2(folder: Path, answers: dict[str, str]) -> None:
     """A causal model that has learnt what to say to some prompts, word by word."""
     import torch

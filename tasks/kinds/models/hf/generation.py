@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,14 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Index, slices, with_columns
-from tasks.kinds.models.hf.checkpoint import Checkpoint, quiet
-from tasks.kinds.models.hf.languages import language_token
-from tasks.kinds.models.hf.options import NEW_TOKENS, HuggingFaceOptions
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.own_settings import (
+    mixes_rows,
+    refuse_other_ways,
+    sees_padding,
+    settings,
+)
 from tasks.kinds.models.hf.sampling import draws, draws_by
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
@@ -25,19 +29,6 @@ from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
 PROMPTS_PER_BATCH = 64
 ENOUGH_PROMPTS_ON_CPU = 32
 """A core writes for half as many at two thirds of the pace: it reads all weights for each token."""
-LOOKS_AT_ENCODER = {"encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0}
-LOOKS_AT_PROMPT = {
-    **LOOKS_AT_ENCODER,
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "min_length": 0,
-}
-"""Settings of a model that make transformers look at what it reads, padding included, and the
-values at which they do nothing."""
-OTHER_WAYS = ("penalty_alpha", "num_beam_groups", "dola_layers", "force_words_ids", "constraints")
-"""Settings of a model by which it writes neither greedily nor with beams."""
-ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
-"""A model's own settings may ask for several of each row, or for more than texts."""
 
 
 def causal_generator(
@@ -76,7 +67,7 @@ class Writer:
         self.inputs = TextInputs(self.tokenizer, placement)
         self.encodes = bool(model.config.is_encoder_decoder)
         self.inputs.left = not self.encodes
-        self.same_lengths = sees_padding(model.generation_config, self.encodes)
+        self.same_lengths, self.alone = sees_padding(model), mixes_rows(model)
         self.settings = settings(model, self.tokenizer, options)
         ends = model.generation_config.eos_token_id
         self.ends = ends if isinstance(ends, list) else [ends]
@@ -109,6 +100,7 @@ class Writer:
         """Prompts of like length together; of the same length, where padding would be seen."""
         beams = self.settings.get("num_beams", 1)
         size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
+        size = 1 if self.alone else size
         if not self.same_lengths and self.cuts_evenly:
             number = in_whole_rounds(-(-len(lengths) // size), self.placement.num_threads)
             yield from even_batches(lengths + self.settings["max_new_tokens"], number)
@@ -125,7 +117,8 @@ class Writer:
     def cuts_evenly(self) -> bool:
         """Whether threads have a batch each, of as many rows as we like: none is to wait long."""
         own = self.placement
-        return own.device == "cpu" and not own.batch_size and not own.limit.halvings
+        is_free = not (self.alone or own.batch_size or own.limit.halvings)
+        return own.device == "cpu" and is_free
 
     def prompts_per_batch(self, rows: int) -> int:
         """So few that each thread gets a batch, where that leaves it enough to do at a time."""
@@ -204,48 +197,3 @@ def batch_ends(tokens: npt.NDArray[np.int64], work: int, most_rows: int) -> list
         end = min(len(tokens), end + max(1, min(fit, most_rows)))
         ends.append(end)
     return ends
-
-
-def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[str, Any]:
-    """Arguments of `generate` that are the same for all batches."""
-    config = model.generation_config
-    own, config.max_length = config.max_length, None  # else each call warns of two limits
-    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS, **ONE_TEXT}
-    found["tokenizer"] = tokenizer  # for texts at which the model's own settings end
-    if model.config.is_encoder_decoder and options.max_new_tokens is None:
-        longest = getattr(model.config, "max_position_embeddings", None) or NEW_TOKENS + 1
-        own = own or min(longest, NEW_TOKENS + 1)
-        found["max_new_tokens"] = config.max_new_tokens or own - 1  # one starts the decoder
-    if options.num_beams or options.do_sample:
-        found["num_beams"] = options.num_beams or 1
-    else:
-        found["num_beams"] = config.num_beams or 1
-    if options.target_language is not None:
-        field = "model.options.target_language"
-        found["forced_bos_token_id"] = language_token(tokenizer, options.target_language, field)
-    return found
-
-
-def refuse_other_ways(config: Any, num_beams: int, name: str) -> None:
-    """See that a model's own settings ask for no way of writing that transformers fetches code for.
-
-    Raises:
-        InvalidSpec: they do.
-    """
-    own = copy(config)
-    own.num_beams, own.do_sample = num_beams, False
-    with quiet():
-        mode = own.get_generation_mode()
-    if mode not in ("greedy_search", "beam_search", "assisted_generation"):
-        asked = [each for each in OTHER_WAYS if getattr(config, each, None)]
-        problem = (
-            f"has a generation_config.json that asks for {mode.replace('_', ' ')}, whose code lies "
-            f"on the Hub and is never run: take {' and '.join(asked)} out of it"
-        )
-        raise InvalidSpec.at("model.name_or_path", name, problem)
-
-
-def sees_padding(config: Any, encodes: bool) -> bool:
-    """Whether a model's own settings make its output depend on how far a prompt is padded."""
-    looks = LOOKS_AT_ENCODER if encodes else LOOKS_AT_PROMPT
-    return any(getattr(config, name) not in (None, nothing) for name, nothing in looks.items())

@@ -10,8 +10,8 @@ from tasks.kinds.audio import Samples, decode_audio
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
-from tasks.kinds.models.hf.generation import ONE_TEXT
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.own_settings import ONE_TEXT
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
