@@ -93,6 +93,29 @@ def test_a_single_file_is_checked_where_it_lies(
         model.model_copy(update={"storage_options": away}).check()
 
 
+def test_what_was_tidied_away_or_cut_off_is_fetched_again(
+    tmp_path: Path, fetched: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a system's own timer does, which takes old temporary files and leaves their folders."""
+    storage, path = open_storage("memory://models/digits.onnx")
+    storage.write(path, b"weights")
+    model = OnnxModel(path="memory://models/digits.onnx", columns=["pixels"])
+    with monkeypatch.context() as patched:
+        patched.setattr(type(storage.filesystem), "get_file", cut_off_after_a_few_bytes)
+        with pytest.raises(OSError, match="cut off"):
+            model.local()
+    for _ in range(2):
+        assert model.local().read_bytes() == model.local().read_bytes() == b"weights"
+        model.local().unlink()
+    assert len(fetched) == 3
+    assert [each for each in (tmp_path / "tmp").rglob("*.onnx")] == []
+
+
+def cut_off_after_a_few_bytes(filesystem: Any, source: str, target: str) -> None:
+    Path(target).write_bytes(b"wei")
+    raise OSError("the connection was cut off")
+
+
 def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
     """What threads show is no proof for processes."""
     code = (

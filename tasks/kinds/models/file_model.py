@@ -3,8 +3,8 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,7 +118,8 @@ class FileModel(Model):
         files = self.files()
         folder = Path(tempfile.gettempdir()) / FETCHED / self.fingerprint()
         with alone_with(folder):
-            if not folder.exists():
+            if not all((folder / name).exists() for name in files):
+                shutil.rmtree(folder, ignore_errors=True)  # who tidies up temporary files was here
                 fetch(storage, files, folder)
         return folder / os.path.basename(path) if [*files] == [os.path.basename(path)] else folder
 
@@ -139,8 +140,9 @@ def alone_with(folder: Path) -> Iterator[None]:
 
 
 def fetch(storage: FsspecStorage, files: dict[str, Stat], folder: Path) -> None:
-    """Copy files into a folder that is there whole or not at all."""
-    unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    """Copy files into a folder that is there whole or not at all, while alone with it."""
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     for name, stat in files.items():
         target = unfinished / name
         target.parent.mkdir(parents=True, exist_ok=True)
