@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from pydantic import ConfigDict, Field
 
+from tasks.kinds.lossless import bare
 from tasks.kinds.sinks.jsonl import from_json, json_text, short_floats, without_bytes
 from tasks.kinds.sinks.sink import Mask, Sink
 
@@ -90,11 +91,12 @@ def records_of(data: bytes) -> list[bytes]:
 
 
 def flat(rows: pa.Table) -> pa.Table:
-    """Rows with nested values as JSON text."""
+    """Rows with nested values as JSON text, and others of extension types, as UUIDs, as text."""
     for at, each in enumerate(rows.schema):
-        if pa.types.is_nested(each.type):
+        if pa.types.is_nested(each.type) or isinstance(each.type, pa.BaseExtensionType):
             values = rows[each.name].to_pylist()
-            text = [None if value is None else json_text(value) for value in values]
+            to_text = json_text if pa.types.is_nested(bare(each.type)) else str
+            text = [None if value is None else to_text(value) for value in values]
             rows = rows.set_column(at, each.name, pa.array(text, pa.string()))
     return rows
 
@@ -110,7 +112,7 @@ def unflat(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows with JSON text as the nested values it was made of."""
     for at, name in enumerate(rows.column_names):
         kind = schema.field(name).type
-        if pa.types.is_nested(kind):
+        if pa.types.is_nested(bare(kind)):
             values = [text and json.loads(text) for text in rows[name].to_pylist()]
             rows = rows.set_column(at, name, from_json(values, kind))
     return rows

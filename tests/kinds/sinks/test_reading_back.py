@@ -1,8 +1,10 @@
 """Columns come back as they were written, from files and from the names of folders."""
 
+import uuid
 from datetime import date
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -42,6 +44,16 @@ def test_some_columns(sink: Sink, names: list[str]) -> None:
 def test_a_lone_column(sink: Sink, values: list[Any]) -> None:
     rows = pa.table({"x": values})
     assert sink.select(sink.encode(rows), ["x"], rows.schema).to_pydict() == {"x": values}
+
+
+@pytest.mark.parametrize("sink", SINKS[1:], ids=repr)
+def test_values_of_extension_types(sink: Sink) -> None:
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(4.0).reshape(1, 2, 2))
+    id_ = uuid.UUID(int=7)
+    columns = {"id": pa.array([id_.bytes], pa.uuid()), "json": pa.array(["{}"], pa.json_())}
+    rows = pa.table({**columns, "tensor": tensors, "x": [1]})
+    found = sink.select(sink.encode(rows), rows.column_names, rows.schema).to_pylist()
+    assert found == [{"id": str(id_), "json": "{}", "tensor": [0.0, 1.0, 2.0, 3.0], "x": 1}]
 
 
 @pytest.mark.parametrize(
