@@ -140,9 +140,8 @@ class DeltaVersion:
         lines = pa.table(self.table.deletion_vectors()).combine_chunks()
         if not len(lines):
             return {}
-        real = (
-            os.path.realpath if self.place[0].is_local else str
-        )  # deltalake has followed the links
+        # deltalake has followed the links
+        real = os.path.realpath if self.place[0].is_local else str
         vectors = {
             real(open_storage(unquote(path.as_py()))[1]): vector.values
             for path, vector in zip(lines["filepath"], lines["selection_vector"], strict=True)
