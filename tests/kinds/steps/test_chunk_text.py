@@ -70,6 +70,7 @@ def test_chunks_are_the_text(text: str, size: int, overlap: int) -> None:
     st.integers(0, 12),
 )
 @example("a\nb c d e ", {1, 3, 5, 7}, 3, 3)
+@example("aa aa", {1, 2, 4}, 2, 1)
 def test_chunks_of_units_are_the_text(
     text: str, borders: set[int], size: int, overlap: int
 ) -> None:

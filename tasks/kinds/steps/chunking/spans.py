@@ -37,24 +37,27 @@ def spans(
     Raises:
         ValueError: a single unit is too long.
     """
-    start, last = 0, len(marks) - 1
+    start, end, last = 0, 0, len(marks) - 1
     while start < last:
-        end = end_of(text, marks, start, min(start + size, last), excess)
+        # Beyond the chunk before: one that lay within it would say nothing new.
+        units = range(end + 1, min(start + size, last) + 1)
+        end = end_of(text, marks, start, units, excess)
         yield marks[start], marks[end]
         start = last if end == last else restart(text, marks, max(start + 1, end - overlap), end)
 
 
 def end_of(
-    text: str, marks: Sequence[int], start: int, limit: int, excess: Callable[[str], int]
+    text: str, marks: Sequence[int], start: int, units: range, excess: Callable[[str], int]
 ) -> int:
-    """The unit before which a chunk ends, at most `limit`; earlier while it is too long.
+    """The unit before which a chunk ends, one of `units`; earlier while it is too long.
 
     Raises:
         ValueError: a single unit is too long.
     """
+    limit = units[-1]
     while True:
         at_end = limit == len(marks) - 1
-        end = limit if at_end else best_break(text, marks, start, limit)
+        end = limit if at_end else min(limit, max(units[0], best_break(text, marks, start, limit)))
         over = excess(text[marks[start] : marks[end]])
         if over <= 0:
             return end
@@ -69,7 +72,7 @@ def best_break(text: str, marks: Sequence[int], start: int, limit: int) -> int:
     for pattern in BREAKS:
         ends = [found.end() for found in pattern.finditer(text, low, high)]
         if ends:
-            return max(start + 1, bisect_right(marks, ends[-1]) - 1)
+            return bisect_right(marks, ends[-1]) - 1
     return limit
 
 
