@@ -39,6 +39,8 @@ def images(seed: random.Random) -> Iterator[Hostile]:
             yield Hostile("images", f"{name}.{ending}", content, None, form != "WEBP" or None)
     for name, content in odd().items():
         yield Hostile("images", f"odd {name}", content, 1, False)
+    unknown = encoded(Image.fromarray(np.array([[0, 0.5, 1]], np.float32)), "TIFF")
+    yield Hostile("images", "of no known white.tif", unknown, 0, True)
     for name, content in bombs().items():
         yield Hostile("images", f"bomb {name}", content, 0, True)
 
@@ -75,7 +77,7 @@ def odd() -> dict[str, bytes]:
         "sixteen bits.png": encoded(deep, "PNG"),
         "sixteen bits.tif": encoded(deep, "TIFF"),
         "thirty-two bits.tif": encoded(deep.convert("I"), "TIFF"),
-        "fractions.tif": encoded(deep.convert("F"), "TIFF"),
+        "fractions.tif": encoded(PICTURE.convert("F"), "TIFF"),
         "fractions that are none.tif": encoded(
             Image.fromarray(np.full((9, 9), np.nan, np.float32)), "TIFF"
         ),

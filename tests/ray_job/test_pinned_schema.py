@@ -149,7 +149,7 @@ def test_a_column_without_any_value_fits_every_type(job: Job) -> None:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        ("parquet", {}),
+        ("parquet", pa.MonthDayNano([1, 0, 0])),
         ("csv", {"at": pa.scalar(3 * 10**17, pa.timestamp("us"))}),
         ("lance", pa.MonthDayNano([1, 0, 0])),
     ],
