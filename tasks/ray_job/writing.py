@@ -4,7 +4,7 @@ import math
 import time
 import uuid
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 
 import pyarrow as pa
@@ -217,7 +217,6 @@ def read_schema(storage: Storage, path: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(storage.read(path)))
 
 
-@lru_cache(maxsize=8)
 def digest(schema: pa.Schema) -> str:
-    """A schema in 16 characters."""
+    """A schema in 16 characters, with its metadata, in which equal ones may differ."""
     return sha256(schema.serialize().to_pybytes()).hexdigest()[:16]

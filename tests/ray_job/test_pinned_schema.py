@@ -11,7 +11,7 @@ from tasks.errors import SchemaMismatch
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import load_records
 from tasks.ray_job.job import Job
-from tasks.ray_job.writing import PINNED, of_pinned_schema, pinned, write_batches
+from tasks.ray_job.writing import PINNED, digest, of_pinned_schema, pinned, write_batches
 from tasks.spec_file import parse_spec
 
 
@@ -178,3 +178,11 @@ def test_batches_may_have_categories_of_their_own(job: Job, partition_by: list[s
     records = [write_batches(job, first), write_batches(job, [many])]
     assert [len(record.ok) for record in records] == [2, 200]
     assert pinned(job.storage, job.run) == pa.schema([("x", pa.int64()), ("y", pa.string())])
+
+
+def test_schemas_that_differ_in_metadata_have_digests_of_their_own() -> None:
+    """To Arrow they are equal; records under one would count as those under another."""
+    plain = pa.schema([pa.field("y", pa.string())])
+    untyped = pa.schema([pa.field("y", pa.string(), metadata={"values": "none"})])
+    assert plain == untyped
+    assert digest(plain) != digest(untyped)
