@@ -1,16 +1,20 @@
 """Finds the modules of user code, at first without importing them; imports them."""
 
+import ast
 import hashlib
 import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
 
+OURS = {"tasks", "flows"}
+INSTALLED = {"site-packages", "dist-packages"}
 DIGESTS: dict[str, str] = {}
 """Of modules, as this process has last seen their source."""
 IMPORTED: dict[str, str | None] = {}
@@ -92,14 +96,57 @@ def load(field: str, reference: str) -> Any:
 
 
 def digest(field: str, reference: str) -> str:
-    """Digest of the module's source, and of its package's where it lies in one."""
+    """Digest of the module's source, of its package's, and of what lies beside and is imported."""
     file = source_file(field, reference)
     module = reference.partition(":")[0]
     spec = importlib.util.find_spec(module.partition(".")[0])
     folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(path for each in folders for path in Path(each).rglob("*.py")) or [file]
+    beside = Path(folders[0]).parent if folders else file.parent
     content = hashlib.sha256()
-    for path in files:
+    for path in [*files, *sorted(imported_from(beside, files))]:
         content.update(path.name.encode() + b"\0" + path.read_bytes())
     DIGESTS[module] = content.hexdigest()[:16]
     return DIGESTS[module]
+
+
+def imported_from(folder: Path, files: list[Path]) -> set[Path]:
+    """Modules of a folder that these files import, those that they import, and so on.
+
+    None of a folder of installed packages: these have versions.
+    """
+    if folder.name in INSTALLED:
+        return set()
+    known, left = set(files), list(files)
+    while left:
+        found = {
+            path for start, name in imports(left.pop(), folder) for path in defining(start, name)
+        }
+        left += found - known
+        known |= found
+    return known - set(files)
+
+
+def imports(file: Path, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Names of modules, or of what may be one, that a file imports, and where they begin."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # no Python, as a compiled module is none
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
+        else:
+            continue
+        level = getattr(node, "level", 0)
+        start = file.parents[level - 1] if level else folder
+        yield from ((start, name) for name in names if level or name.split(".")[0] not in OURS)
+
+
+def defining(folder: Path, name: str) -> Iterator[Path]:
+    """Files below a folder that Python runs to import a name: packages on the way, a module."""
+    for part in name.split("."):
+        yield from filter(Path.is_file, (folder / f"{part}.py", folder / part / "__init__.py"))
+        folder = folder / part

@@ -174,3 +174,46 @@ def test_tensors_come_back_as_arrays_do_in_one_or_for_each_row() -> None:
     assert made["pixels"] == made["pixelss"]
     assert made["score"] == made["scores"]
     assert made["scores"].type == pa.float32()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["prepare.py", "shared/__init__.py", "shared/scale.py", "shared/deep/units.py", "lazily.py"],
+)
+def test_modules_beside_that_are_imported_belong_to_the_code(changed: str, tmp_path: Path) -> None:
+    """Else a run would be resumed with other code, and its rows be of both."""
+    files = {
+        "predictor.py": "import prepare\nfrom shared import scale\n"
+        "def f(batch):\n    import lazily\n    return batch\n",
+        "prepare.py": "import predictor  # each other\n",
+        "shared/__init__.py": "",
+        "shared/scale.py": "from .deep.units import metre\n",
+        "shared/deep/__init__.py": "",
+        "shared/deep/units.py": "metre = 1\n",
+        "lazily.py": "import torch\n",
+        "shared/other.py": "",
+        "another.py": "",
+        "broken.py": "def",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    before = user_modules.digest("model.class", "predictor:f")
+    for name in ("shared/other.py", "another.py", "broken.py"):
+        (tmp_path / name).write_text("changed = True\n")
+    assert user_modules.digest("model.class", "predictor:f") == before
+    (tmp_path / changed).write_text(files[changed] + "changed = True\n")
+    assert user_modules.digest("model.class", "predictor:f") != before
+
+
+def test_of_installed_packages_only_its_own_belongs_to_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    monkeypatch.syspath_prepend(str(installed))
+    (installed / "bought.py").write_text("import sold\ndef f(batch):\n    return batch\n")
+    (installed / "sold.py").write_text("")
+    before = user_modules.digest("model.class", "bought:f")
+    (installed / "sold.py").write_text("changed = True\n")
+    assert user_modules.digest("model.class", "bought:f") == before
