@@ -20,7 +20,7 @@ from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
 from tasks.run import left_to_do, next_attempt
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE
-from tests.kinds.tiny_models import save_vit
+from tests.kinds.tiny_models import save_bert, save_vit
 
 
 def job_of(
@@ -132,16 +132,38 @@ def test_a_model_that_was_replaced_after_the_plan_predicts_nothing(tmp_path: Pat
     pq.write_table(rows, tmp_path / "in.parquet")
     file = tmp_path / "model.skops"
     skops.io.dump(LinearRegression().fit(rows.to_pandas(), [1, 2]), file)
-    raw = {
-        "name": "nightly",
-        "source": {"kind": "parquet", "path": str(tmp_path / "in.parquet")},
-        "model": {"kind": "sklearn", "path": str(file)},
-        "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
-        "cluster": {"kind": "inline"},
-    }
-    planned = make_plan(parse_spec(raw))
-    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    job = planned_job(tmp_path, {"kind": "sklearn", "path": str(file)})
     infer_stage(job, "cpu", 1)
     skops.io.dump(LinearRegression().fit(rows.to_pandas(), [2, 1]), file)
     with pytest.raises(InvalidSpec, match=r"model\.skops' holds another model than when the run"):
         infer_stage(job, "cpu", 1)
+
+
+def test_a_folder_whose_weights_were_replaced_after_the_plan_predicts_nothing(
+    tmp_path: Path,
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "in.parquet")
+    file = tmp_path / "bert" / "model.safetensors"
+    save_bert(file.parent)
+    model = {"kind": "huggingface", "task": "text-classification", "name_or_path": str(file.parent)}
+    job = planned_job(tmp_path, model)
+    infer_stage(job, "cpu", 1)
+    weights = {name: each * 2 for name, each in load_file(file).items()}
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(InvalidSpec, match=r"model\.name_or_path: .* holds another model than when"):
+        infer_stage(job, "cpu", 1)
+
+
+def planned_job(tmp_path: Path, model: dict[str, Any]) -> Job:
+    """The first attempt of a run over `in.parquet`."""
+    raw = {
+        "name": "nightly",
+        "source": {"kind": "parquet", "path": str(tmp_path / "in.parquet")},
+        "model": model,
+        "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
+        "cluster": {"kind": "inline"},
+    }
+    planned = make_plan(parse_spec(raw))
+    return next_attempt(planned, left_to_do(planned, tried=False)).job

@@ -174,6 +174,11 @@ class VllmModel(Model):
             return hub.commit(self.name_or_path, self.revision)
         return folder.digest(found)
 
+    def has_changed(self, fingerprint: str) -> bool:
+        """Whether the folder holds other files now; of the Hub a commit is taken, which stays."""
+        found = folder.local_folder(self.name_or_path)
+        return found is not None and folder.digest(found) != fingerprint
+
     def pinned(self, fingerprint: str) -> Self:
         """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
         on_hub = folder.local_folder(self.name_or_path) is None
