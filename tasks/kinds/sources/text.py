@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, ClassVar, Literal, cast
+from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,13 +106,17 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
     """A file's stream and what it is compressed with: as its ending says, else its first bytes.
 
     A link may lead to a file of another name, and a URL go on behind the ending.
+
+    Raises:
+        DamagedFile: it has no bytes, as after an upload that failed, and is to be compressed.
     """
     named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
-    codec, stream = next(named, None), cast("Any", file)
-    if codec is None:
-        beginning = beginning_of(file)
-        found, stream = MAGIC.match(beginning), Begun(file, beginning)
-        codec = found.lastgroup if found else None
+    codec, beginning = next(named, None), beginning_of(file)
+    if codec and not beginning:
+        raise DamagedFile("the compressed file has no bytes, and of no rows it would have some")
+    if codec is None and (found := MAGIC.match(beginning)):
+        codec = found.lastgroup
+    stream: Any = Begun(file, beginning)
     return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
 
 

@@ -152,6 +152,17 @@ def test_what_is_not_compressed_is_one_bad_row(tmp_path: Path) -> None:
     assert "damaged" in str(bad.error)
 
 
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_a_compressed_file_without_bytes_is_no_file_without_rows(
+    tmp_path: Path, suffix: str
+) -> None:
+    """As an upload leaves that has failed."""
+    [bad] = texts(tmp_path, b"", f"a.txt{suffix}")
+    assert "has no bytes" in str(bad.error)
+    assert texts(tmp_path, COMPRESS[suffix](b""), f"a.txt{suffix}") == []
+    assert texts(tmp_path, b"", "a.txt") == []
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 @pytest.mark.parametrize("error", [ConnectionResetError("gone"), TimeoutError(), OSError(5, "io")])
 def test_storage_errors_are_raised(
