@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from flows.called_spec import sink_at, time_meant
 from flows.console import console, escape
 from flows.printed_report import left_by, print_periods, print_report
+from tasks.kinds.clusters import InlineCluster
 from tasks.periods import portions
 from tasks.quick_imports import quick_imports
 from tasks.scheduled import at_time, parse_time
@@ -19,12 +20,16 @@ from tasks.spec_file import load_spec
 
 
 @contextmanager
-def at_terminal() -> Iterator[None]:
-    """A flow that somebody sees at work, and may end with Ctrl-C."""
+def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
+    """A flow that somebody sees at work, and may end with Ctrl-C.
+
+    Args:
+        imports: modules that it is going to need here.
+    """
     from flows.own_server import start_own_server
     from flows.terminal import live_progress
 
-    start_own_server()
+    start_own_server(imports)
     try:
         with live_progress(console):
             yield
@@ -93,7 +98,7 @@ def call_preview(
     from flows.printing import print_preview
 
     spec = load_spec(spec_file, overrides)
-    with at_terminal():
+    with at_terminal(() if on_cluster else spec.model.slow_imports):
         found = preview(spec, rows, time_meant(scheduled_time), on_cluster)
     print_preview(console, found)
     if as_json:
@@ -123,14 +128,14 @@ def call_search(
 
     spec = at_time(load_spec(spec_file, [*(overrides or []), sink_at(output)]), datetime.now(UTC))
     # What is wrong with the call is said before a flow starts.
-    read_query(spec, query, options["query_as"])
+    asked = read_query(spec, query, options["query_as"])
     published_vectors(spec, options["column"])
 
     from flows.own_server import start_own_server
     from flows.printing import print_matches
     from flows.search import search
 
-    start_own_server()
+    start_own_server(() if asked.media == "vector" else spec.model.slow_imports)
     found = search(spec, query, **options)
     print_matches(console, found)
     if as_json:
@@ -150,7 +155,8 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
             from flows.batch_inference import batch_inference
 
         begun = time.monotonic()
-        with at_terminal():
+        is_inline = isinstance(spec.cluster, InlineCluster)
+        with at_terminal(spec.model.slow_imports if is_inline else ()):
             report: dict[str, Any] = batch_inference(spec, **options)
     seconds = report["seconds"]
     seconds["prefect"] = round(max(0.0, time.monotonic() - begun - seconds["total"]), 3)

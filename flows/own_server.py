@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from tempfile import TemporaryFile
 
 import httpx
@@ -19,17 +19,21 @@ from prefect.settings import (
 )
 
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.quick_imports import import_ahead
 
 END_SECONDS = 5.0
 """For the server to end by itself."""
 
 
-def start_own_server() -> None:
+def start_own_server(imports: Iterable[str] = ()) -> None:
     """Start it, where the flow would; but deaf to Ctrl-C, and without importing it here.
 
     A terminal tells all that runs in it. Were the server the first to end, the flow would try for
     minutes to tell it how the run ends. As it does where `timeout` or systemd ends both: then it
     is told that nobody is there.
+
+    Args:
+        imports: modules that this process is going to need; it has seconds to wait.
 
     Raises:
         InvalidSpec: it would have nowhere to keep its records.
@@ -40,6 +44,7 @@ def start_own_server() -> None:
         return
     check_home()
     address = started(settings.to_environment_variables(exclude_unset=True))
+    import_ahead(imports)
     await_answer(address)
     settings.api.url = f"{address}/api"
     # Nobody listens to them here, and a flow takes up to a second to end their thread.

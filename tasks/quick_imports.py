@@ -1,8 +1,9 @@
 """Imports of large libraries, in a fifth less time."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -18,3 +19,10 @@ def quick_imports() -> Iterator[None]:
     finally:
         if is_on:
             gc.enable()
+
+
+def import_ahead(modules: Iterable[str]) -> None:
+    """Import while there is nothing else to do; what fails is left to who needs it, and can say."""
+    with quick_imports(), suppress(Exception):
+        for name in modules:
+            importlib.import_module(name)

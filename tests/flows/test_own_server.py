@@ -106,6 +106,23 @@ def test_only_a_server_that_somebody_watches_hears_heartbeats(
 
 
 @pytest.mark.usefixtures("a_server")
+def test_what_the_run_needs_is_imported_while_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is one there is nothing to wait for; what is broken is the run's to tell."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "broken.py").write_text("raise RuntimeError")
+    (tmp_path / "needed_ahead.py").touch()
+    named = {**with_records_in(tmp_path), PREFECT_API_URL: "http://127.0.0.1:4200/api"}
+    with temporary_settings(named):
+        own_server.start_own_server(["needed_ahead"])
+    assert "needed_ahead" not in sys.modules
+    with temporary_settings(with_records_in(tmp_path)):
+        own_server.start_own_server(["needed_ahead", "broken"])
+    assert sys.modules.pop("needed_ahead")
+
+
+@pytest.mark.usefixtures("a_server")
 def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> None:
     made, impossible = tmp_path / "not" / "yet", tmp_path / "file" / "home"
     (tmp_path / "file").touch()

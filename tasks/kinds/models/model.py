@@ -96,6 +96,9 @@ class Model(Kind):
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together at most, where the user has no wish."""
 
+    slow_imports: ClassVar[tuple[str, ...]] = ()
+    """Modules that loading the model imports, and that take seconds."""
+
     own_precision: ClassVar[str | None] = None
     """Why no other precision than its own can be asked for, and the way out; None where one can."""
 

@@ -36,6 +36,7 @@ class TorchvisionModel(FileModel):
 
     model_config = ConfigDict(title="torchvision model")
     uses_threads: ClassVar[bool] = True
+    slow_imports: ClassVar[tuple[str, ...]] = ("torch",)
     kind: Literal["torchvision"] = "torchvision"
     path: str = Field(
         default="",
