@@ -111,6 +111,21 @@ def test_bad_rows_are_rejected_alone(tmp_path: Path) -> None:
     np.testing.assert_allclose(values(outcome.rows), logits()[good], atol=1e-5)
 
 
+@pytest.mark.parametrize("columns", [["x"], ["x", "y"], ["list"]])
+def test_what_would_be_infinite_to_the_model_is_set_aside(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    width = 1 if columns == ["x"] else 2
+    numbers = {"x": ("FLOAT16", ["rows", width])}
+    nodes = [node("Identity", ["x"], ["same"])]
+    file = save(tmp_path / "half.onnx", nodes, numbers, {"same": numbers["x"]})
+    numbers_of_rows = np.array([1.0, 65504.0, 1e5, np.inf])
+    rows = rows_of(x=numbers_of_rows, y=np.ones(4), list=[[each, 1.0] for each in numbers_of_rows])
+    outcome = call_with_blame(model_of(file, columns=columns).predictor(Placement()), rows)
+    assert list(outcome.failed) == [7 + 2]
+    assert "too large for float16, which the model takes: scale it" in str(outcome.failed[7 + 2])
+
+
 def test_weights_beside_the_model_come_with_its_folder(tmp_path: Path) -> None:
     file = digits_model(tmp_path / "folder" / "digits.onnx", beside=True)
     model = model_of(file.parent)
@@ -213,6 +228,8 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         model_of(tmp_path / "model.pb").check()
     with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
         predicted(model_of(tmp_path / "digits.onnx"), rows, dtype="float16")
+    with pytest.raises(InvalidSpec, match=r"takes \[0, 64\] as 'x', nothing: export it for any"):
+        predicted(model_of(digits_model(tmp_path / "of-none.onnx", 0)), rows)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[onnx\]'"):
         model_of(tmp_path / "digits.onnx").check()

@@ -125,13 +125,27 @@ def numbers_of(
     """A column's numbers in another type.
 
     Raises:
-        ValueError: one cannot be had in it exactly, and that is wanted.
+        ValueError: one cannot be had in it exactly, and that is wanted; or one is beyond it.
     """
     try:
-        return np.asarray(column.cast(kind, safe=exactly).to_numpy())
+        numbers = np.asarray(column.cast(kind, safe=exactly).to_numpy())
     except pa.ArrowInvalid as error:
         problem = f"column {name!r} holds what is no {kind}, which the model takes: {error}"
         raise ValueError(problem) from error
+    if numbers.dtype == np.float16:
+        refuse_overflow(column.to_numpy(), numbers, name)
+    return numbers
+
+
+def refuse_overflow(values: np.ndarray, cast: np.ndarray, name: str) -> None:
+    """See that no number became infinite; those of float16 do so above 65,504.
+
+    Raises:
+        ValueError: one did.
+    """
+    if (np.isinf(cast) & ~np.isinf(values)).any():
+        problem = f"column {name!r} holds a number too large for {cast.dtype}, which the model "
+        raise ValueError(problem + "takes: scale it, or export the model in float32")
 
 
 def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:

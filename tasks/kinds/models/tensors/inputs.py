@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import column_of, is_number, matrix, stacked
+from tasks.kinds.models.arrays import column_of, is_number, matrix, refuse_overflow, stacked
 from tasks.kinds.models.model import Placement
 
 Arrays = dict[str, np.ndarray]
@@ -122,8 +122,10 @@ def fitted(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
     values = reshaped(values, name, wanted)
     if wanted.dtype is None or wanted.dtype == values.dtype:
         return values
-    with np.errstate(invalid="ignore"):  # NaN as a whole number is found out below
+    with np.errstate(invalid="ignore", over="ignore"):  # what they become is found out below
         cast = values.astype(wanted.dtype)
+    if wanted.dtype == np.float16:
+        refuse_overflow(values, cast, name)
     if wanted.dtype.kind in "iu" and (cast != values).any():
         raise ValueError(f"column {name!r} holds what is no {wanted.dtype}, which the model takes")
     return cast

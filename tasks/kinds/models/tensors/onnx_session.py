@@ -91,7 +91,7 @@ def inputs_of(session: Any, path: str) -> dict[str, Input]:
     """What a session says of its inputs.
 
     Raises:
-        InvalidSpec: one is of a type that no column has.
+        InvalidSpec: one is of a type that no column has, or of no size.
     """
     inputs = {}
     for each in session.get_inputs():
@@ -99,6 +99,9 @@ def inputs_of(session: Any, path: str) -> dict[str, Input]:
             problem = f"takes {each.type} as {each.name!r}, which no column can be made into"
             raise InvalidSpec.at("model.path", path, problem)
         shape = tuple(size if isinstance(size, int) else None for size in each.shape)
+        if 0 in shape:
+            problem = f"takes {each.shape} as {each.name!r}, nothing: export it for any number of "
+            raise InvalidSpec.at("model.path", path, problem + "rows, as by dynamic_axes")
         # Without a known shape onnxruntime gives an empty one, as if rows were not wanted.
         inputs[each.name] = Input(np.dtype(DTYPES[each.type]), shape or None)
     return inputs
