@@ -57,8 +57,8 @@ def check_reference(field: str, reference: str) -> None:
     if file.suffix != ".py":
         return
     try:
-        tree = ast.parse(file.read_text(), str(file))
-    except SyntaxError as error:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:  # in whatever encoding it says
         raise InvalidSpec.at(field, reference, f"does not parse: {error}") from error
     names = top_level_names(tree)
     if name not in names and "*" not in names:

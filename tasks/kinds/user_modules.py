@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +27,44 @@ def put_first(folder: str) -> None:
 
 
 def source_file(field: str, reference: str) -> Path:
-    """The file that defines a module, found without importing it.
+    """The file that defines a module, found without importing it; packages around it are imported.
 
     Raises:
-        InvalidSpec: the reference is malformed, or there is no such module.
+        InvalidSpec: the reference is malformed, there is no such module or it has no file, or a
+            package around it cannot be imported.
     """
-    module, colon, name = reference.partition(":")
-    if not (colon and module and name):
+    module, _, name = reference.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise InvalidSpec.at(field, reference, 'must read "module:name"')
+    if module == "__main__":
+        problem = "is of a script or notebook, which no other process can import: put it into a "
+        raise InvalidSpec.at(field, reference, problem + "module of its own")
     refuse_namesake(field, reference)
-    try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        spec = None
+    spec = module_spec(field, reference)
     if spec is None or spec.origin is None:
         problem = (
             f"names no module {module!r} on the Python path; environment.working_dir is added to it"
         )
         raise InvalidSpec.at(field, reference, problem)
+    if not spec.has_location:
+        raise InvalidSpec.at(field, reference, "is a part of Python itself, and no code of yours")
     return Path(spec.origin)
+
+
+def module_spec(field: str, reference: str) -> ModuleSpec | None:
+    """Where a module lies; None where there is none.
+
+    Raises:
+        InvalidSpec: a package around it cannot be imported.
+    """
+    module = reference.partition(":")[0]
+    try:
+        return importlib.util.find_spec(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            return None
+        problem = f"lies in a package that cannot be imported: {type(error).__name__}: {error}"
+        raise InvalidSpec.at(field, reference, problem) from error
 
 
 def refuse_namesake(field: str, reference: str) -> None:

@@ -217,3 +217,39 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
     before = user_modules.digest("model.class", "bought:f")
     (installed / "sold.py").write_text("changed = True\n")
     assert user_modules.digest("model.class", "bought:f") == before
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (".brought:Adds", 'must read "module:name"'),
+        ("brought:Adds:", 'must read "module:name"'),
+        ("__main__:Adds", "is of a script or notebook, which no other process can import: put it"),
+        ("sys:exit", "is a part of Python itself"),
+        ("broken.code:f", "lies in a package that cannot be imported: .*No module named 'absent'"),
+        ("packed.absent:f", "names no module 'packed.absent' on the Python path"),
+        ("nul:f", "does not parse: source code string cannot contain null bytes"),
+    ],
+)
+def test_references_that_lead_nowhere(reference: str, message: str, tmp_path: Path) -> None:
+    files = {
+        "broken/__init__.py": "import absent\n",
+        "broken/code.py": "def f(batch):\n    return batch\n",
+        "packed/__init__.py": "",
+        "nul.py": "def f(batch):\n    return batch\n\0",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidSpec, match=message):
+        user_code.check_reference("model.class", reference)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbfdef f(batch):\n    pass\n", b"# coding: latin-1\n# \xe4\ndef f(batch): pass\n"],
+    ids=["byte order mark", "latin-1"],
+)
+def test_modules_in_other_encodings(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "encoded.py").write_bytes(content)
+    user_code.check_reference("model.class", "encoded:f")
