@@ -365,8 +365,13 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"url": "https://me:secret@host/v1"}, "url"),
-        ({"url": "https://host/v1?key=secret"}, "url"),
+        ({"url": "https://me:secret@host/v1"}, "url.*keys go into model.api_key_env"),
+        ({"url": "https://host/v1?key=secret"}, "url.*keys go into model.api_key_env"),
+        ({"url": "localhost:8000/v1"}, "must name a server, as in http://localhost:8000/v1"),
+        ({"url": "http://host:port/v1"}, "is no URL: Port could not be cast"),
+        ({"url": "http://[::1/v1"}, "is no URL: Invalid IPv6"),
+        ({"url": "http://ho st/v1"}, "has a space in it"),
+        ({"url": "https://host/v1/chat/completions/"}, "ends in chat/completions, which is added"),
         ({"task": "embedding", "system_prompt": "x"}, "belongs to chat, not to embedding"),
         ({"task": "embedding", "options": {"seed": 1}}, "options.seed: 1 belongs to chat, compl"),
         ({"task": "completion", "options": {"response_format": {"a": 1}}}, "belongs to chat, not"),
@@ -374,7 +379,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
+    with pytest.raises(ValidationError, match=f"(?s){problem}"):
         HttpModel.model_validate({"url": "http://host/v1", "model": "m", **fields})
 
 

@@ -12,6 +12,7 @@ from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm import answers
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
+from tasks.kinds.models.llm.base_url import BaseUrl
 from tasks.kinds.models.llm.conversations import messages_of, prompts_of
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.http_tasks import (
@@ -46,8 +47,7 @@ class HttpModel(Model):
 
     model_config = ConfigDict(title="OpenAI-compatible server")
     kind: Literal["http"] = "http"
-    url: str = Field(
-        pattern=r"^https?://[^/?#@]+(/[^?#@]*)?$",
+    url: BaseUrl = Field(
         description="Base of the API, up to where /chat/completions follows: for most servers it "
         "ends in /v1. Neither password nor key belongs in it.",
     )

@@ -1,0 +1,34 @@
+"""The URL that an OpenAI-compatible server's API begins with."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from tasks.kinds.models.llm.http_tasks import PATHS
+
+
+def as_base(url: str) -> str:
+    """A URL that paths can be added to.
+
+    Raises:
+        ValueError: it is none; says what is wrong, and shows nothing of it.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is no URL: {error}") from None
+    if any(each.isspace() for each in url):
+        raise ValueError("has a space in it, or a line break")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError("must name a server, as in http://localhost:8000/v1")
+    if set(url) & set("@?#"):
+        problem = "has more in it than a server and a path: keys go into "
+        raise ValueError(problem + "model.api_key_env or model.headers_env")
+    if added := [path for path in PATHS.values() if parts.path.rstrip("/").endswith(f"/{path}")]:
+        raise ValueError(f"ends in {added[0]}, which is added to it: leave that out")
+    return url
+
+
+BaseUrl = Annotated[str, AfterValidator(as_base)]
