@@ -164,12 +164,12 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
         ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
     """
     rows = count_rows(accepted)
-    allowed = planned.spec.errors.max_rejected_fraction
-    if rows["rejected"] <= allowed * rows["read"]:
+    budget = planned.spec.errors
+    if budget.allows(rows["rejected"], rows["read"]):
         return
     error = ErrorBudgetExceeded(
         f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, more than "
-        f"errors.max_rejected_fraction {allowed} allows; nothing was published"
+        f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was published"
     )
     raise with_rows(planned, error)
 

@@ -37,7 +37,7 @@ def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     accepted = planned.accepted()
     gap = planned.gap(accepted, retry_rejected=False)
     total = len(accepted.settled) + len(accepted.rejected)
-    too_many = len(accepted.rejected) > planned.spec.errors.max_rejected_fraction * total
+    too_many = not planned.spec.errors.allows(len(accepted.rejected), total)
     if not gap and (tried or not too_many):
         return gap
     return planned.gap(accepted, retry_rejected=True)

@@ -43,6 +43,16 @@ class ErrorBudget(FormModel):
         description="Rows to see before a run is stopped early, while their number is unknown.",
     )
 
+    def allows(self, rejected: int, rows: int) -> bool:
+        """Whether so many of some rows may be set aside.
+
+        Args:
+            rejected: those that are.
+            rows: all of them.
+        """
+        # Divided, and not multiplied: 0.29 * 100 is less than 29.
+        return not rejected or (rows > 0 and rejected / rows <= self.max_rejected_fraction)
+
 
 class Cost(FormModel):
     """What the machines cost, in any currency; the report then says what a run did.

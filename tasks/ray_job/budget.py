@@ -50,9 +50,9 @@ class Budget:
         """
         budget, seen = self.job.spec.errors, counts["read"]["rows"]
         rejected = sum(count["rejected"] for count in counts.values())
-        total, fraction = self.job.pins["known_rows"], budget.max_rejected_fraction
+        total = self.job.pins["known_rows"]
         of = seen if total is None else total
-        if (total is None and seen < budget.minimum_rows) or rejected <= fraction * of:
+        if (total is None and seen < budget.minimum_rows) or budget.allows(rejected, of):
             return
         if total is None or not self.counts_once:
             recorded = self.recorded()
@@ -60,10 +60,11 @@ class Budget:
                 return
             of = max(seen, recorded.rows) if total is None else total
             rejected = rejected if self.counts_once else recorded.rejected
-        if rejected > fraction * of:
+        if not budget.allows(rejected, of):
             raise ErrorBudgetExceeded(
                 f"{rejected:,} of {counted(of, 'row')} set aside, more than "
-                f"errors.max_rejected_fraction {fraction} allows; nothing was published"
+                f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was "
+                "published"
             )
 
     def recorded(self) -> Recorded | None:

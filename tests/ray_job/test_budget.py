@@ -14,7 +14,7 @@ from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import ErrorBudget
-from tests.reporting import classify_spec, make_inputs
+from tests.reporting import classify_spec, make_inputs, run_spec
 
 ALLOWED = 20
 """Of 200 rows."""
@@ -128,3 +128,15 @@ def test_records_that_cannot_be_read_end_no_job(job: Job, monkeypatch: pytest.Mo
     budget.look_at = 0.0
     with pytest.raises(ErrorBudgetExceeded):
         budget.check(counted(2 * ALLOWED).snapshot())
+
+
+@pytest.mark.parametrize("percent", [7, 29, 57, 58])
+def test_as_many_rows_as_the_fraction_says_may_be_set_aside(tmp_path: Path, percent: int) -> None:
+    """Of 0.29 * 100 a computer makes 28.999999999999996."""
+    make_inputs(tmp_path / "in", files=2)
+    errors = {"max_rejected_fraction": float(f"0.{percent:02}")}
+    spec = classify_spec(tmp_path, {"bad": [*range(percent)]}, errors=errors)
+    _, report = run_spec(spec)
+    assert (report.rows["rejected"], report.rows["written"]) == (percent, 100 - percent)
+    assert not ErrorBudget(**errors).allows(percent + 1, 100)
+    assert not ErrorBudget(max_rejected_fraction=1).allows(1, 0)
