@@ -1,10 +1,12 @@
 """How often the prediction is the label, counted without holding rows."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tasks.kinds.column_types import is_text
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.gates.values import first_values, is_number
 
@@ -14,6 +16,8 @@ MAX_PAIRS = 100_000
 
 SHOWN_CLASSES = 12
 OTHER, NO_PREDICTION = "other", "(none)"
+EXACT = 2.0**53
+"""Below it doubles tell all whole numbers apart."""
 
 Pair = tuple[str, str | None]
 """A label and a prediction; None where there is no prediction."""
@@ -48,15 +52,16 @@ class Comparison:
 
 
 def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pair]:
-    """Labels and predictions side by side, as text: 7 is taken for "7"."""
-    first = {"label": first_values(labels), "guess": first_values(guesses)}
-    both = pa.table(comparable(first["label"], first["guess"]), names=["label", "guess"])
-    grouped = both.group_by(["label", "guess"], use_threads=False).aggregate([([], "count_all")])
+    """Labels and predictions side by side, as text: 7 is taken for "7", and 7.0 too."""
+    both = comparable(first_values(labels), first_values(guesses))
+    as_text = number_text if are_fractions_and_text(*both) else text_of
+    names = ["label", "guess"]
+    grouped = pa.table(both, names=names).group_by(names, use_threads=False)
     pairs: Counter[Pair] = Counter()
-    for row in grouped.to_pylist():
-        label = text_of(row["label"])
+    for row in grouped.aggregate([([], "count_all")]).to_pylist():
+        label = as_text(row["label"])
         if label is not None:
-            pairs[label, text_of(row["guess"])] += row["count_all"]
+            pairs[label, as_text(row["guess"])] += row["count_all"]
     return pairs
 
 
@@ -76,9 +81,30 @@ def beside(one: pa.Array, other: pa.Array) -> pa.Array:
     return one.cast(pa.int8()) if is_truth else one
 
 
+def are_fractions_and_text(one: pa.Array, other: pa.Array) -> bool:
+    """Whether one column has text, and the other numbers whose text is not that of whole ones."""
+    texts = [each for each in (one, other) if is_text(each.type)]
+    numbers = [e for e in (one, other) if is_number(e.type) and not pa.types.is_integer(e.type)]
+    return bool(texts and numbers)
+
+
 def text_of(value: object) -> str | None:
     """A value as text; None where it is missing, as NaN is, which does not equal itself."""
-    return None if value is None or value != value else str(value)
+    if value is None or value != value:
+        return None
+    return str(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
+
+
+def number_text(value: object) -> str | None:
+    """The same of numbers, or texts that are such: one text for 7.0, "7" and "7.0"."""
+    text = text_of(value)
+    try:
+        number = float(text or "nan")
+    except ValueError:
+        return text
+    if math.isnan(number):
+        return text
+    return str(int(number) if number.is_integer() and abs(number) < EXACT else number)
 
 
 def chart_classes(compared: Comparison) -> Chart:
