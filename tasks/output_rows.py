@@ -56,7 +56,9 @@ class OutputReader:
         """One file's rows."""
         rows = blank(file.rows)
         if self.inside:
-            rows = self.sink.select(self.storage.read(file.path), self.inside, self.schema_inside)
+            content = self.storage.read(file.path)
+            rows = self.sink.select(content, self.inside, self.schema_inside)
+            rows = with_decimals(rows, self.schema)
         return self.with_folders(rows, file)
 
     def pieces(self, file: OutputFile, num_rows: int) -> Iterator[pa.Table]:
@@ -66,7 +68,7 @@ class OutputReader:
             return
         with self.open(file) as opened:
             for rows in self.sink.pieces(opened, self.inside, self.schema_inside, num_rows):
-                yield self.with_folders(rows, file)
+                yield self.with_folders(with_decimals(rows, self.schema), file)
 
     def open(self, file: OutputFile) -> IO[bytes]:
         """A file's content."""
@@ -96,6 +98,15 @@ class OutputReader:
                 value = pa.scalar(text, pa.string()).cast(self.schema.field(name).type)
                 rows = rows.append_column(name, pa.repeat(value, len(rows)))
         return rows
+
+
+def with_decimals(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with decimals as they were, which some sinks write as text."""
+    for at, name in enumerate(rows.column_names):
+        kind = schema.field(name).type
+        if pa.types.is_decimal(kind) and pa.types.is_string(rows[name].type):
+            rows = rows.set_column(at, name, rows[name].cast(kind))
+    return rows
 
 
 def blank(num_rows: int) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -142,3 +143,14 @@ def test_few_files_are_in_memory_at_a_time(storage: FsspecStorage) -> None:
     for taken, _ in enumerate(reader.stream(files), 1):
         assert len(fetched) < taken + READERS
     assert sorted(fetched) == sorted(file.path for file in files), "each file once"
+
+
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_decimals_are_decimals_again(sink: Sink, storage: FsspecStorage) -> None:
+    """As text, a label of 1.00 would be another one than a prediction of 1."""
+    values = [Decimal("1.00"), None, Decimal("-0.25"), Decimal("0.00")]
+    rows = pa.table({"price": pa.array(values, pa.decimal128(12, 2)), "x": [*range(4)]})
+    storage.write("/prices", sink.encode(rows))
+    reader, file = OutputReader(storage, sink, rows.schema, ["price"]), OutputFile("/prices", 4)
+    for found in (reader.read(file), *reader.pieces(file, 10)):
+        assert found == rows.select(["price"])
