@@ -147,7 +147,10 @@ def show_output(planned: PlannedRun, version: int) -> None:
     """Leave a link to the published rows in Prefect."""
     sink, name = planned.spec.sink, planned.spec.name
     words = f"{sink_url(sink)}, version {version}"
-    show_link(artifact_key(name, "output"), sink_page(sink), words, f"What {name} has published")
+    with not_vital("the link of the output"):
+        show_link(
+            artifact_key(name, "output"), sink_page(sink), words, f"What {name} has published"
+        )
 
 
 def page_path(planned: PlannedRun) -> str:
@@ -158,5 +161,6 @@ def page_path(planned: PlannedRun) -> str:
 def leave_page(planned: PlannedRun, page: str) -> str:
     """Store the page in the run's folder, and show it in Prefect where a flow runs."""
     planned.storage.write(page_path(planned), page.encode())
-    show_page(artifact_key(planned.spec.name, "report"), page)
+    with not_vital("the report"):
+        show_page(artifact_key(planned.spec.name, "report"), page)
     return page_path(planned)

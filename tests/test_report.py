@@ -386,3 +386,23 @@ def test_a_published_run_whose_figures_cannot_be_read_is_published(
     assert "written      -" in console.export_text()
     with pytest.raises(ConnectionError):
         report_run(planned, time.time())
+
+
+def test_what_prefect_cannot_show_is_told_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionError("413 Request Entity Too Large")
+
+    monkeypatch.setattr("tasks.report.show_page", refuse)
+    monkeypatch.setattr("tasks.report.show_link", refuse)
+    gates = [{"kind": "accuracy", "minimum": 0.9}]
+    _, report = run_spec(classify_spec(folder, gates=gates))
+    assert report.accuracy == pytest.approx(0.9)
+    assert [each["passed"] for each in report.gates] == [True]
+    assert report.report
+    assert Path(report.report).exists()
+    assert report.manifest
+    assert json.loads(Path(report.manifest).read_text())["accuracy"] == 0.9
+    assert "the report cannot be shown in Prefect" in caplog.text
+    assert "its report failed" not in caplog.text
