@@ -1,8 +1,10 @@
 """Compiled models say what eager says; where they do not, eager speaks, and the log says so."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,16 @@ def wrong_at_one_place(module: Any, _example: Tensors, _num_threads: int) -> Any
     return run
 
 
+def infinite_at_one_place(module: Any, _example: Tensors, _num_threads: int) -> Any:
+    def run(arguments: Tensors) -> Tensors:
+        (outputs,) = module(*arguments)
+        outputs = outputs.clone()
+        outputs[3, 7] = float("inf")
+        return [outputs]
+
+    return run
+
+
 def broken(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     raise RuntimeError("no such operator: aten::strange\nand much more")
 
@@ -119,6 +131,7 @@ def uncapturable(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     ("compiler", "problem"),
     [
         (wrong_at_one_place, "differs from eager by 1.0e-03"),
+        (infinite_at_one_place, "differs from eager in whole numbers, in shape, or in what is"),
         (broken, "cannot be compiled: RuntimeError: no such operator: aten::strange"),
         (uncapturable, "cannot be compiled: RuntimeError: CUDA error: operation not permitted"),
     ],
@@ -135,6 +148,7 @@ def test_eager_predicts_where_the_compiled_model_cannot_be_trusted(
     assert used.problem is not None
     assert used.problem.startswith(problem)
     assert "\n" not in used.problem
+    json.dumps(asdict(used), allow_nan=False)  # reports are JSON to every reader
 
 
 def test_outputs_keep_their_names_and_their_shapes_are_few(

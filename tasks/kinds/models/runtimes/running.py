@@ -1,5 +1,6 @@
 """Calls a compiled model in place of the model, once it has shown that it says the same."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -118,7 +119,7 @@ class Compiled:
                 found = cut(run(filled_up(batch, size)), num_rows(batch))
         difference = largest_difference(leaves, found)
         if not difference <= self.tolerance:
-            problem = f"differs from eager by {difference:.1e} of an output's largest value"
+            problem = told(difference)
             self.tell(problem=problem, difference=difference)
             return self.call
         self.tell(difference=difference)
@@ -142,7 +143,8 @@ class Compiled:
 
     def tell(self, problem: str | None = None, difference: float | None = None) -> None:
         """Say what is calculated with from here on."""
-        rounded = None if difference is None else float(f"{difference:.0e}")
+        is_told = difference is not None and math.isfinite(difference)  # JSON has no infinity
+        rounded = float(f"{difference:.0e}") if is_told else None
         self.placement.runtimes.tell(
             RuntimeUsed(
                 asked=self.runtime,
@@ -203,6 +205,13 @@ def filled_up(batch: Batch, size: int) -> list[Any]:
 def cut(outputs: Any, rows: int) -> list[Any]:
     """Outputs without those of rows that only filled up."""
     return [each[:rows] for each in outputs]
+
+
+def told(difference: float) -> str:
+    """How far from eager a compiled model is."""
+    if math.isinf(difference):
+        return "differs from eager in whole numbers, in shape, or in what is no number"
+    return f"differs from eager by {difference:.1e} of an output's largest value"
 
 
 def said(error: Exception) -> str:
