@@ -123,13 +123,15 @@ def call_search(
         as_json: whether to end with what was found as one line of JSON.
         options: the flow's other parameters.
     """
+    from tasks.patience import storage_of_output
     from tasks.searching.published import published_vectors
     from tasks.searching.query import read_query
 
     spec = at_time(load_spec(spec_file, [*(overrides or []), sink_at(output)]), datetime.now(UTC))
     # What is wrong with the call is said before a flow starts.
     asked = read_query(spec, query, options["query_as"])
-    published_vectors(spec, options["column"])
+    with storage_of_output():
+        published_vectors(spec, options["column"])
 
     from flows.own_server import start_own_server
     from flows.printing import print_matches

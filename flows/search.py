@@ -10,6 +10,7 @@ from prefect.runtime import flow_run
 from flows.batch_inference import OURS
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
+from tasks.patience import storage_of_output
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
@@ -65,11 +66,13 @@ def search(
         raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
     spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
     asked = read_query(spec, query, query_as)
-    vectors = searchable(published_vectors(spec, column), index, recall)
+    with storage_of_output():
+        vectors = searchable(published_vectors(spec, column), index, recall)
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
-    nearest = vectors.nearest(vector, k)
+    with storage_of_output():
+        nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
     found = Search(vectors, asked, nearest, seconds)
     page = search_page(found)

@@ -187,6 +187,20 @@ def test_what_starts_no_flow_says_that_the_storage_does_not_answer(
         assert json.loads(said.out)["state"] == "failed"
 
 
+def test_a_search_says_that_the_storage_does_not_answer(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
+    sink = {"kind": "parquet", "path": "s3://bucket/x", "storage_options": options}
+    spec = str(write_spec(numbers.parent, sink=sink))
+    asked = ("search", "s3://bucket/x", "--spec", spec, "--query", "[1]", "--json")
+    assert call(monkeypatch, *asked) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("Unreachable: sink.path: the storage does not answer")
+    assert json.loads(said.out)["error_class"] == "Unreachable"
+
+
 @pytest.mark.parametrize(
     "given",
     [
