@@ -9,10 +9,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
-from tasks.kinds.gates.comparison import Comparison
+from tasks.kinds.gates import comparison
+from tasks.kinds.gates.comparison import Comparison, chart_classes
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.sources import ImagesSource
 from tasks.protocol.storage import FsspecStorage
@@ -21,7 +23,8 @@ from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
 from tasks.reporting.objects import Object, objects_of
-from tasks.reporting.redaction import hide_credentials
+from tasks.reporting.page import accuracy_part
+from tasks.reporting.redaction import block, cell, hide_credentials
 from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tests.reporting import make_inputs
@@ -179,9 +182,9 @@ def test_the_confusion_matrix_puts_rare_classes_together() -> None:
     found.pairs["class 00", "class 29"] = 7
     words = words_of(confusion_svg(found))
     names = [f"class {number:02}" for number in range(20)]
-    assert words[1:22] == [*names, "other"]
+    assert words[1:22] == [*names, "(other)"]
     assert words[22:25] == ["class 00", "100", "7"]
-    assert words[-2:] == ["other", str(sum(100 - number for number in range(20, 30)))]
+    assert words[-2:] == ["(other)", str(sum(100 - number for number in range(20, 30)))]
 
 
 def test_charts_show_the_most_frequent_values_and_the_rest_in_one() -> None:
@@ -225,3 +228,35 @@ def test_what_opens_a_url_is_not_shown(written: str, shown: str) -> None:
 def test_a_presigned_source_is_named_without_its_signature() -> None:
     source = ImagesSource(kind="images", path="https://x/a.png?sv=1&sig=S3CRET")
     assert source_urls(source) == ["https://x/a.png?sv=1&sig=***"]
+
+
+def test_what_no_drawing_may_hold_is_written_out() -> None:
+    """One such character, as texts of PDF files have them, and a browser shows no picture."""
+    bins = ["page one\x0cpage two", "\x00", "\x1b[31mred", "\ufffe"]
+    chart = Chart(bins, [0.25] * 4, [0.25] * 4, "version 1", "this run")
+    svg = ElementTree.fromstring(chart_svg("drift of \x07", chart))
+    words = [each.text or "" for each in svg.iter() if each.tag.endswith("text")]
+    assert {"drift of \\x07", "page one\\x0cpage two", "\\x00", "\\x1b[31mred"} <= {*words}
+    assert "\\x00" in words_of(confusion_svg(Comparison(pairs=Counter({("\x00", "a"): 1}))))
+    assert cell("a\x00b\tc\x1b") == "a\\x00b\tc\\x1b"
+    assert block("a\x00b\n\nc") == "<pre>a\\x00b\n&nbsp;\nc</pre>"
+
+
+def test_a_class_may_be_called_other() -> None:
+    found = Comparison()
+    for number in range(30):
+        found.pairs[f"class {number:02}", f"class {number:02}"] = 100 - number
+    found.pairs["other", "other"] = 1_000
+    found.total = found.pairs.total()
+    words = words_of(confusion_svg(found))
+    assert (words.count("other"), words.count("(other)")) == (2, 2)
+    chart = chart_classes(found)
+    assert len({*chart.bins}) == len(chart.bins)
+
+
+def test_the_accuracy_is_of_all_rows_with_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "MAX_PAIRS", 10)
+    found = Comparison()
+    names = [str(number) for number in range(50)]
+    found.add(pa.table({"label": names, "predicted_label": names}))
+    assert accuracy_part(found).startswith("100.00 % of 50 rows with a label")

@@ -4,7 +4,7 @@ import base64
 import html
 import math
 
-from tasks.reporting.redaction import cell
+from tasks.reporting.redaction import cell, printable
 
 
 def as_image(title: str, svg: str) -> str:
@@ -39,7 +39,7 @@ def text(
     """Words."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" '
-        f'font-weight="{weight}">{html.escape(words)}</text>'
+        f'font-weight="{weight}">{html.escape(printable(words))}</text>'
     )
 
 

@@ -231,9 +231,7 @@ def accuracy_part(compared: Comparison | None) -> str:
     """How often predictions are right, and which are taken for which."""
     if compared is None:
         return ""
-    line = (
-        f"{compared.accuracy * 100:.2f} % of {counted(compared.pairs.total(), 'row')} with a label"
-    )
+    line = f"{compared.accuracy * 100:.2f} % of {counted(compared.total, 'row')} with a label"
     return joined(line, confusion_image(compared)).rstrip()
 
 

@@ -14,6 +14,7 @@ CREDENTIALS = re.compile(r"://[^/\s]+@")
 PARAMETER = re.compile(r"([?&]([\w.~%-]{1,100})=)[^&#\s\"'<>]+")
 SIGNATURE = re.compile(r"sig|signature|policy|auth|x-(amz|goog)-.*", re.IGNORECASE)
 """Parameters of a URL that open it to whoever has it, beside those that are named like secrets."""
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
@@ -74,14 +75,23 @@ def secrets_in(value: Any, name: str = "") -> list[str]:
     return [value] if is_secret and name not in SHOWN_OPTIONS else []
 
 
+def printable(text: str) -> str:
+    """A text with characters that are nothing to see written out.
+
+    No drawing may hold them, and Postgres, where Prefect keeps pages, no NUL.
+    """
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def cell(value: object) -> str:
     """Text for a table's cell, on one line: an empty line would end the table in Markdown."""
-    return "<br>".join(html.escape(line) for line in str(value).splitlines())
+    return "<br>".join(html.escape(printable(line)) for line in str(value).splitlines())
 
 
 def block(text: str) -> str:
     """Text as it stands, inside HTML; no line of it is empty, for the same reason."""
-    lines = [html.escape(line) if line.strip() else "&nbsp;" for line in text.splitlines()]
+    shown = map(printable, text.splitlines())
+    lines = [html.escape(line) if line.strip() else "&nbsp;" for line in shown]
     return "<pre>" + "\n".join(lines) + "</pre>"
 
 

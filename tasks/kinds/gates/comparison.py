@@ -15,7 +15,8 @@ MAX_PAIRS = 100_000
 """Kinds of pairs that are told apart: who compares free texts need not run out of memory."""
 
 SHOWN_CLASSES = 12
-OTHER, NO_PREDICTION = "other", "(none)"
+OTHER, NO_PREDICTION = "(other)", "(none)"
+"""In brackets, since classes may be called so."""
 EXACT = 2.0**53
 """Below it doubles tell all whole numbers apart."""
 
