@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
+from tasks.kinds.hive import folder_names
 from tasks.machine import cores
 from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.plan import ledger_of
@@ -183,5 +184,26 @@ def published_vectors(spec: BatchInferenceSpec, column: str | None = None) -> Pu
     if stored is None or not seen.files:
         problem = "has published no rows; give the folder that a run's sink.path names, or run it"
         raise InvalidSpec.at("output", spec.sink.path, problem)
+    refuse_other_sink(spec, [*seen.files])
     schema = pa.ipc.read_schema(pa.py_buffer(stored))
     return PublishedVectors(spec, seen, schema, vector_column(schema, column))
+
+
+def refuse_other_sink(spec: BatchInferenceSpec, paths: list[str]) -> None:
+    """See that the output's files are what the spec's sink writes.
+
+    Args:
+        spec: as it is given.
+        paths: of the files, in the output's folder.
+
+    Raises:
+        InvalidSpec: they are not.
+    """
+    sink, way_out = spec.sink, "give the spec that published the output"
+    for path in paths:
+        folders = [*filter(None, folder_names(path.rpartition("/")[0]))]  # Lance has data/
+        if not path.endswith(sink.suffix):
+            raise InvalidSpec.at("sink.kind", sink.kind, f"does not write {path}: {way_out}")
+        if not sink.keeps_partition_columns and folders != [*dict.fromkeys(sink.partition_by)]:
+            problem = f"are not the folders of {path}: {way_out}"
+            raise InvalidSpec.at("sink.partition_by", sink.partition_by, problem)

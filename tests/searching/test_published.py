@@ -139,6 +139,23 @@ def test_nothing_is_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        ({"kind": "jsonl"}, "sink.kind: 'jsonl' does not write kind=even/part-1-0-0.parquet"),
+        ({"partition_by": []}, r"sink.partition_by: \[\] are not the folders of kind=even/part-"),
+        ({"partition_by": ["id"]}, r"sink.partition_by: \['id'\] are not the folders of kind=even"),
+    ],
+)
+def test_the_spec_is_that_of_the_output(tmp_path: Path, sink: Any, problem: str) -> None:
+    """Else its files are read as what they are not."""
+    right = spec_at(tmp_path, partition_by=["kind"])
+    paths = sorted(published(right, tables()).seen.files)
+    searched.refuse_other_sink(right, paths)
+    with pytest.raises(InvalidSpec, match=problem):
+        searched.refuse_other_sink(spec_at(tmp_path, **{"partition_by": ["kind"], **sink}), paths)
+
+
+@pytest.mark.parametrize(
     ("columns", "wanted", "found"),
     [
         (["embedding", "other"], None, "embedding"),
