@@ -95,9 +95,18 @@ class OutputReader:
         """A file's rows with the columns to read that became its folders."""
         for name, text in folder_values(file.partition).items():
             if name in self.names:
-                value = pa.scalar(text, pa.string()).cast(self.schema.field(name).type)
+                value = folder_value(text, self.schema.field(name).type)
                 rows = rows.append_column(name, pa.repeat(value, len(rows)))
         return rows
+
+
+def folder_value(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    """A folder's value as its column has it; as text where Arrow reads none of the type."""
+    value = pa.scalar(text, pa.string())
+    try:
+        return value.cast(kind)
+    except pa.ArrowNotImplementedError:  # times of day and spans
+        return value
 
 
 def with_decimals(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -131,10 +131,15 @@ def check_folder_types(schema: pa.Schema, by: list[str]) -> None:
         InvalidSpec: names the columns and their types.
     """
     types = {name: schema.field(name).type for name in by if name in schema.names}
-    bad = {name: str(each) for name, each in types.items() if any(is_(each) for is_ in NO_FOLDER)}
+    bad = {name: str(each) for name, each in types.items() if is_no_folder(each)}
     if bad:
         problem = "cannot be folders: take columns of text, numbers, dates, times or true/false"
         raise InvalidSpec.at("sink.partition_by", bad, problem)
+
+
+def is_no_folder(kind: pa.DataType) -> bool:
+    """Whether values of a type are no names of folders."""
+    return isinstance(kind, pa.BaseExtensionType) or any(check(kind) for check in NO_FOLDER)
 
 
 def check_key(schema: pa.Schema, key: list[str]) -> None:
