@@ -43,4 +43,6 @@ class SelectStep(Step):
         have = visible(rows)
         if missing := [name for name in self.columns if name not in have]:
             raise UserCodeBroke(f"select: {missing} are not among the columns {have}")
-        return rows.drop_columns(self.columns) if self.drop else rows.select([ROW, *self.columns])
+        if self.drop:
+            return rows.drop_columns([*dict.fromkeys(self.columns)])
+        return rows.select([ROW, *self.columns])

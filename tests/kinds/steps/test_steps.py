@@ -55,8 +55,9 @@ def test_select_keeps_ids() -> None:
 
 
 def test_select_drops() -> None:
-    kept = SelectStep(columns=["x", "path"], drop=True).build()(ROWS)
-    assert kept.column_names == [ROW, "name"]
+    for named in (["x", "path"], ["x", "path", "x"]):
+        kept = SelectStep(columns=named, drop=True).build()(ROWS)
+        assert kept.column_names == [ROW, "name"]
     with pytest.raises(UserCodeBroke, match=r"\['__row'\] are not among"):
         SelectStep(columns=[ROW], drop=True).build()(ROWS)
 
