@@ -16,7 +16,7 @@ from PIL import Image
 from tasks.kinds.gates import comparison
 from tasks.kinds.gates.comparison import Comparison, chart_classes
 from tasks.kinds.gates.gate import Chart
-from tasks.kinds.sources import ImagesSource
+from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
 from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.addresses import source_urls
 from tasks.reporting.confusion import confusion_svg
@@ -70,6 +70,25 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
     assert image_in(html).size == (96, 48)
     assert thumbnail(source, str(outside), inputs) == ""
     assert thumbnail(source, str(folder / "in" / "0.parquet"), inputs) == ""
+
+
+def test_only_what_may_be_a_picture_is_fetched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sounds, or any files, may have a gigabyte each, and a preview shows 64 of them."""
+    fetched: list[str] = []
+
+    def read(self: FsspecStorage, path: str) -> bytes:
+        fetched.append(path.rpartition("/")[2])
+        return encoded(np.zeros((2, 2, 3), np.uint8))
+
+    monkeypatch.setattr(FsspecStorage, "read", read)
+    for source in (AudioSource, BinarySource, ImagesSource):
+        for name in ("a.wav", "a.zip", "A.JPG"):
+            path = f"{folder}/{name}"
+            assert bool(thumbnail(source(path=str(folder)), path, {path})) == bool(fetched)
+        assert fetched == (["a.wav", "a.zip", "A.JPG"] if source is ImagesSource else ["A.JPG"])
+        fetched.clear()
 
 
 def test_a_page_does_without_pictures_that_cannot_be_reached(

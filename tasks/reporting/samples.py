@@ -9,7 +9,8 @@ import pyarrow as pa
 from PIL import Image
 
 from tasks.kinds.images import decode_image
-from tasks.kinds.sources import Source
+from tasks.kinds.sources import ImagesSource, Source
+from tasks.kinds.sources.images import SUFFIXES
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.publish import sample_rows
@@ -82,12 +83,19 @@ def thumbnail(
     """
     storage, _ = source.opened(source.paths[0])
     known = storage.filesystem._strip_protocol(str(path))
-    if known not in inputs or not source.one_row_per_file:  # a video is no picture
+    has_images = isinstance(source, ImagesSource) or is_image(known)
+    may_be_one = source.one_row_per_file and has_images
+    if known not in inputs or not may_be_one:  # a video is no picture, and a sound may be large
         return ""
     try:
         return picture(storage.read(known), objects)
     except (OSError, ValueError):
         return ""  # a page without a picture is better than none
+
+
+def is_image(path: str) -> bool:
+    """Whether a file's name ends as an image's does."""
+    return path.lower().endswith(SUFFIXES)
 
 
 def picture(content: bytes, objects: list[Object] | None = None) -> str:
