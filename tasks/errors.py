@@ -70,7 +70,8 @@ class BatchInferenceError(Exception):
         return str(self.args[0]) if self.args else type(self).__name__
 
     def __str__(self) -> str:
-        return f"{self.where}{self.message}{self.last_word}"
+        # Data that is quoted may hold a NUL, of which no run on Postgres could tell Prefect.
+        return f"{self.where}{self.message}{self.last_word}".replace("\0", "\\x00")
 
     @property
     def where(self) -> str:

@@ -42,7 +42,8 @@ class JobLog:
         # A line that is half written is handed on with its end.
         whole = len(text) if now else text.rfind("\n") + 1
         new, self.seen = text[self.seen : whole], max(self.seen, whole)
-        lines = [line for line in COLOR.sub("", new).split("\n") if not NOISE.search(line)]
+        new = COLOR.sub("", new).replace("\0", "\\x00")  # Postgres has none, and Prefect's logs may
+        lines = [line for line in new.split("\n") if not NOISE.search(line)]
         batch = "\n".join(lines)
         if self.told + len(batch) > MAX_CHARACTERS or self.seen > MAX_SEEN:
             batch = batch[: MAX_CHARACTERS - self.told] + f"\n... the rest is at {running.where}"

@@ -147,3 +147,9 @@ def test_a_log_of_noise_is_not_fetched_for_ever(monkeypatch: pytest.MonkeyPatch)
         log.forward(job, heard)
     assert heard.batches == ["\n... the rest is at http://cluster/#/jobs/1"]
     assert job.asked == 1
+
+
+def test_what_postgres_cannot_keep_is_written_out() -> None:
+    heard = Heard()
+    JobLog().forward(Speaker("a\0b\n"), heard, now=True)
+    assert heard.batches == ["a\\x00b"]

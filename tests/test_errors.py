@@ -1,0 +1,19 @@
+"""What errors say."""
+
+import pytest
+
+from tasks.errors import ErrorBudgetExceeded, InvalidSpec, StageFailed
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorBudgetExceeded("3 x ValueError in infer: cannot parse 'a\0b'"),
+        StageFailed("cannot parse").locate("read", "in/a\0b.csv", 3),
+        InvalidSpec("sink.path: a\0b"),
+    ],
+)
+def test_no_error_holds_what_postgres_cannot_keep(error: Exception) -> None:
+    """Prefect's server did not take the state: the flow hung, and its run was Running for ever."""
+    assert "\0" not in str(error)
+    assert "a\\x00b" in str(error)
