@@ -17,7 +17,7 @@ from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run
-from tasks.reporting.evidence import look_back
+from tasks.reporting.evidence import look_back, record_time
 from tasks.reporting.page import time_table
 from tasks.run import attempts_in
 from tasks.run_options import RunOptions
@@ -165,6 +165,20 @@ def test_seconds_are_of_this_call_alone(folder: Path) -> None:
     assert report.bottleneck is None
     assert report.resumed_rows == 200
     assert report.stages["infer"]["rows"] == 200
+
+
+def test_a_call_that_came_when_the_model_was_done_has_no_speed(folder: Path) -> None:
+    """It has followed a job, whose last record was made in its time; it took less than none."""
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    spans = [(each.inferred_at, each) for each in planned.accepted().records]
+    (_, done), last = [(span, each) for span, each in spans if span][-1]
+    called = (done + record_time(last)) / 2
+    report = report_run(planned, called, publish_planned(planned), 1)
+    assert (report.seconds["startup"], report.seconds["steady"]) == (None, None)
+    assert report.rows_per_second is None
+    assert report.resumed_rows == 150
+    assert report.manifest
 
 
 def test_rows_of_a_skipped_record_count_as_redone(folder: Path) -> None:

@@ -48,9 +48,13 @@ def written_per_second(evidence: Evidence, steady: float | None) -> float | None
 
 
 def own_spans(evidence: Evidence) -> list[tuple[float, float]]:
-    """When the model was at work in this call; of a job that was there before, from the call on."""
+    """When the model was at work in this call; of a job that was there before, from the call on.
+
+    What it had done before, and only the records were made since, took none of the call's time.
+    """
     spans = [record.inferred_at for record in evidence.own_records if record.inferred_at]
-    return [(max(begun, evidence.started), ended) for begun, ended in spans]
+    since = evidence.started
+    return [(max(begun, since), ended) for begun, ended in spans if ended > since]
 
 
 def steady_seconds(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
