@@ -39,7 +39,7 @@ def report_run(
     figures = partial(figures_of, version=version, attempts=attempts)
     try:
         evidence, report = as_it_stands(look_back(planned, started), figures)
-    except OSError:
+    except Exception:  # of any kind: the rows are published
         if version is None:
             raise
         logger.exception("run %s is published, but its figures cannot be read", planned.run.run_id)

@@ -386,11 +386,12 @@ def test_a_slow_model_has_a_speed(folder: Path) -> None:
     assert said == [["rows/s", "0.4"], ["rows/s", "12,346"]]
 
 
+@pytest.mark.parametrize("error", [ConnectionError("no route"), ZeroDivisionError("by zero")])
 def test_a_published_run_whose_figures_cannot_be_read_is_published(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*given: object) -> None:
-        raise ConnectionError("no route")
+        raise error
 
     monkeypatch.setattr("tasks.report.look_back", fail)
     planned, report = run_spec(classify_spec(folder))
@@ -398,7 +399,7 @@ def test_a_published_run_whose_figures_cannot_be_read_is_published(
     console = Console(record=True, width=200)
     print_report(console, {**report.as_json(), "flow_run_id": "-"})
     assert "written      -" in console.export_text()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(type(error)):
         report_run(planned, time.time())
 
 
