@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ class Comparison:
 def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pair]:
     """Labels and predictions side by side, as text: 7 is taken for "7", and 7.0 too."""
     both = comparable(first_values(labels), first_values(guesses))
-    as_text = number_text if are_fractions_and_text(*both) else text_of
+    as_text = text_beside(both[0].type, both[1].type)
     names = ["label", "guess"]
     grouped = pa.table(both, names=names).group_by(names, use_threads=False)
     pairs: Counter[Pair] = Counter()
@@ -82,11 +83,14 @@ def beside(one: pa.Array, other: pa.Array) -> pa.Array:
     return one.cast(pa.int8()) if is_truth else one
 
 
-def are_fractions_and_text(one: pa.Array, other: pa.Array) -> bool:
-    """Whether one column has text, and the other numbers whose text is not that of whole ones."""
-    texts = [each for each in (one, other) if is_text(each.type)]
-    numbers = [e for e in (one, other) if is_number(e.type) and not pa.types.is_integer(e.type)]
-    return bool(texts and numbers)
+def text_beside(*kinds: pa.DataType) -> Callable[[object], str | None]:
+    """How values of two columns become texts that are the same where they say the same."""
+    others = [kind for kind in kinds if not is_text(kind)]
+    if len(others) != 1 or pa.types.is_integer(others[0]):
+        return text_of
+    if pa.types.is_boolean(others[0]):
+        return truth_text
+    return number_text if is_number(others[0]) else text_of
 
 
 def text_of(value: object) -> str | None:
@@ -94,6 +98,13 @@ def text_of(value: object) -> str | None:
     if value is None or value != value:
         return None
     return str(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0
+
+
+def truth_text(value: object) -> str | None:
+    """The same of truth values, or texts that are such: one text for True, "true" and "TRUE"."""
+    text = text_of(value)
+    is_truth = text is not None and text.lower() in ("true", "false")
+    return text.capitalize() if text and is_truth else text
 
 
 def number_text(value: object) -> str | None:

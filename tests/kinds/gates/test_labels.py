@@ -64,6 +64,8 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         ([0, 1, 1, None], [False, True, False, None]),
         ([Decimal("0.00"), Decimal("1.00"), Decimal("7.00"), None], [0, 1, 1, 0]),
         ([Decimal("0.00"), Decimal("1.00"), Decimal("7.00"), None], [0.0, 1.0, 1.0, 0.0]),
+        ([True, False, True, None], ["true", "FALSE", "yes", "true"]),
+        (["true", "false", "none", None], [True, False, False, True]),
         ([0.0, 1.0, 2.0, None], [-0.0, 1.0, -0.0, 0.0]),
         (["0", "1.50", "seven", None], [-0.0, 1.5, 7.0, 0.0]),
         ([7.0, 8.0, None, 9.0], ["7", "8.0", "9", ""]),
@@ -73,6 +75,7 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         *("numbers and text", "top k", "fixed top k", "NaN", "dictionary", "booleans"),
         *("whole numbers and fractions", "truth and fractions", "whole numbers and truth"),
         *("decimals and whole numbers", "decimals and fractions"),
+        *("truth and text", "text and truth"),
         *("zeros with a sign", "text and fractions", "fractions and text", "text and decimals"),
     ],
 )
