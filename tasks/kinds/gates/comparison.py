@@ -10,6 +10,7 @@ import pyarrow as pa
 from tasks.kinds.column_types import is_text
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.gates.values import first_values, is_number
+from tasks.python_rows import python_rows
 
 LABEL, PREDICTION = "label", "predicted_label"
 MAX_PAIRS = 100_000
@@ -60,7 +61,7 @@ def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pa
     names = ["label", "guess"]
     grouped = pa.table(both, names=names).group_by(names, use_threads=False)
     pairs: Counter[Pair] = Counter()
-    for row in grouped.aggregate([([], "count_all")]).to_pylist():
+    for row in python_rows(grouped.aggregate([([], "count_all")])):
         label = as_text(row["label"])
         if label is not None:
             pairs[label, as_text(row["guess"])] += row["count_all"]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.gates.values import first_values, is_number, numbers
+from tasks.python_rows import python_rows
 
 Numbers = npt.NDArray[np.float64]
 
@@ -155,7 +156,8 @@ class ValueTally:
 
     def add(self, column: pa.ChunkedArray) -> None:
         """Count some rows."""
-        for pair in pc.value_counts(first_values(column)).to_pylist():
+        counted = pa.Table.from_struct_array(pc.value_counts(first_values(column)))
+        for pair in python_rows(counted):
             value, count = str(pair["values"])[:SHOWN_CHARACTERS], pair["counts"]
             if pair["values"] is None:
                 self.missing += count

@@ -18,6 +18,7 @@ from tasks.kinds.gates.gate import Gate, Judgement, LastRun
 from tests.kinds.gates.measuring import gate_of, judge
 
 COUNTS = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=12)
+TIME_ZERO = "1970-01-01 00:00:00"
 PSI = gate_of(kind="drift", column="x", maximum=0.2)
 JENSEN_SHANNON = gate_of(kind="drift", column="x", metric="jensen_shannon", maximum=0.2)
 
@@ -127,3 +128,14 @@ def test_many_values_are_kept_in_little_space(monkeypatch: pytest.MonkeyPatch) -
     assert second.value < 0.15  # 500 of 5,000 rows tell deciles roughly
     again, _ = two_runs(PSI, values, values)
     assert again.distribution == first.distribution
+
+
+def test_times_that_python_does_not_know_are_values_too() -> None:
+    """As of the year 33658, where somebody took nanoseconds for microseconds."""
+    times = pa.array([10**18, 10**18, 0, None], pa.timestamp("us"))
+    first, same = two_runs(PSI, times, times)
+    assert first.distribution
+    assert first.distribution["values"] == ["1000000000000000000 as timestamp[us]", TIME_ZERO]
+    assert (same.value, same.passed) == (0, True)
+    rows = pa.table({"label": times, "predicted_label": times})
+    assert judge(gate_of(kind="accuracy", minimum=1), rows).passed
