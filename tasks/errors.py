@@ -70,8 +70,10 @@ class BatchInferenceError(Exception):
         return str(self.args[0]) if self.args else type(self).__name__
 
     def __str__(self) -> str:
-        # Data that is quoted may hold a NUL, of which no run on Postgres could tell Prefect.
-        return f"{self.where}{self.message}{self.last_word}".replace("\0", "\\x00")
+        # Data that is quoted may hold a NUL, which Postgres has not, or half of a character, which
+        # no request can hold: Prefect could not be told how the run ended.
+        said = f"{self.where}{self.message}{self.last_word}".replace("\0", "\\x00")
+        return said.encode(errors="backslashreplace").decode()
 
     @property
     def where(self) -> str:
