@@ -13,6 +13,8 @@ from flows.console import console, escape
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.kinds.clusters import InlineCluster
 from tasks.periods import portions
+from tasks.preflight import check_spec
+from tasks.previewing import check_preview
 from tasks.quick_imports import quick_imports
 from tasks.scheduled import at_time, parse_time
 from tasks.spec import BatchInferenceSpec
@@ -73,9 +75,10 @@ def call_redrive(
     """Run what was set aside again, and print the report."""
     from flows.redrive import redrive
 
-    spec = load_spec(spec_file, overrides)
+    spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    check_spec(at_time(spec, time_then))
     with at_terminal():
-        report = redrive(spec, restart, time_meant(scheduled_time))
+        report = redrive(spec, restart, time_then)
     if report["published"]:
         print_report(console, report, skipped="changed or gone since")
     else:
@@ -97,9 +100,10 @@ def call_preview(
     from flows.preview import preview
     from flows.printing import print_preview
 
-    spec = load_spec(spec_file, overrides)
+    spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    check_preview(at_time(spec, time_then), rows, on_cluster=on_cluster)
     with at_terminal(() if on_cluster else spec.model.slow_imports):
-        found = preview(spec, rows, time_meant(scheduled_time), on_cluster)
+        found = preview(spec, rows, time_then, on_cluster)
     print_preview(console, found)
     if as_json:
         print(json.dumps(found))

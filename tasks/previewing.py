@@ -11,6 +11,7 @@ from tasks.kinds.clusters import InlineCluster
 from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun, ledger_of
+from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import pinned
 from tasks.resources import ReadOptions
@@ -72,6 +73,19 @@ def here(spec: BatchInferenceSpec) -> dict[str, Any]:
     one = {"num_cpus": float(spec.resources.cores), "min_replicas": 1, "memory_gb": None}
     resources = spec.resources.model_copy(update=one)
     return {"cluster": InlineCluster(), "resources": resources}
+
+
+def check_preview(spec: BatchInferenceSpec, rows: int, *, on_cluster: bool) -> None:
+    """Find what is wrong with a preview before anything starts for it.
+
+    Raises:
+        InvalidSpec: the spec or the call is wrong.
+        Unreachable: a storage or the cluster does not answer.
+    """
+    trial = trial_of(spec, rows, "check", on_cluster=on_cluster)
+    if not on_cluster:
+        refuse_unlike(spec)
+    check_spec(trial)
 
 
 def refuse_unlike(spec: BatchInferenceSpec) -> None:

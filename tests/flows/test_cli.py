@@ -141,6 +141,20 @@ def test_wrong_specs(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["run", "preview", "redrive"])
+def test_what_is_wrong_is_found_before_prefects_server_starts(
+    numbers: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(imports: object = ()) -> None:
+        raise AssertionError("it was started")
+
+    monkeypatch.setattr("flows.own_server.start_own_server", start)
+    for changes, message in (WRONG["no such class"], WRONG["no such model folder"]):
+        spec = write_spec(numbers.parent, **changes)
+        assert call(monkeypatch, verb, str(spec)) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_wrong_spec_is_one_message(numbers: Path) -> None:
     """In a process of its own, as a person sees it."""
     spec = write_spec(numbers.parent, source={"kind": "parquet", "path": "nowhere"})
