@@ -1,5 +1,6 @@
 """Before anything is held: whether the cluster has room, and whether each node can do the job."""
 
+import errno
 import hashlib
 import time
 import uuid
@@ -29,6 +30,8 @@ from tasks.spec import BatchInferenceSpec
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS = 120.0
+REFUSALS = (PermissionError, FileNotFoundError, NotADirectoryError)
+"""What a storage says that will not say otherwise in a moment."""
 
 
 def await_room(job: Job, tell: Callable[[str], None]) -> None:
@@ -183,17 +186,25 @@ def reader_of(job: Job) -> dict[str, Any]:
 
 
 def check_writing(job: Job, address: str) -> None:
-    """See that the output can be written from here.
+    """See that the output can be written from here, and is the one that all nodes write to.
 
     Raises:
-        InvalidSpec: it cannot.
+        InvalidSpec: it cannot, or the path leads elsewhere on this node.
+        Unreachable: the storage does not answer.
     """
     mark = f"{job.folder}/nodes/{uuid.uuid4().hex}"
     try:
+        if job.storage.stat(f"{job.folder}/job.json") is None:
+            problem = "is another folder there, whose rows nobody would find: name one that all "
+            problem += "nodes share, or an object store"
+            raise InvalidSpec.at("sink.path", job.spec.sink.path, problem)
         job.storage.write(mark, address.encode())
         job.storage.delete(mark)
     except OSError as error:
-        raise InvalidSpec(f"sink.path: cannot be written: {error}") from error
+        problem = f"sink.path: cannot be written: {error}"
+        if isinstance(error, REFUSALS) or error.errno == errno.EROFS:
+            raise InvalidSpec(problem) from error
+        raise Unreachable(problem) from error
 
 
 def own_digest() -> str:

@@ -1,5 +1,6 @@
 """How a job waits for nodes that an autoscaler is to add, and for what each says of itself."""
 
+import errno
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from tasks.errors import InputNotFound, InvalidSpec, RunStopped, Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job import nodes
+from tasks.ray_job.job import Job
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
@@ -169,3 +171,42 @@ def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatc
     unread = probe(job, own, "10.0.0.7")
     assert isinstance(unread, InputNotFound)
     assert str(unread).startswith("node 10.0.0.7: source.path: ")
+
+
+@pytest.fixture
+def job(numbers: Path) -> Job:
+    """A job that is stored and has not begun."""
+    planned = make_plan(spec_of(numbers))
+    return next_attempt(planned, left_to_do(planned, tried=False)).job
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (ConnectionError("503 Slow Down"), Unreachable),
+        (OSError(errno.EBUSY, "Please reduce your request rate"), Unreachable),
+        (OSError(errno.EROFS, "Read-only file system"), InvalidSpec),
+    ],
+)
+def test_a_storage_that_is_away_for_a_moment_is_no_mistake_of_the_spec(
+    job: Job, said: OSError, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt can help; the whole run ended for one such answer to one node."""
+
+    def refuse(*_: object) -> None:
+        raise said
+
+    monkeypatch.setattr(type(job.storage), "write", refuse)
+    found = nodes.probe._function(job, nodes.own_digest(), "10.0.0.7")
+    assert type(found) is error
+    assert str(found).startswith("node 10.0.0.7: sink.path: cannot be written: ")
+
+
+def test_a_node_whose_folder_is_its_own_is_told(job: Job) -> None:
+    """What is written there nobody finds."""
+    folder = Path(job.spec.sink.path)
+    Path(f"{folder}.state").rename(f"{folder}.elsewhere")
+    found = nodes.probe._function(job, nodes.own_digest(), "10.0.0.7")
+    assert isinstance(found, InvalidSpec)
+    assert str(found).startswith(f"node 10.0.0.7: sink.path: '{folder}' is another folder there")
+    assert not Path(f"{folder}.state").exists(), "nothing is left on the node"
