@@ -36,24 +36,36 @@ class RememberedLimit(BatchLimit):
         """Memory has run out: say so where the next replica looks."""
         super().halve(tried)
         print(f"out of memory on {self.device}: batches of 1/{1 << self.halvings} from here on")
-        key = key_of(self.job.spec, self.job.pins["fingerprints"], self.device)
-        storage, output = output_of(self.job.spec)
         note = {
             "device": self.device,
             "halvings": self.halvings,
             "run_id": self.job.run_id,
             "at": time.time(),
         }
-        # A name for each halving: replicas that run out together do not overwrite one another.
-        file = f"{output.batch_limits}/{key}/{self.halvings}.json"
         with suppress(OSError):  # this replica goes on whether others learn of it or not
-            storage.write(file, json.dumps(note).encode())
+            self.job.storage.write(self.file(self.halvings), json.dumps(note).encode())
+
+    def take_back(self, halvings: int) -> None:
+        """A row that does not fit alone says nothing of other rows, here or in the next run."""
+        for each in range(halvings + 1, self.halvings + 1):
+            with suppress(OSError):
+                self.job.storage.delete(self.file(each))
+        super().take_back(halvings)
+
+    def file(self, halvings: int) -> str:
+        """Where so many are noted: replicas that run out together do not overwrite one another."""
+        key = key_of(self.job.spec, self.job.pins["fingerprints"], self.device)
+        return f"{output_of(self.job.spec)[1].batch_limits}/{key}/{halvings}.json"
 
 
 def remembered_limit(job: Job, device: str) -> RememberedLimit:
-    """What earlier replicas of this model found out on a device like this one."""
-    name = name_of(device)
-    halvings = halvings_on(job.spec, job.pins["fingerprints"], name)
+    """What earlier replicas of this model found out on a device like this one.
+
+    Where the storage does not say, this one finds out by itself.
+    """
+    name, halvings = name_of(device), 0
+    with suppress(OSError):
+        halvings = halvings_on(job.spec, job.pins["fingerprints"], name)
     return RememberedLimit(halvings=halvings, job=job, device=name)
 
 

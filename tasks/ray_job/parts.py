@@ -10,6 +10,7 @@ again.
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _in
 from tasks.protocol.batch import RowBatch, merge
 from tasks.protocol.ids import IdRuns, Ids, as_ids
 from tasks.protocol.ranges import IdRanges
-from tasks.protocol.records import load_records
+from tasks.protocol.records import Record, load_records
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.job import Job
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
@@ -110,15 +111,14 @@ def is_in(batch: RowBatch, recorded: IdRanges) -> bool:
 
 
 def recorded_ids(job: Job) -> IdRanges:
-    """Rows that the run has done by its records; none where these are too many to be read.
+    """Rows that the run has done by its records; none where these cannot be had, or are too many.
 
     Rows set aside are not among them: an earlier attempt may have left these, and this one is to
     try them again.
-
-    Raises:
-        OSError: the storage does not answer.
     """
-    stats = job.storage.list(job.run.records)
-    records = load_records(job.storage, job.run) if len(stats) <= MOST_RECORDS else []
+    records = list[Record]()
+    with suppress(OSError):  # what is done is then done once more
+        if len(job.storage.list(job.run.records)) <= MOST_RECORDS:
+            records = load_records(job.storage, job.run)
     own = [each for each in records if each.plan == job.plan]
     return IdRanges.of(ids for each in own for ids in (each.ok, each.filtered))

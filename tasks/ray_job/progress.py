@@ -110,7 +110,8 @@ class Progress:
     def finish(self) -> None:
         """Say that every stage is done."""
         self.held.add(self.held.last)
-        self.write("done", self.snapshot())
+        with suppress(OSError):  # the result says so too
+            self.write("done", self.snapshot())
 
     def total_of(self, read: dict[str, Any]) -> int | None:
         """Rows of this attempt: known, or reckoned, or None.

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ class StoredRuntimes(RuntimeLog):
             print(f"model.runtime {used.asked}: {used.problem}; the model runs in eager")
         body = json.dumps(asdict(used)).encode()
         name = hashlib.sha256(body).hexdigest()[:16]
-        self.job.storage.write(f"{self.job.run.runtimes}/{name}.json", body)
+        with suppress(OSError):  # no row's time, nor its runtime, hangs on what a report says
+            self.job.storage.write(f"{self.job.run.runtimes}/{name}.json", body)
 
 
 def runtimes_of(storage: FsspecStorage, run: RunFolder) -> list[dict[str, Any]]:

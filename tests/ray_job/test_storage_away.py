@@ -1,15 +1,21 @@
 """A job of hours does not end since its storage is away when it says how far it is."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.errors import StageFailed
+from tasks.kinds.models.runtimes.told import RuntimeUsed
 from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.batch_limits import remembered_limit
+from tasks.ray_job.parts import recorded_ids
+from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.run import attempts_in
 from tests.clusters.small_job import ROWS, small_spec, whole_run
+from tests.ray_job.test_own_machine import job_of, spec
 
 LONG = 60.0
 INLINE = {"kind": "inline"}
@@ -48,3 +54,39 @@ def test_what_ended_a_job_is_heard_though_its_storage_is_away(
     with pytest.raises(StageFailed, match="the device is gone") as caught:
         whole_run(small_spec(tmp_path, INLINE, dies=5.0))
     assert "503" not in str(caught.value)
+
+
+def test_a_job_that_is_done_ends_well_though_its_storage_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it comes to say that it is."""
+    given = FsspecStorage.write
+
+    def write(storage: FsspecStorage, path: str, data: bytes) -> None:
+        if path.endswith("/progress.json") and data.startswith(b'{"state": "done"'):
+            raise ConnectionError("503 Slow Down")
+        given(storage, path, data)
+
+    monkeypatch.setattr(FsspecStorage, "write", write)
+    planned = whole_run(small_spec(tmp_path, INLINE))
+    assert len(planned.accepted().ok) == ROWS
+
+
+def test_what_a_replica_can_do_without_ends_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a compiled model given up since nobody could be told of it."""
+
+    def refuse_all(*_: Any) -> None:
+        raise ConnectionError("503 Slow Down")
+
+    for call in ("list", "write"):
+        monkeypatch.setattr(FsspecStorage, call, refuse_all)
+    sink = {"kind": "parquet", "path": str(tmp_path / "out")}
+    job = replace(job_of(spec(sink=sink)), pins={"fingerprints": {}})
+    assert remembered_limit(job, "cpu").halvings == 0
+    assert len(recorded_ids(job)) == 0
+    used = RuntimeUsed("openvino", "openvino", "float32", "cpu")
+    runtimes = StoredRuntimes(job=job)
+    runtimes.tell(used)
+    assert runtimes.told == [used]
