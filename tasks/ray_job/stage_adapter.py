@@ -120,12 +120,16 @@ class StageAdapter:
         Raises:
             OutOfMemory: there is none for a single row.
         """
-        left, size = rows, len(rows)
+        left, size, before = rows, len(rows), self.limit.halvings
         while len(left):
             fixed = None if self.cuts_itself else self.limit.rows(self.pace.rows)
             part, rest = cut(left, fixed or size)
             begun, warm = time.monotonic(), self.runtimes.warm_up_seconds
-            outcome = self.run_if_it_fits(part, batch)
+            try:
+                outcome = self.run_if_it_fits(part, batch)
+            except OutOfMemory:
+                self.limit.take_back(before)  # it was this row's fault, and not that of many
+                raise
             if outcome is None:
                 size = max(1, num_parents(part) // 2)
                 continue

@@ -85,6 +85,26 @@ def test_where_no_row_fits_the_error_says_what_helps(fixed: int | None) -> None:
     assert len(greedy.given) < 9
 
 
+@pytest.mark.parametrize("fixed", [None, 16])
+def test_one_row_that_does_not_fit_makes_no_other_rows_batches_smaller(
+    tmp_path: Path, fixed: int | None
+) -> None:
+    """For a week each batch would have one row."""
+    spec = parse_spec({**SPEC, "sink": {"kind": "parquet", "path": str(tmp_path / "out")}})
+    job = replace(job_of(spec), pins={"fingerprints": PRINTS})
+    limit = remembered_limit(job, "cpu")
+    limit.halve(64)  # of an earlier batch, whose rows fit since
+
+    def predict(rows: pa.Table) -> pa.Table:
+        if 21 in rows[ROW].to_numpy():
+            np.empty(1 << 60, np.uint8)
+        return rows
+
+    with pytest.raises(OutOfMemory):
+        list(StageAdapter("infer", (predict,), *at_a_time(fixed), limit)(rows_of(40)))
+    assert limit.halvings == remembered_limit(job, "cpu").halvings == 1
+
+
 def test_rows_with_many_children_are_halved_by_rows() -> None:
     limit = BatchLimit()
     greedy = Greedy(0, limit)

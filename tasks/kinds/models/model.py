@@ -39,6 +39,10 @@ class BatchLimit:
         while self.of(self.rows_asked) >= tried > 1:
             self.halvings += 1
 
+    def take_back(self, halvings: int) -> None:
+        """There were so many before smaller batches did not help either."""
+        self.halvings = halvings
+
 
 @dataclass(frozen=True)
 class Placement:
