@@ -37,10 +37,8 @@ class Inline:
 
     def start(self, job: Job) -> InlineJob:
         """Start the job's thread."""
-        from tasks.ray_job.__main__ import run
-
         line, name = Line(), f"job-{job.run_id}"
-        thread = threading.Thread(target=run, args=(job, line), name=name, daemon=True)
+        thread = threading.Thread(target=carry_out, args=(job, line), name=name, daemon=True)
         thread.start()
         return InlineJob(thread, line)
 
@@ -50,3 +48,16 @@ class Inline:
     def was_started(self, job: Job) -> bool:
         """Nobody else can start it."""
         return True
+
+
+def carry_out(job: Job, line: Line) -> None:
+    """Run a job; what has ended it is told by its result, and kept by nobody.
+
+    The next attempt, and all later jobs of this process, have their models to load.
+    """
+    from tasks.ray_job.__main__ import run
+
+    try:
+        run(job, line)
+    finally:
+        line.forget()

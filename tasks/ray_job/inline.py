@@ -6,6 +6,7 @@ For trials, tests, small inputs, and machines of few cores.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -35,6 +36,8 @@ MEDIA_ROWS = 256
 LEAVE_SECONDS = 10.0
 BUILDING = threading.Lock()
 """Two threads that import the same large library at once can see it half made."""
+BUILDING_SECONDS = 120.0
+"""By then it is whole; who takes longer loads a model, or hangs, and is in nobody's way."""
 
 
 def run_inline(job: Job, line: Line | None = None) -> None:
@@ -114,13 +117,24 @@ def through(
     report: Reporter,
 ) -> Iterator[RowBatch]:
     """Batches as they come out of a stage, which is built in its own thread."""
-    with BUILDING:
+    with one_at_a_time():
         adapter = build()
     functions = tuple(line.stoppable(stage, each) for each in adapter.functions)
     adapter = replace(adapter, functions=functions)
     run = counted(stage, profiled_stage(job, stage, adapter), report)
     for batch in rows:
         yield from run(batch)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """A block that all other threads of this process wait for, but not for ever."""
+    is_ours = BUILDING.acquire(timeout=BUILDING_SECONDS)
+    try:
+        yield
+    finally:
+        if is_ours:
+            BUILDING.release()
 
 
 def grouped(batches: Iterable[RowBatch], size: int) -> Iterator[list[RowBatch]]:

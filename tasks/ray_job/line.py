@@ -30,6 +30,7 @@ class Line:
         self.working = 0
         self.halted = -1
         """The last stage that is to stop, with all before it."""
+        self.is_forgotten = False
 
     def add(self, stage: str, work: Iterable[RowBatch]) -> Iterator[RowBatch]:
         """Start a stage.
@@ -117,7 +118,7 @@ class Line:
     def halt(self, error: BaseException, number: int | None = None) -> None:
         """Stop the stages up to one, or all."""
         with self.changed:
-            self.error = self.error or error
+            self.error = None if self.is_forgotten else self.error or error
             self.halted = max(self.halted, len(self.stages) if number is None else number)
             self.changed.notify_all()
 
@@ -137,6 +138,14 @@ class Line:
     def is_halted(self) -> bool:
         """Whether all stages were told to stop: one whose call hangs would do so for ever."""
         return self.error is not None and self.halted >= len(self.stages)
+
+    def forget(self) -> None:
+        """Let go of what has ended the line: its traceback holds the model and its last batch.
+
+        Whoever follows the job keeps the line, as do those who show how far it is.
+        """
+        with self.changed:
+            self.is_forgotten, self.error = True, None
 
     def join(self, within_seconds: float) -> None:
         """Wait for the threads of a line that is over or halted; a call is not interrupted."""

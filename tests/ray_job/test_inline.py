@@ -1,18 +1,23 @@
 """A job in this process: its stages overlap, it can be stopped, and it makes what Ray makes."""
 
+import gc
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tasks.attempt import FOLLOWED
 from tasks.clusters.inline import InlineJob
+from tasks.errors import StageFailed
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
+from tasks.ray_job import inline
 from tasks.ray_job.job import Job, load_job
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import infer_stage, preprocess_stage
@@ -52,6 +57,31 @@ class Waits:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         Waits.calls += 1
         time.sleep(0.02)
+        return {"doubled": batch["x"] * 2}
+
+
+class Breaks:
+    """Fails at once, with whatever weights it holds."""
+
+    held: ClassVar[WeakSet["Breaks"]] = WeakSet()
+
+    def __init__(self) -> None:
+        Breaks.held.add(self)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        raise ConnectionError("the network is gone")
+
+
+class NeverLoads:
+    """Hangs, as where a server takes a request and never answers."""
+
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def __init__(self) -> None:
+        self.waits.set()
+        self.goes_on.wait(LONG)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"doubled": batch["x"] * 2}
 
 
@@ -99,6 +129,34 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
     assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
+
+
+def test_a_job_that_has_failed_holds_its_model_no_longer(numbers: Path) -> None:
+    """Else memory would hold that of each attempt."""
+    with pytest.raises(StageFailed, match="the network is gone"):
+        whole_run(small(numbers, "Breaks"))
+    gc.collect()
+    assert FOLLOWED[-1].job.spec.name == "doubling"
+    assert not Breaks.held
+
+
+def test_a_model_that_never_loads_keeps_no_other_job_from_its_own(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inline, "BUILDING_SECONDS", 0.2)
+    monkeypatch.setattr(inline, "LEAVE_SECONDS", 0.1)
+    _, hangs = begin(small(numbers, "NeverLoads"))
+    assert NeverLoads.waits.wait(LONG)
+    hangs.stop()
+    sink = {"kind": "parquet", "path": str(numbers.parent / "other")}
+    try:
+        planned, attempt = begin(spec_of(numbers, sink=sink))
+        until = time.monotonic() + LONG / 2
+        while attempt.look().result is None and time.monotonic() < until:
+            time.sleep(0.02)
+        assert len(planned.accepted().ok) == 200
+    finally:
+        NeverLoads.goes_on.set()
 
 
 def test_a_model_and_its_images_have_all_cores(
