@@ -28,7 +28,7 @@ HOLD_EVERY_SECONDS = 10.0
 LAST_WORDS = 5
 """Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
-"""Attempts that this process follows or has followed, for whoever shows progress."""
+"""Attempts that this process follows or has followed last, for whoever shows progress."""
 
 
 @dataclass(frozen=True)

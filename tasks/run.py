@@ -27,6 +27,9 @@ from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 
+SHOWN = 2
+"""Attempts that are kept for whoever shows progress: of a run that is cut, the last of each job."""
+
 
 def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     """What the next attempt has to do; nothing where the run can be published or must be held.
@@ -75,6 +78,7 @@ def next_attempt(
         job = new_job(planned, gap, number_of(job_files[-1]) + 1 if job_files else 1)
     attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)
+    del FOLLOWED[:-SHOWN]  # a process may follow hundreds of runs
     return attempt
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from tasks.clusters import local
 from tasks.clusters.driver import driver_environment, end, own_folder
-from tasks.clusters.local import Local
+from tasks.clusters.local import Local, LocalJob
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.lease import Holder
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
 from tasks.run import left_to_do, new_job
@@ -91,3 +93,13 @@ def test_a_driver_that_ends_by_itself_meanwhile_is_no_error() -> None:
         process.kill()
         process.wait()
     end(found)
+
+
+def test_nothing_is_left_of_a_driver_that_has_ended(tmp_path: Path) -> None:
+    """A process that runs hundreds of jobs would else fill the system's table of processes."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    driver, holder = psutil.Process(process.pid), Holder.of(process.pid)
+    while driver.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    LocalJob(holder, lambda: process.poll() is None, tmp_path / "log").stop()
+    assert not psutil.pid_exists(process.pid)

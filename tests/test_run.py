@@ -197,3 +197,15 @@ def test_a_job_whose_submission_could_not_be_noted_is_found_again(
             RayJobs(api).start(job)
     assert RayJobs(api).attach(job)
     assert sent == [job.id]
+
+
+def test_a_process_keeps_no_attempts_but_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run hundreds of jobs, each with all that its plan has pinned."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    monkeypatch.setattr(run, "cluster_of", lambda spec: Lingering())
+    gap = run.left_to_do(planned, tried=False)
+    attempts = [run.next_attempt(planned, gap) for _ in range(4)]
+    assert attempts[-2:] == run.FOLLOWED

@@ -45,8 +45,8 @@ def cores_held(address: str) -> Iterator[None]:
 
 def lose_patience() -> None:
     """As soon as the job that has begun says what it waits for, wait for a moment only."""
-    earlier = len(FOLLOWED)
-    while len(FOLLOWED) == earlier:
+    earlier = FOLLOWED[-1:]
+    while FOLLOWED[-1:] == earlier:
         time.sleep(0.1)
     following = FOLLOWED[-1]
     while not following.stopped.wait(0.1):
