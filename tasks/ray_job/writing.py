@@ -187,12 +187,10 @@ PINNED: dict[str, pa.Schema] = {}
 def read_pinned(job: Job) -> pa.Schema | None:
     """The first schema pinned; remembered, since it never changes once it is read."""
     folder = job.run.schemas
-    if folder not in PINNED:
-        found = pinned(job.storage, job.run)
-        if found is None:
-            return None
-        PINNED[folder] = found
-    return PINNED[folder]
+    known = PINNED.get(folder) or pinned(job.storage, job.run)
+    if known is not None:
+        PINNED[folder] = known  # until another job of this process begins
+    return known
 
 
 def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:

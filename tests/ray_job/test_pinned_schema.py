@@ -10,6 +10,7 @@ import pytest
 from tasks.errors import SchemaMismatch
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import load_records
+from tasks.ray_job import writing
 from tasks.ray_job.job import Job
 from tasks.ray_job.writing import PINNED, digest, of_pinned_schema, pinned, write_batches
 from tasks.spec_file import parse_spec
@@ -186,3 +187,18 @@ def test_schemas_that_differ_in_metadata_have_digests_of_their_own() -> None:
     untyped = pa.schema([pa.field("y", pa.string(), metadata={"values": "none"})])
     assert plain == untyped
     assert digest(plain) != digest(untyped)
+
+
+class Forgetful(dict[str, pa.Schema]):
+    """Another job of this process begins, which clears it, whenever something was remembered."""
+
+    def __setitem__(self, folder: str, schema: pa.Schema) -> None:
+        """Nothing stays."""
+
+
+def test_jobs_side_by_side_in_a_process_do_not_trip_each_other(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PINNED", Forgetful())
+    records = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
+    assert of_pinned_schema(job.storage, job.run, records) == records
