@@ -76,6 +76,7 @@ def test_nothing_is_left_of_a_driver_that_no_job_came_for(numbers: Path) -> None
     _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
     assert not alive
     assert not waiting.log.exists()
+    assert not [*Path(os.environ["RAY_TMPDIR"]).glob("ray/session_*")]
 
 
 @pytest.mark.ray

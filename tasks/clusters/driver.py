@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from tasks.errors import InvalidSpec
+from tasks.ray_job.ending import remove_sessions, session_folders
 from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
 
@@ -54,9 +55,12 @@ def end(process: psutil.Process) -> None:
 def kill(process: psutil.Process) -> None:
     """End a driver that has nothing to lose, and the processes it started, at once."""
     process.suspend()  # else it could start others meanwhile
-    for each in [*process.children(recursive=True), process]:
+    children = process.children(recursive=True)
+    sessions = session_folders(children)
+    for each in [*children, process]:
         with suppress(psutil.NoSuchProcess):
             each.kill()
+    remove_sessions(sessions)
 
 
 def log_file(job: Job) -> Path:

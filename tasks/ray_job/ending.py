@@ -1,12 +1,20 @@
 """How a driver's process ends: at once, with all that it has started."""
 
 import os
+import shutil
 import signal
 import sys
+import time
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import psutil
+
+SESSION = "--session-dir="
+"""As Ray tells its head where a session's logs and sockets are."""
+TRIES, TRY_SECONDS = 20, 0.05
 
 
 def end_with_children(code: int) -> NoReturn:
@@ -27,6 +35,7 @@ def end_with_children(code: int) -> NoReturn:
         for each in others:
             with suppress(psutil.Error):
                 each.suspend()  # else it could start others meanwhile
+    sessions = session_folders(children)
     for each in children:
         with suppress(psutil.Error):
             each.kill()
@@ -34,6 +43,8 @@ def end_with_children(code: int) -> NoReturn:
         sys.exit(code)
     with suppress(Exception):  # the result is written: nothing is to keep this process
         remove_spilled()
+        if code == 0:  # else somebody may look for the reason in there
+            remove_sessions(sessions)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Ray, which asks for its processes when Python ends, is not to be heard
@@ -45,3 +56,27 @@ def remove_spilled() -> None:
     node = getattr(worker, "_global_node", None)
     if node is not None:
         node.destroy_external_storage()
+
+
+def session_folders(processes: Iterable[psutil.Process]) -> set[Path]:
+    """Where those of these processes that are a Ray's head have their session."""
+    found = set[Path]()
+    for each in processes:
+        with suppress(psutil.Error):
+            words = [word for word in each.cmdline() if word.startswith(SESSION)]
+            found |= {Path(word.removeprefix(SESSION)) for word in words}
+    return found
+
+
+def remove_sessions(folders: Iterable[Path]) -> None:
+    """Remove what is left of a Ray that is no more: a megabyte or two, which it keeps for ever."""
+    for folder in folders:
+        for _ in range(TRIES):  # who was just killed may be at its last write
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+            time.sleep(TRY_SECONDS)
+        latest = folder.parent / "session_latest"
+        # Ray would not replace a link that leads nowhere.
+        if latest.is_symlink() and latest.readlink() == folder:
+            latest.unlink(missing_ok=True)

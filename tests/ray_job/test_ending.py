@@ -34,7 +34,6 @@ session = Path(given.address_info["session_dir"])
 while not (spilled := [each for each in session.glob("ray_spilled*/*") if each.is_file()]):
     time.sleep(0.1)
 print(spilled[0].parent)
-end_with_children(0)
 """
 
 
@@ -59,12 +58,15 @@ def test_what_it_has_started_ends_with_it(meanwhile: str) -> None:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("short_ray_folder")
-def test_nothing_is_left_of_what_ray_has_put_on_the_disk() -> None:
-    done = ended(SPILL)
-    assert done.returncode == 0, done.stderr
-    folder, *_ = done.stdout.split()
-    assert Path(folder).parent.is_dir()
-    assert not Path(folder).exists()
+@pytest.mark.parametrize("code", [0, 1])
+def test_nothing_is_left_of_what_ray_has_put_on_the_disk(code: int) -> None:
+    """But for its logs, where somebody may look for what went wrong."""
+    done = ended(f"{SPILL}end_with_children({code})")
+    assert done.returncode == code, done.stderr
+    spilled = Path(done.stdout.split()[0])
+    session, latest = spilled.parent, spilled.parents[1] / "session_latest"
+    assert not spilled.exists()
+    assert session.is_dir() == latest.is_symlink() == bool(code)
 
 
 @pytest.mark.ray
