@@ -14,6 +14,7 @@ import pytest
 from tasks.clusters import local
 from tasks.clusters.driver import driver_environment, end, own_folder
 from tasks.clusters.local import Local, LocalJob
+from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.lease import Holder
 from tasks.plan import make_plan
@@ -103,3 +104,11 @@ def test_nothing_is_left_of_a_driver_that_has_ended(tmp_path: Path) -> None:
         time.sleep(0.01)
     LocalJob(holder, lambda: process.poll() is None, tmp_path / "log").stop()
     assert not psutil.pid_exists(process.pid)
+
+
+def test_what_ray_kills_for_want_of_memory_it_does_not_run_for_ever(tmp_path: Path) -> None:
+    """Of a reader or a step; what becomes of a replica is in `tests/ray_job/test_replica.py`."""
+    planned = make_plan(spec_of(make_inputs(tmp_path / "in")))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    for environment in (driver_environment(job.spec), runtime_env(job, "code")["env_vars"]):
+        assert int(environment["RAY_task_oom_retries"]) > 0

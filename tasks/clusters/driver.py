@@ -119,4 +119,7 @@ QUIET_RAY = {
     # Ray would end workers that had nothing to do for a second: of a job over many small files nine
     # instead of two were started, for two seconds of a core each.
     "RAY_idle_worker_killing_time_threshold_ms": "60000",
+    # Ray would run a task for ever that it kills each time since memory runs out: of a reader, or a
+    # step, nobody would be told before nothing has moved for long, nor why.
+    "RAY_task_oom_retries": "5",
 }
