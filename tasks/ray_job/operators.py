@@ -9,6 +9,7 @@ from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.device_clock import with_device
+from tasks.ray_job.in_hand import InHand
 from tasks.ray_job.job import Job
 from tasks.ray_job.parts import Run, in_same_parts
 from tasks.ray_job.profiling import profiled_stage
@@ -52,10 +53,13 @@ class Infer:
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
         self.job, self.report = job, report
         self.stage: Run
+        self.in_hand: InHand | None = None
         self.threads = threads_of_worker(job.spec.resources.cores)
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)
-            spare_memory(stage.limit)
+            if spare_memory(stage.limit):
+                self.in_hand = InHand.of_this_replica()
+                stage = self.in_hand.noting(stage)
             run = profiled_stage(job, "infer", stage)
             self.stage = counted("infer", run, with_device(report, num_gpus))
         except BaseException as error:
@@ -67,6 +71,8 @@ class Infer:
         """What becomes of the batches of a block."""
         run = in_same_parts(self.run, self.job)
         for batch in from_block(block):
+            if self.in_hand:
+                self.in_hand.begin(batch)
             yield from map(to_block, run(batch))
 
     def run(self, batch: RowBatch) -> Iterator[RowBatch]:

@@ -13,12 +13,15 @@ MOST_HALVINGS = 6
 """Batches of a sixty-fourth: with fewer rows a kill has other reasons."""
 
 
-def spare_memory(limit: BatchLimit) -> None:
+def spare_memory(limit: BatchLimit) -> bool:
     """Halve batches where Ray killed this replica's former process: its node had no memory left.
 
     Not where they have been halved since it began: several replicas may be killed for one reason.
     Nor for ever: what few rows do not help is the model's own memory, or somebody else's. To be
     called once in each process: the former one is then another.
+
+    Returns:
+        Whether there was a former process at all.
     """
     context = ray.get_runtime_context()
     replica, process = context.get_actor_id().encode(), context.get_worker_id()
@@ -30,6 +33,7 @@ def spare_memory(limit: BatchLimit) -> None:
             limit.halve(tried=1)  # over a batch of unknown size
     note = f"{process} {limit.halvings}".encode()
     _internal_kv_put(replica, note, overwrite=True, namespace=NAMESPACE)
+    return former is not None
 
 
 def has_run_out_of_memory(process: str) -> bool:

@@ -159,8 +159,11 @@ def test_a_row_that_kills_its_process_does_not_do_so_for_ever(
 ) -> None:
     model = {"kind": "python", "class": "predictors:KillsItsProcess"}
     spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
-    with pytest.raises(StageFailed, match=r"(?i)actor.*died"):
+    with pytest.raises(StageFailed, match=r"(?i)actor.*died") as raised:
         batch_inference(spec)
+    assert (raised.value.stage, raised.value.row) == ("infer", 0)
+    assert raised.value.source == str(numbers / "5.parquet")
+    assert "at last over 50 rows up to row 49: " in str(raised.value)
     assert not Path(spec.sink.path).exists(), "nothing is published"
 
 
