@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tasks import run
+from tasks.attempt import FOLLOWED
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
@@ -208,4 +209,4 @@ def test_a_process_keeps_no_attempts_but_the_last(
     monkeypatch.setattr(run, "cluster_of", lambda spec: Lingering())
     gap = run.left_to_do(planned, tried=False)
     attempts = [run.next_attempt(planned, gap) for _ in range(4)]
-    assert attempts[-2:] == run.FOLLOWED
+    assert attempts[-2:] == FOLLOWED
