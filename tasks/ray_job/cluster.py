@@ -18,7 +18,7 @@ from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import STAGES, Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
-from tasks.ray_job.in_hand import over_rows_in_hand
+from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.job import Job
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
@@ -96,11 +96,12 @@ def run_on_ray(job: Job) -> None:
     replicas = plan_workers(job, gpus, rows)
     try:
         run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
-    except ray.exceptions.ActorDiedError as error:
-        raise over_rows_in_hand(error) from error
+    except DEATHS as error:
+        raise over_rows_in_hand(job, error) from error
     finally:
         with suppress(Exception):  # what ended the job is to be heard
             forget_notes(job)
+            forget_all(job)
     progress.finish()
 
 

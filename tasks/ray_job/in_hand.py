@@ -1,35 +1,54 @@
-"""Which rows a replica had in hand when its process died: one of them may end it, each time."""
+"""Which rows a process had in hand when it died, again: one of them may end it each time."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import ray
-from ray.exceptions import ActorDiedError
-from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
+from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, WorkerCrashedError
+from ray.experimental.internal_kv import (
+    _internal_kv_del,
+    _internal_kv_get,
+    _internal_kv_list,
+    _internal_kv_put,
+)
 
 from tasks.counted import counted
-from tasks.errors import StageFailed
+from tasks.errors import BatchInferenceError
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import Ids
 from tasks.ray_job.blame import Function
+from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import StageAdapter
-from tasks.ray_job.stage_error import describe
+from tasks.ray_job.stage_error import stage_error
 
 NAMESPACE = b"batch-inference-in-hand"
+DEATHS = (ActorDiedError, WorkerCrashedError, OutOfMemoryError)
+"""What Ray raises once a worker's process has died too often."""
 
 
 @dataclass
 class InHand:
-    """Notes what a replica begins with, call by call; only where its process has died before."""
+    """Notes what a worker begins with, call by call; only where its process has died before."""
 
-    replica: bytes
+    key: bytes
+    stage: str
+    tries: int = 0
     batch: RowBatch | None = None
 
     @classmethod
-    def of_this_replica(cls) -> "InHand":
-        """Those of the replica that this process is."""
-        return cls(ray.get_runtime_context().get_actor_id().encode())
+    def of_this_replica(cls, job: Job) -> "InHand":
+        """Of the replica that this process is."""
+        return cls(key_of(job, ray.get_runtime_context().get_actor_id()), "infer")
+
+    @classmethod
+    def of_this_task(cls, job: Job, stage: str) -> "InHand | None":
+        """Of the task that this process is at, where that is done again; else None."""
+        tries = ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
+        task = ray.get_runtime_context().get_task_id()
+        return cls(key_of(job, task), stage, tries) if tries else None
 
     def begin(self, batch: RowBatch) -> None:
         """A batch is begun, perhaps with preprocessing."""
@@ -53,19 +72,45 @@ class InHand:
         """Say which rows, where the driver finds it."""
         if len(ids) and self.batch:
             first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
-            noted = json.dumps([len(ids), *first, *last]).encode()
-            _internal_kv_put(self.replica, noted, overwrite=True, namespace=NAMESPACE)
+            noted = json.dumps([self.tries, self.stage, len(ids), *first, *last]).encode()
+            _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
+
+    def forget(self) -> None:
+        """The task has come to its end."""
+        _internal_kv_del(self.key, namespace=NAMESPACE)
 
 
-def over_rows_in_hand(error: ActorDiedError) -> StageFailed:
-    """What a replica has ended a job with that died too often: with the rows that it was at."""
-    noted = _internal_kv_get((error.actor_id or "").encode(), namespace=NAMESPACE)
+def key_of(job: Job, worker: str | None) -> bytes:
+    """Where a replica's or task's note is."""
+    return f"{job.id}/{worker}".encode()
+
+
+def over_rows_in_hand(job: Job, error: RayError) -> BatchInferenceError:
+    """What a process that died too often has ended a job with: with the rows that it was at."""
+    known, noted = stage_error(error), None
+    with suppress(Exception):  # what ended the job is to be heard
+        noted = last_noted(job, error)
     if noted is None:
-        return StageFailed(describe(error)).locate("infer")
-    rows, source, row, last_source, last_row = json.loads(noted)
+        return known.locate("infer") if isinstance(error, ActorDiedError) else known
+    _, stage, rows, source, row, last_source, last_row = noted
     to = f"row {last_row}" + (f" of {last_source}" if last_source != source else "")
-    return StageFailed(
-        f"a replica's process died again and again, at last over {counted(rows, 'row')} up to "
+    return type(known)(
+        f"a worker's process died again and again, at last over {counted(rows, 'row')} up to "
         f"{to}: where one of them breaks native code, leave it out by a step or its file by "
-        f"source.exclude; where they take too much memory, ask for more; {describe(error)}"
-    ).locate("infer", source, row)
+        f"source.exclude; where they take too much memory, ask for more; {known.message}"
+    ).locate(stage, source, row)
+
+
+def last_noted(job: Job, error: RayError) -> list[Any] | None:
+    """The note of the replica that an error names, else of the task that was tried most often."""
+    keys: list[bytes] = _internal_kv_list(f"{job.id}/".encode(), namespace=NAMESPACE)
+    if isinstance(error, ActorDiedError):
+        keys = [key_of(job, error.actor_id)]
+    found = (_internal_kv_get(key, namespace=NAMESPACE) for key in keys)
+    notes: list[list[Any]] = [json.loads(each) for each in found if each]
+    return max(notes, key=lambda note: note[0], default=None)
+
+
+def forget_all(job: Job) -> None:
+    """The job is over."""
+    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)

@@ -24,13 +24,26 @@ BUILT: dict[str, StageAdapter] = {}
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
     """The preprocess stage."""
     threads = threads_of_worker(job.spec.stages.preprocess.num_cpus)
-    run = in_same_parts(preprocessing(job, threads, report), job)
+    in_hand = InHand.of_this_task(job, "preprocess")
+    run = in_same_parts(preprocessing(job, threads, report, in_hand), job)
     for batch in from_block(block):
+        if in_hand:
+            in_hand.begin(batch)
         yield from map(to_block, run(batch))
+    if in_hand:
+        in_hand.forget()
 
 
-def preprocessing(job: Job, num_threads: int, report: Reporter) -> Run:
+def preprocessing(
+    job: Job, num_threads: int, report: Reporter, in_hand: InHand | None = None
+) -> Run:
     """What it does to a batch; its functions are built once in each worker process.
+
+    Args:
+        job: what to do.
+        num_threads: that its process has for it.
+        report: told what it does.
+        in_hand: notes each call, where there is any.
 
     Raises:
         BatchInferenceError: they cannot be built.
@@ -44,6 +57,8 @@ def preprocessing(job: Job, num_threads: int, report: Reporter) -> Run:
             refuse_to_hide(error)
             known = raised_by("preprocess", error)
             raise known from known.__cause__
+    if in_hand:
+        stage = in_hand.noting(stage)
     return counted("preprocess", profiled_stage(job, "preprocess", stage), report)
 
 
@@ -58,7 +73,7 @@ class Infer:
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)
             if spare_memory(stage.limit):
-                self.in_hand = InHand.of_this_replica()
+                self.in_hand = InHand.of_this_replica(job)
                 stage = self.in_hand.noting(stage)
             run = profiled_stage(job, "infer", stage)
             self.stage = counted("infer", run, with_device(report, num_gpus))
@@ -88,7 +103,8 @@ class PreprocessAndInfer(Infer):
 
     def run(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Prepare and predict."""
-        for prepared in preprocessing(self.job, self.threads, self.report)(batch):
+        prepare = preprocessing(self.job, self.threads, self.report, self.in_hand)
+        for prepared in prepare(batch):
             yield from self.stage(prepared)
 
 

@@ -1,21 +1,50 @@
-"""Which rows a replica was at that died too often; that it is told is in `tests/flows`."""
+"""Which rows a worker was at that died too often; that Ray's are told is in `tests/flows`."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tasks.errors import OutOfMemory, StageFailed
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import row_id
 from tasks.ray_job import in_hand
-from tasks.ray_job.in_hand import InHand, over_rows_in_hand
+from tasks.ray_job.in_hand import InHand, forget_all, key_of, over_rows_in_hand
+from tasks.ray_job.job import Job
 from tasks.ray_job.stage_adapter import StageAdapter
+from tests.ray_job.test_own_machine import job_of, spec
 
 ACTOR = "0123abcd"
 
 
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
+    """Stands for Ray's table of notes."""
+    held: dict[bytes, bytes] = {}
+
+    def delete(key: bytes, del_by_prefix: bool = False, namespace: bytes = b"") -> None:
+        for each in [each for each in held if each == key or (del_by_prefix and key in each)]:
+            del held[each]
+
+    calls = {
+        "get": lambda key, namespace: held.get(key),
+        "put": lambda key, value, **_: held.update({key: value}),
+        "list": lambda prefix, namespace: [each for each in held if each.startswith(prefix)],
+        "del": delete,
+    }
+    for name, call in calls.items():
+        monkeypatch.setattr(in_hand, f"_internal_kv_{name}", call)
+    return held
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
+
+
 def died() -> Any:
-    """Of a replica that Ray knows."""
+    """A replica that Ray names."""
     from ray.exceptions import ActorDiedError
 
     error = ActorDiedError()
@@ -23,42 +52,53 @@ def died() -> Any:
     return error
 
 
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
-    """Stands for Ray's table of notes."""
-    held: dict[bytes, bytes] = {}
-    monkeypatch.setattr(in_hand, "_internal_kv_get", lambda key, namespace: held.get(key))
-    monkeypatch.setattr(
-        in_hand, "_internal_kv_put", lambda key, value, **_: held.update({key: value})
-    )
-    return held
-
-
-def batch() -> RowBatch:
+def batch(shard: int = 3) -> RowBatch:
     """Rows 97 to 99 of one file, and 0 of the next."""
-    ids = [*(row_id(3, row) for row in (97, 98, 99)), row_id(4, 0)]
+    ids = [*(row_id(shard, row) for row in (97, 98, 99)), row_id(shard + 1, 0)]
     rows = pa.table({ROW: pa.array(ids, pa.int64())})
-    return RowBatch(rows, sources={3: "/in/3.parquet", 4: "/in/4.parquet"})
+    return RowBatch(rows, sources={each: f"/in/{each}" for each in (shard, shard + 1)})
 
 
 @pytest.mark.usefixtures("table")
-def test_the_last_call_is_told() -> None:
-    hand = InHand(ACTOR.encode())
+def test_a_replicas_last_call_is_told(job: Job) -> None:
+    hand = InHand(key_of(job, ACTOR), "infer")
     hand.begin(batch())
-    error = over_rows_in_hand(died())
-    assert (error.stage, error.source, error.row) == ("infer", "/in/3.parquet", 97)
-    assert "at last over 4 rows up to row 0 of /in/4.parquet: " in error.message
+    error = over_rows_in_hand(job, died())
+    assert isinstance(error, StageFailed)
+    assert (error.stage, error.source, error.row) == ("infer", "/in/3", 97)
+    assert "at last over 4 rows up to row 0 of /in/4: " in error.message
     stage = hand.noting(StageAdapter("infer", (lambda rows: rows,)))
     stage.functions[0](batch().rows.slice(1, 2))
-    error = over_rows_in_hand(died())
-    assert (error.source, error.row) == ("/in/3.parquet", 98)
+    error = over_rows_in_hand(job, died())
+    assert (error.source, error.row) == ("/in/3", 98)
     assert "at last over 2 rows up to row 99: " in error.message
 
 
 @pytest.mark.usefixtures("table")
-def test_where_nothing_was_noted_the_stage_is_told() -> None:
+def test_where_nothing_was_noted_the_stage_is_told(job: Job) -> None:
     """As of a replica that has died while it loaded its model."""
-    InHand(b"another").begin(batch())
-    error = over_rows_in_hand(died())
+    InHand(key_of(job, "another"), "infer").begin(batch())
+    error = over_rows_in_hand(job, died())
     assert (error.stage, error.source) == ("infer", None)
     assert error.message.startswith("ActorDiedError: The actor died unexpectedly")
+
+
+def test_of_tasks_the_one_is_told_that_was_tried_most_often(
+    job: Job, table: dict[bytes, bytes]
+) -> None:
+    """Others are done again as their node was lost, and come to their end."""
+    from ray.exceptions import OutOfMemoryError, WorkerCrashedError
+
+    once = InHand(key_of(job, "task-1"), "preprocess", tries=1)
+    thrice = InHand(key_of(job, "task-2"), "preprocess", tries=3)
+    for hand, each in ((thrice, batch(5)), (once, batch(7))):
+        hand.begin(each)
+    for death, wanted in ((WorkerCrashedError(), StageFailed), (OutOfMemoryError(""), OutOfMemory)):
+        error = over_rows_in_hand(job, death)
+        assert type(error) is wanted
+        assert (error.stage, error.source, error.row) == ("preprocess", "/in/5", 97)
+    thrice.forget()
+    assert over_rows_in_hand(job, WorkerCrashedError()).source == "/in/7"
+    forget_all(job)
+    assert not table
+    assert over_rows_in_hand(job, WorkerCrashedError()).stage is None

@@ -125,6 +125,7 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
 
     monkeypatch.setattr(HuggingFaceModel, "preprocessor", preprocessor)
     monkeypatch.setattr("tasks.ray_job.operators.in_same_parts", lambda run, job: run)  # asks Ray
+    monkeypatch.setattr("tasks.ray_job.operators.InHand.of_this_task", lambda job, stage: None)
     model_alone = StageAdapter("infer", (lambda rows: rows,))
     monkeypatch.setattr("tasks.ray_job.operators.infer_stage", lambda *given: model_alone)
     monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda limit: None)
