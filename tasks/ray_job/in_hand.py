@@ -1,6 +1,8 @@
 """Which rows a process had in hand when it died, again: one of them may end it each time."""
 
 import json
+import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,8 +21,9 @@ from tasks.counted import counted
 from tasks.errors import BatchInferenceError
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import Ids
-from tasks.ray_job.blame import Function
+from tasks.ray_job.blame import Function, concatenated
 from tasks.ray_job.job import Job
+from tasks.ray_job.parents import cut, num_parents
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 
@@ -35,20 +38,32 @@ class InHand:
 
     key: bytes
     stage: str
-    tries: int = 0
+    tries: int = 1
+    """How often a process before this one has died."""
+    suspects: tuple[int, int] | None = None
+    """The first and the last row that the one before was at, by id; None: nobody knows."""
     batch: RowBatch | None = None
+
+    @classmethod
+    def of(cls, key: bytes, stage: str) -> "InHand":
+        """What is known of a worker by what was noted before."""
+        noted = _internal_kv_get(key, namespace=NAMESPACE)
+        if noted is None:
+            return cls(key, stage)
+        tries, first, last, *_ = json.loads(noted)
+        return cls(key, stage, tries + 1, (first, last))
 
     @classmethod
     def of_this_replica(cls, job: Job) -> "InHand":
         """Of the replica that this process is."""
-        return cls(key_of(job, ray.get_runtime_context().get_actor_id()), "infer")
+        return cls.of(key_of(job, ray.get_runtime_context().get_actor_id()), "infer")
 
     @classmethod
     def of_this_task(cls, job: Job, stage: str) -> "InHand | None":
         """Of the task that this process is at, where that is done again; else None."""
         tries = ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
         task = ray.get_runtime_context().get_task_id()
-        return cls(key_of(job, task), stage, tries) if tries else None
+        return cls.of(key_of(job, task), stage) if tries else None
 
     def begin(self, batch: RowBatch) -> None:
         """A batch is begun, perhaps with preprocessing."""
@@ -63,16 +78,40 @@ class InHand:
         """The same for one of its functions."""
 
         def call(rows: pa.Table) -> pa.Table:
-            self.note(rows[ROW].to_numpy())
-            return function(rows)
+            made = list[pa.Table]()
+            for part in self.parts(rows):
+                self.note(part[ROW].to_numpy())
+                made.append(function(part))
+            return concatenated(made)
 
         return call
+
+    def parts(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows as they are, or in few at a time where the process before has died over them.
+
+        At last one by one: then it is known which of them it is.
+        """
+        count, size = num_parents(rows), len(rows)
+        if self.suspects and self.tries > 1 and self.has_suspects(rows[ROW].to_numpy()):
+            size = 1 if self.tries > 2 else math.ceil(math.sqrt(count))
+        part, rows = cut(rows, size)
+        yield part
+        while len(rows):
+            part, rows = cut(rows, size)
+            yield part
+
+    def has_suspects(self, ids: Ids) -> bool:
+        """Whether any of these rows is among those that the process before was at."""
+        assert self.suspects
+        first, last = self.suspects
+        return bool(((ids >= first) & (ids <= last)).any())
 
     def note(self, ids: Ids) -> None:
         """Say which rows, where the driver finds it."""
         if len(ids) and self.batch:
             first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
-            noted = json.dumps([self.tries, self.stage, len(ids), *first, *last]).encode()
+            range_ = int(ids[0]), int(ids[-1])
+            noted = json.dumps([self.tries, *range_, self.stage, len(ids), *first, *last]).encode()
             _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
 
     def forget(self) -> None:
@@ -92,10 +131,11 @@ def over_rows_in_hand(job: Job, error: RayError) -> BatchInferenceError:
         noted = last_noted(job, error)
     if noted is None:
         return known.locate("infer") if isinstance(error, ActorDiedError) else known
-    _, stage, rows, source, row, last_source, last_row = noted
-    to = f"row {last_row}" + (f" of {last_source}" if last_source != source else "")
+    *_, stage, rows, source, row, last_source, last_row = noted
+    to = f" up to row {last_row}" if rows > 1 else ""
+    to += f" of {last_source}" if last_source != source else ""
     return type(known)(
-        f"a worker's process died again and again, at last over {counted(rows, 'row')} up to "
+        f"a worker's process died again and again, at last over {counted(rows, 'row')}"
         f"{to}: where one of them breaks native code, leave it out by a step or its file by "
         f"source.exclude; where they take too much memory, ask for more; {known.message}"
     ).locate(stage, source, row)

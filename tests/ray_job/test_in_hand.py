@@ -89,7 +89,7 @@ def test_of_tasks_the_one_is_told_that_was_tried_most_often(
     """Others are done again as their node was lost, and come to their end."""
     from ray.exceptions import OutOfMemoryError, WorkerCrashedError
 
-    once = InHand(key_of(job, "task-1"), "preprocess", tries=1)
+    once = InHand(key_of(job, "task-1"), "preprocess")
     thrice = InHand(key_of(job, "task-2"), "preprocess", tries=3)
     for hand, each in ((thrice, batch(5)), (once, batch(7))):
         hand.begin(each)
@@ -102,3 +102,31 @@ def test_of_tasks_the_one_is_told_that_was_tried_most_often(
     forget_all(job)
     assert not table
     assert over_rows_in_hand(job, WorkerCrashedError()).stage is None
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.usefixtures("table")
+def test_the_fourth_process_to_die_does_so_over_one_row(job: Job) -> None:
+    """The first of them notes nothing: nobody pays for what seldom happens."""
+    ids = [row_id(3, row) for row in range(50)]
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": ids})
+
+    def predict(rows: pa.Table) -> pa.Table:
+        if ids[23] in rows["x"].to_pylist():
+            raise Died
+        return rows.drop_columns([ROW])
+
+    told = []
+    for _ in range(3):
+        hand = InHand.of(key_of(job, ACTOR), "infer")
+        hand.begin(RowBatch(rows, sources={3: "/in/3"}))
+        with pytest.raises(Died):
+            hand.noted(predict)(rows)
+        told.append(over_rows_in_hand(job, died()))
+    assert [error.row for error in told] == [0, 16, 23]
+    assert "at last over 1 row: " in told[-1].message
+    harmless = InHand.of(key_of(job, ACTOR), "infer").noted(lambda rows: rows)
+    assert harmless(rows).equals(rows), "in whatever parts"
