@@ -1,12 +1,12 @@
 """Which rows a process had in hand when it died, again: one of them may end it each time."""
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import ray
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, WorkerCrashedError
@@ -23,13 +23,24 @@ from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import Ids
 from tasks.ray_job.blame import Function, concatenated
 from tasks.ray_job.job import Job
-from tasks.ray_job.parents import cut, num_parents
+from tasks.ray_job.parents import cut
+from tasks.ray_job.replica import has_run_out_of_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 
 NAMESPACE = b"batch-inference-in-hand"
 DEATHS = (ActorDiedError, WorkerCrashedError, OutOfMemoryError)
 """What Ray raises once a worker's process has died too often."""
+DEATHS_ALONE = 2
+"""With a single row in hand, before that is set aside."""
+GUILTY = (
+    "a worker's process died with this row alone in hand, twice: native code crashed over it, or "
+    "the system ended the process for the memory that it took"
+)
+
+
+class ProcessDied(Exception):
+    """A row has ended its process."""
 
 
 @dataclass
@@ -42,6 +53,10 @@ class InHand:
     """How often a process before this one has died."""
     suspects: tuple[int, int] | None = None
     """The first and the last row that the one before was at, by id; None: nobody knows."""
+    alone: int = 0
+    """How often in a row one was at the same single row when it crashed."""
+    guilty: list[int] = field(default_factory=list)
+    """Rows that are not tried again."""
     batch: RowBatch | None = None
 
     @classmethod
@@ -50,8 +65,11 @@ class InHand:
         noted = _internal_kv_get(key, namespace=NAMESPACE)
         if noted is None:
             return cls(key, stage)
-        tries, first, last, *_ = json.loads(noted)
-        return cls(key, stage, tries + 1, (first, last))
+        tries, guilty, alone, process, first, last, *_ = json.loads(noted)
+        # What a node has too little memory for may be others' fault.
+        alone = alone + 1 if first == last and not has_run_out_of_memory(process) else 0
+        guilty += [first] if alone == DEATHS_ALONE else []
+        return cls(key, stage, tries + 1, (first, last), alone, guilty)
 
     @classmethod
     def of_this_replica(cls, job: Job) -> "InHand":
@@ -75,9 +93,14 @@ class InHand:
         return replace(stage, functions=tuple(map(self.noted, stage.functions)))
 
     def noted(self, function: Function) -> Function:
-        """The same for one of its functions."""
+        """The same for one of its functions.
+
+        To whoever looks for the row that is to blame, a guilty one fails alone, too.
+        """
 
         def call(rows: pa.Table) -> pa.Table:
+            if np.isin(rows[ROW].to_numpy(), self.guilty).any():
+                raise ProcessDied(GUILTY)
             made = list[pa.Table]()
             for part in self.parts(rows):
                 self.note(part[ROW].to_numpy())
@@ -87,13 +110,8 @@ class InHand:
         return call
 
     def parts(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """Rows as they are, or in few at a time where the process before has died over them.
-
-        At last one by one: then it is known which of them it is.
-        """
-        count, size = num_parents(rows), len(rows)
-        if self.suspects and self.tries > 1 and self.has_suspects(rows[ROW].to_numpy()):
-            size = 1 if self.tries > 2 else math.ceil(math.sqrt(count))
+        """Rows as they are, or one by one where the process before has died over them."""
+        size = 1 if self.has_suspects(rows[ROW].to_numpy()) else len(rows)
         part, rows = cut(rows, size)
         yield part
         while len(rows):
@@ -102,7 +120,8 @@ class InHand:
 
     def has_suspects(self, ids: Ids) -> bool:
         """Whether any of these rows is among those that the process before was at."""
-        assert self.suspects
+        if self.suspects is None:
+            return False
         first, last = self.suspects
         return bool(((ids >= first) & (ids <= last)).any())
 
@@ -110,8 +129,11 @@ class InHand:
         """Say which rows, where the driver finds it."""
         if len(ids) and self.batch:
             first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
-            range_ = int(ids[0]), int(ids[-1])
-            noted = json.dumps([self.tries, *range_, self.stage, len(ids), *first, *last]).encode()
+            at = int(ids[0]), int(ids[-1])
+            alone = self.alone if at == self.suspects else 0
+            process = ray.get_runtime_context().get_worker_id()
+            so_far = [self.tries, self.guilty, alone, process, *at]
+            noted = json.dumps([*so_far, self.stage, len(ids), *first, *last]).encode()
             _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
 
     def forget(self) -> None:

@@ -13,7 +13,8 @@ from tasks.ray_job.operators import Infer, PreprocessAndInfer, preprocess
 from tasks.ray_job.own_machine import most_readers, most_writers, preprocesses_in_replicas
 from tasks.ray_job.stage_functions import has_preprocessing
 
-RETRIES = {"max_retries": 3}
+RETRIES = {"max_retries": 5}
+"""Of these a row that ends its process costs four, until it is set aside."""
 
 
 def run_pipeline(
@@ -90,7 +91,7 @@ def inferred(
             max_size=resources.most_replicas(),
             max_tasks_in_flight_per_actor=BATCHES_IN_HAND,
         ),
-        max_restarts=3,
+        max_restarts=RETRIES["max_retries"],
         # Bounded by restarts: until Ray knows that a node is gone, calls fail many times a second.
         max_task_retries=-1,
     )

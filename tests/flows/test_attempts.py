@@ -28,6 +28,7 @@ from tasks.patience import Deadline
 from tasks.plan import PlannedRun, ledger_of, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
+from tasks.published import rows_set_aside
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
@@ -154,14 +155,26 @@ def test_a_changed_input_is_predicted_again_alone(numbers: Path) -> None:
 
 
 @pytest.mark.ray
-def test_a_row_that_kills_its_process_does_not_do_so_for_ever(
+def test_a_row_that_kills_its_process_is_set_aside_alone(numbers: Path, ray_address: str) -> None:
+    model = {"kind": "python", "class": "predictors:KillsItsProcess"}
+    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
+    report = batch_inference(spec)
+    assert (report["rows"]["written"], report["rows"]["rejected"]) == (999, 1)
+    assert report["attempts"] == 1
+    assert [row["id"] for row in published(spec)] == [*range(500), *range(501, 1000)]
+    (aside,) = rows_set_aside(spec)
+    assert (aside["row"], aside["stage"], aside["error_type"]) == (0, "infer", "ProcessDied")
+
+
+@pytest.mark.ray
+def test_rows_that_kill_their_process_do_not_do_so_for_ever(
     numbers: Path, ray_address: str
 ) -> None:
-    model = {"kind": "python", "class": "predictors:KillsItsProcess"}
+    model = {"kind": "python", "class": "predictors:KillsItsProcess", "init": {"rows": 50}}
     spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
     with pytest.raises(StageFailed, match=r"(?i)actor.*died") as raised:
         batch_inference(spec)
-    assert (raised.value.stage, raised.value.row) == ("infer", 0)
+    assert (raised.value.stage, raised.value.row) == ("infer", 1)
     assert raised.value.source == str(numbers / "5.parquet")
     assert "at last over 1 row: " in str(raised.value)
     assert not Path(spec.sink.path).exists(), "nothing is published"

@@ -1,6 +1,7 @@
 """Which rows a worker was at that died too often; that Ray's are told is in `tests/flows`."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
         "list": lambda prefix, namespace: [each for each in held if each.startswith(prefix)],
         "del": delete,
     }
+    context = SimpleNamespace(get_worker_id=lambda: "process")
+    monkeypatch.setattr("ray.get_runtime_context", lambda: context)
     for name, call in calls.items():
         monkeypatch.setattr(in_hand, f"_internal_kv_{name}", call)
     return held
@@ -109,24 +112,31 @@ class Died(BaseException):
 
 
 @pytest.mark.usefixtures("table")
-def test_the_fourth_process_to_die_does_so_over_one_row(job: Job) -> None:
-    """The first of them notes nothing: nobody pays for what seldom happens."""
+def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process notes nothing: nobody pays for what seldom happens."""
     ids = [row_id(3, row) for row in range(50)]
-    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": ids})
+    rows = RowBatch(pa.table({ROW: pa.array(ids, pa.int64()), "x": ids}), sources={3: "/in/3"})
+    killed = iter([True, False, False])  # asked of those that died over a single row
+    monkeypatch.setattr(in_hand, "has_run_out_of_memory", lambda process: next(killed))
 
     def predict(rows: pa.Table) -> pa.Table:
         if ids[23] in rows["x"].to_pylist():
             raise Died
-        return rows.drop_columns([ROW])
+        return rows
+
+    def begin() -> list[RowBatch]:
+        hand = InHand.of(key_of(job, ACTOR), "infer")
+        hand.begin(rows)
+        return list(hand.noting(StageAdapter("infer", (predict,)))(rows))
 
     told = []
-    for _ in range(3):
-        hand = InHand.of(key_of(job, ACTOR), "infer")
-        hand.begin(RowBatch(rows, sources={3: "/in/3"}))
+    for _ in range(4):
         with pytest.raises(Died):
-            hand.noted(predict)(rows)
-        told.append(over_rows_in_hand(job, died()))
-    assert [error.row for error in told] == [0, 16, 23]
-    assert "at last over 1 row: " in told[-1].message
-    harmless = InHand.of(key_of(job, ACTOR), "infer").noted(lambda rows: rows)
-    assert harmless(rows).equals(rows), "in whatever parts"
+            begin()
+        told.append(over_rows_in_hand(job, died()).row)
+    assert told == [0, 23, 23, 23], "what a node had no memory for does not count"
+    (made,) = begin()
+    assert made.ids.tolist() == [each for each in ids if each != ids[23]]
+    assert [(each.row, each.error_type) for each in made.rejected] == [(23, "ProcessDied")]

@@ -42,10 +42,16 @@ class Double:
 
 
 class KillsItsProcess:
-    """Doubles x; one row takes the whole process with it, as a crash in native code does."""
+    """Doubles x; rows from one on take the whole process with them, as a crash in native code does.
+
+    The one, unless it is told that there are more.
+    """
+
+    def __init__(self, rows: int = 1) -> None:
+        self.rows = rows
 
     def __call__(self, batch: Batch) -> Batch:
-        if 500.0 in batch["x"]:
+        if ((batch["x"] >= 500.0) & (batch["x"] < 500.0 + self.rows)).any():
             os._exit(1)
         return {"doubled": batch["x"] * 2}
 
