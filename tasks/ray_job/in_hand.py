@@ -134,7 +134,8 @@ class InHand:
             process = ray.get_runtime_context().get_worker_id()
             so_far = [self.tries, self.guilty, alone, process, *at]
             noted = json.dumps([*so_far, self.stage, len(ids), *first, *last]).encode()
-            _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
+            with suppress(Exception):  # no row is to blame for a head that is away
+                _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
 
     def forget(self) -> None:
         """The task has come to its end."""

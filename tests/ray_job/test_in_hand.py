@@ -140,3 +140,15 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
     (made,) = begin()
     assert made.ids.tolist() == [each for each in ids if each != ids[23]]
     assert [(each.row, each.error_type) for each in made.rejected] == [(23, "ProcessDied")]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_head_that_is_away_sets_no_row_aside(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise RuntimeError("the head does not answer")
+
+    monkeypatch.setattr(in_hand, "_internal_kv_put", away)
+    hand = InHand(key_of(job, ACTOR), "infer")
+    hand.begin(batch())
+    (made,) = hand.noting(StageAdapter("infer", (lambda rows: rows,)))(batch())
+    assert len(made.rows) == 4
