@@ -65,9 +65,8 @@ class InHand:
         noted = _internal_kv_get(key, namespace=NAMESPACE)
         if noted is None:
             return cls(key, stage)
-        tries, guilty, alone, process, first, last, *_ = json.loads(noted)
-        # What a node has too little memory for may be others' fault.
-        alone = alone + 1 if first == last and not has_run_out_of_memory(process) else 0
+        tries, guilty, alone, process, node, first, last, *_ = json.loads(noted)
+        alone = alone + 1 if first == last and has_crashed(process, node) else 0
         guilty += [first] if alone == DEATHS_ALONE else []
         return cls(key, stage, tries + 1, (first, last), alone, guilty)
 
@@ -131,8 +130,9 @@ class InHand:
             first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
             at = int(ids[0]), int(ids[-1])
             alone = self.alone if at == self.suspects else 0
-            process = ray.get_runtime_context().get_worker_id()
-            so_far = [self.tries, self.guilty, alone, process, *at]
+            context = ray.get_runtime_context()
+            where = [context.get_worker_id(), context.get_node_id()]
+            so_far = [self.tries, self.guilty, alone, *where, *at]
             noted = json.dumps([*so_far, self.stage, len(ids), *first, *last]).encode()
             with suppress(Exception):  # no row is to blame for a head that is away
                 _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
@@ -140,6 +140,15 @@ class InHand:
     def forget(self) -> None:
         """The task has come to its end."""
         _internal_kv_del(self.key, namespace=NAMESPACE)
+
+
+def has_crashed(process: str, node: str) -> bool:
+    """Whether a process ended by itself: its node lives, and had memory for it.
+
+    What a node has too little memory for may be others' fault.
+    """
+    alive = {each["NodeID"] for each in ray.nodes() if each["Alive"]}
+    return node in alive and not has_run_out_of_memory(process)
 
 
 def key_of(job: Job, worker: str | None) -> bytes:

@@ -34,7 +34,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
         "list": lambda prefix, namespace: [each for each in held if each.startswith(prefix)],
         "del": delete,
     }
-    context = SimpleNamespace(get_worker_id=lambda: "process")
+    context = SimpleNamespace(get_worker_id=lambda: "process", get_node_id=lambda: "node")
     monkeypatch.setattr("ray.get_runtime_context", lambda: context)
     for name, call in calls.items():
         monkeypatch.setattr(in_hand, f"_internal_kv_{name}", call)
@@ -118,8 +118,8 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
     """The first process notes nothing: nobody pays for what seldom happens."""
     ids = [row_id(3, row) for row in range(50)]
     rows = RowBatch(pa.table({ROW: pa.array(ids, pa.int64()), "x": ids}), sources={3: "/in/3"})
-    killed = iter([True, False, False])  # asked of those that died over a single row
-    monkeypatch.setattr(in_hand, "has_run_out_of_memory", lambda process: next(killed))
+    crashes = iter([False, True, True])  # asked of those that died over a single row
+    monkeypatch.setattr(in_hand, "has_crashed", lambda process, node: next(crashes))
 
     def predict(rows: pa.Table) -> pa.Table:
         if ids[23] in rows["x"].to_pylist():
@@ -136,7 +136,7 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
         with pytest.raises(Died):
             begin()
         told.append(over_rows_in_hand(job, died()).row)
-    assert told == [0, 23, 23, 23], "what a node had no memory for does not count"
+    assert told == [0, 23, 23, 23], "what went with its node does not count"
     (made,) = begin()
     assert made.ids.tolist() == [each for each in ids if each != ids[23]]
     assert [(each.row, each.error_type) for each in made.rejected] == [(23, "ProcessDied")]
@@ -152,3 +152,16 @@ def test_a_head_that_is_away_sets_no_row_aside(job: Job, monkeypatch: pytest.Mon
     hand.begin(batch())
     (made,) = hand.noting(StageAdapter("infer", (lambda rows: rows,)))(batch())
     assert len(made.rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("node", "killed", "crashed"),
+    [("here", False, True), ("here", True, False), ("gone", False, False), ("new", False, False)],
+)
+def test_what_ends_with_its_node_or_for_want_of_memory_is_no_rows_fault(
+    node: str, killed: bool, crashed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [{"NodeID": "here", "Alive": True}, {"NodeID": "gone", "Alive": False}]
+    monkeypatch.setattr("ray.nodes", lambda: nodes)
+    monkeypatch.setattr(in_hand, "has_run_out_of_memory", lambda process: killed)
+    assert in_hand.has_crashed("process", node) is crashed
