@@ -16,6 +16,7 @@ from tasks.plan import ledger_of, make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import runs_begun
 from tasks.without_ray import advice_without_ray
 
 
@@ -61,7 +62,7 @@ def check_nodes(spec: BatchInferenceSpec) -> str:
 def print_status(
     spec_file: Path, overrides: list[str] | None, scheduled_time: str | None, as_json: bool
 ) -> None:
-    """What is published, and who is at work.
+    """What is published, who is at work, and what was begun and is neither.
 
     Raises:
         Unreachable: the output's storage does not answer.
@@ -69,6 +70,8 @@ def print_status(
     spec = load_at(spec_file, overrides, scheduled_time)
     with storage_of_output():
         seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
+        begun = runs_begun(spec, seen)
+    at_work = {*runs, *(job.run_id for job, _ in live)}
     body = {
         "output": spec.sink.path,
         "version": seen.version,
@@ -77,6 +80,11 @@ def print_status(
         "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
         "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live],
         "runs": [{"run_id": run_id, "at_work_in": place} for run_id, place in runs.items()],
+        "unfinished": [
+            {"run_id": run_id, "report": page}
+            for run_id, page in begun.items()
+            if run_id not in at_work
+        ],
     }
     if as_json:
         print(json.dumps(body))

@@ -88,7 +88,7 @@ def write_report(evidence: Evidence, report: RunReport) -> RunReport:
     entry = evidence.ledger.entries[report.version]
     compared = compare_labels(evidence)
     accuracy = round(compared.accuracy, 6) if compared else None
-    report = replace(report, accuracy=accuracy, report=page_path(planned))
+    report = replace(report, accuracy=accuracy, report=planned.run.page)
     report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
     report = replace(report, manifest=save_manifest(evidence, report.as_json()))
     leave_page(planned, success_page(evidence, report.as_json(), compared))
@@ -153,14 +153,9 @@ def show_output(planned: PlannedRun, version: int) -> None:
         )
 
 
-def page_path(planned: PlannedRun) -> str:
-    """Where a run's page lies."""
-    return f"{planned.run.path}/report.md"
-
-
 def leave_page(planned: PlannedRun, page: str) -> str:
     """Store the page in the run's folder, and show it in Prefect where a flow runs."""
-    planned.storage.write(page_path(planned), page.encode())
+    planned.storage.write(planned.run.page, page.encode())
     with not_vital("the report"):
         show_page(artifact_key(planned.spec.name, "report"), page)
-    return page_path(planned)
+    return planned.run.page

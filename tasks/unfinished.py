@@ -103,6 +103,17 @@ def unpublished_headers(
             yield json.loads(storage.read(run.header))
 
 
+def runs_begun(spec: BatchInferenceSpec, seen: Snapshot) -> dict[str, str | None]:
+    """Runs that are neither published nor given up, and where the page of each lies, if any.
+
+    One that was killed or held back: the next run goes on with it, or says what differs.
+    """
+    storage, output = output_of(spec)
+    ids = [each["run_id"] for each in run_headers(storage, output, seen) if not each["abandoned"]]
+    pages = {run_id: output.run(run_id).page for run_id in ids}
+    return {run_id: page if storage.stat(page) else None for run_id, page in pages.items()}
+
+
 def has_begun(storage: FsspecStorage, output: OutputFolder, seen: Snapshot, flow_run: str) -> bool:
     """Whether a flow run, or one that it has started, has begun a run here or published one."""
     known = [*unpublished_headers(storage, output, seen), *seen.entries.values()]

@@ -86,6 +86,11 @@ class RunFolder:
         return f"{self.path}/run.json"
 
     @property
+    def page(self) -> str:
+        """What is to be read of the run."""
+        return f"{self.path}/report.md"
+
+    @property
     def plans(self) -> str:
         """Plans by generation and digest."""
         return f"{self.path}/plans"

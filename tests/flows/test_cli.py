@@ -372,7 +372,9 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
         save_holder(planned.storage, planned.run.lease, elsewhere)
         assert call(monkeypatch, "status", str(file), "--json") == 0
         one = {"run_id": planned.run.run_id, "at_work_in": f"process {os.getpid()} on elsewhere"}
-        assert json.loads(capsys.readouterr().out)["runs"] == [one] * told
+        said = json.loads(capsys.readouterr().out)
+        assert said["runs"] == [one] * told
+        assert [each["run_id"] for each in said["unfinished"]] == [planned.run.run_id] * (1 - told)
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
@@ -407,7 +409,8 @@ def test_run_rerun_limit_check_status(
     assert 0 < first["seconds"]["prefect"] < 60
     again = run("run", spec)
     assert (again["published"], again["version"], again["inputs_skipped"]) == (False, 1, 10)
-    assert run("status", spec)["rows"] == 1000
+    told = run("status", spec)
+    assert (told["rows"], told["unfinished"]) == (1000, [])
     assert len(published(spec_of(numbers))) == 1000
 
 
@@ -425,6 +428,9 @@ def test_exit_codes_3_and_2(
     assert "ValueError in infer: cannot double 123.0" in error
     assert "1.parquet, row 23" in error
     assert not (numbers.parent / "out").exists()
+    assert call(monkeypatch, "status", spec, "--json") == 0
+    (held,) = json.loads(capsys.readouterr().out)["unfinished"]
+    assert "1 of 1,000 rows set aside" in Path(held["report"]).read_text()
     other = str(write_spec(numbers.parent))
     assert call(monkeypatch, "run", other) == 2
     assert "--restart" in capsys.readouterr().err
