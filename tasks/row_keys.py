@@ -129,9 +129,9 @@ class RowKeys:
 
 
 def split(mask: Mask, files: Sequence[OutputFile | LedgerFile]) -> list[Mask]:
-    """A mask of all rows of some files as one for each."""
+    """A mask of all rows of some files as one for each; of no file there is none."""
     ends = np.cumsum([file.rows for file in files])
-    return np.split(mask, ends[:-1])
+    return np.split(mask, ends[:-1]) if len(files) else []
 
 
 def groups(files: list[LedgerFile]) -> Iterator[list[LedgerFile]]:

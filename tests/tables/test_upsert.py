@@ -244,6 +244,17 @@ def test_the_newest_of_a_key_counts(open_bench: OpenBench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta"])
+def test_a_run_without_a_row_takes_none_out(open_bench: OpenBench) -> None:
+    """As where all are filtered, or a redrive sets all of them aside again."""
+    bench = open_bench(**BY_ID, newest_by="at")
+    numbers, nothing = pa.array([1, 2, 3]), pa.array([], pa.int64())
+    bench.run("k1", {"a": "v1"}, extra={"id": numbers, "at": numbers})
+    what = bench.run("k2", {}, extra={"id": nothing, "at": nothing})
+    assert bench.ledger.look().version_of("k2") == 2
+    assert (what.chosen, owners(bench)) == ({}, {1: "a", 2: "a", 3: "a"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
 def test_a_tie_among_older_rows_is_none(open_bench: OpenBench) -> None:
     bench = open_bench(**BY_ID, newest_by="at")
     times = pa.array([5, 5, 7, None, None, 1])
