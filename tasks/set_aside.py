@@ -26,6 +26,12 @@ MAY_DIFFER = {
 }
 """Fields of a source that decide which inputs there are, or what a value is, but not which row is
 which, nor which columns it has."""
+SINK_MAY_DIFFER = {
+    *("path", "storage_options", "catalog", "rows_per_file", "compression"),
+    *("mode", "newest_by", "keep_columns", "evolve_schema"),
+}
+"""Fields of a sink that change nothing of how rows lie beside those that are published. Which
+columns they have is compared where they are written."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,9 @@ class SetAside:
         lines: list[Line] = []
         readers: dict[str, Any] = {}
         for run, own in past_runs(storage, output, seen):
-            refuse_other_source(spec, storage, output, run)
+            header = json.loads(storage.read(output.run(run.run_id).header))
+            refuse_other_source(spec, header)
+            refuse_other_sink(spec, header)
             lines += own
             readers |= {name: spec.source.retyped(pins) for name, pins in readers_of(run).items()}
         same = unchanged(spec, lines)
@@ -98,27 +106,35 @@ def past_runs(
         ) from error
 
 
-def refuse_other_source(
-    spec: BatchInferenceSpec, storage: FsspecStorage, output: OutputFolder, run: PastRun
-) -> None:
+def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
     """Raise InvalidSpec where a run has read its inputs in another way than the spec would."""
-    header = json.loads(storage.read(output.run(run.run_id).header))
-    kind = header["spec"]["source"]["kind"]
+    run_id, kind = header["run_id"], header["spec"]["source"]["kind"]
     if kind != spec.source.kind:
-        problem = f"cannot read what run {run.run_id} has set aside: its source is {kind}"
+        problem = f"cannot read what run {run_id} has set aside: its source is {kind}"
         raise InvalidSpec.at("source.kind", spec.source.kind, problem)
     try:
         then = type(spec.source).model_validate(header["spec"]["source"])
     except ValidationError as error:
-        problem = f"cannot be compared with that of run {run.run_id}, of another version of this "
+        problem = f"cannot be compared with that of run {run_id}, of another version of this "
         way_out = "software; --replace-output predicts every input anew"
         raise InvalidSpec.at("source", spec.source.kind, f"{problem}{way_out}") from error
     for name in sorted(set(type(spec.source).model_fields) - MAY_DIFFER):
         was, now = getattr(then, name), getattr(spec.source, name)
         if was != now:
-            problem = f"was {was!r} in run {run.run_id}, and by it rows or columns are others than"
+            problem = f"was {was!r} in run {run_id}, and by it rows or columns are others than"
             way_out = "those set aside: set it back for the redrive, or --replace-output"
             raise InvalidSpec.at(f"source.{name}", now, f"{problem} {way_out}")
+
+
+def refuse_other_sink(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
+    """Raise InvalidSpec where a run has published its rows in another form than the spec would."""
+    then, now = header["spec"]["sink"], spec.sink.model_dump(mode="json", by_alias=True)
+    for name in ("kind", *sorted(now.keys() - SINK_MAY_DIFFER - {"kind"})):
+        was = then.get(name, type(spec.sink).model_fields[name].default)
+        if was != now[name]:
+            problem = f"was {was!r} in run {header['run_id']}, in whose output the rows are to be:"
+            way_out = "set it back for the redrive, or predict all anew with --replace-output"
+            raise InvalidSpec.at(f"sink.{name}", now[name], f"{problem} {way_out}")
 
 
 def readers_of(run: PastRun) -> dict[str, Any]:

@@ -241,6 +241,21 @@ def test_rows_that_are_numbered_otherwise_are_not_taken_for_those_set_aside(
     assert redrive(picky(tmp_path, source=typed))["rows"]["written"] == 1
 
 
+@pytest.mark.parametrize(
+    ("field", "given"), [("kind", "jsonl"), ("partition_by", ["id"])], ids=["kind", "partition_by"]
+)
+def test_what_a_redrive_brings_in_lies_there_as_all_else_does(
+    numbers: Path, field: str, given: Any
+) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    other = {"kind": "parquet", "path": spec.sink.path, field: given}
+    with pytest.raises(InvalidSpec, match=rf"sink\.{field}: .* set it back for the redrive"):
+        redrive(picky(numbers, sink=other))
+    kept = {"kind": "parquet", "path": spec.sink.path, "rows_per_file": 100, "compression": "none"}
+    assert redrive(picky(numbers, sink=kept))["rows"]["written"] == len(BAD)
+
+
 @pytest.mark.ray
 def test_a_redrive_runs_on_ray_too(numbers: Path, ray_address: str) -> None:
     cluster = {"kind": "local", "address": ray_address}
