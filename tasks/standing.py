@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from tasks.config import config_digests, other_config
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.new_inputs import unpublished
 from tasks.periods import Portion
@@ -104,13 +104,14 @@ def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) ->
     """Refuse a new version without inputs that are published and were not meant to go.
 
     In an output of one period these are inputs that are still there. Where several share the
-    output, what is gone from the source may have been of a period outside the range.
+    output, what is gone from the source may have been of a period outside the range; where the
+    range is one of these, what its own paths do not lead to was.
 
     Raises:
         InvalidSpec: says how many, which first, and the ways out.
     """
     if len(portion.times) <= 1:
-        dropped = [path for path in dropped if storage.stat(path) is not None]
+        dropped = [p for p in dropped if storage.stat(p) is not None or is_of_others(portion, p)]
     if not dropped:
         return
     outside = f"the range {portion.name}" if portion.times else "source.path"
@@ -120,3 +121,8 @@ def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) ->
         f"of them {dropped[0]}: widen {'the range' if portion.times else 'source.path'}, or use "
         "another sink.path"
     )
+
+
+def is_of_others(portion: Portion, path: str) -> bool:
+    """Whether a published input was one of another period than the portion's only one."""
+    return bool(portion.times) and not leads_to(portion.spec.source, path)

@@ -201,6 +201,21 @@ def test_an_output_that_a_part_of_the_day_was_for_loses_nothing(daily: Path) -> 
         backfill(other, noon, noon, "12h")
 
 
+def test_a_range_of_one_day_takes_no_rows_of_others_whose_inputs_were_tidied_away(
+    daily: Path,
+) -> None:
+    spec, other = (daily_spec(daily, out="out", **more) for more in ({}, {"model": OTHER}))
+    put(daily, DAYS[1], "b", 900)
+    backfill(spec, *RANGE)
+    (daily / "in" / DAYS[1] / "b.parquet").unlink()
+    for day in (DAYS[0], DAYS[2]):
+        shutil.rmtree(daily / "in" / day)
+    only = datetime(2026, 1, 2)
+    with pytest.raises(InvalidSpec, match="drop the rows of 2 published inputs outside the range"):
+        backfill(other, only, only)
+    assert len(ids_in(spec, daily / "out")) == 40
+
+
 def test_a_mode_that_replaces_is_done_when_nothing_has_changed(daily: Path) -> None:
     sink = {"kind": "parquet", "path": str(daily / "out" / "{scheduled:%d}"), "mode": "replace"}
     spec = daily_spec(daily, sink=sink)

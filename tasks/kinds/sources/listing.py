@@ -91,6 +91,20 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
     return storage, source.chosen(storage, Stats.by_path(found))
 
 
+def leads_to(source: "Source", path: str) -> bool:
+    """Whether an input lies, or lay, at one of the source's paths; of tables nobody can say."""
+    if source.holds != "file":
+        return True
+    for url in source.paths:
+        storage, place = source.opened(url)
+        place = os.path.realpath(place) if storage.is_local else place
+        if path == place or path.startswith(f"{place}/"):
+            return True
+        if any(fnmatch.fnmatchcase(path, glob) for glob in (place, f"{place}/*")):
+            return True
+    return False
+
+
 def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
     """Files that none of the patterns leaves out."""
     return (info for info in infos if not is_excluded(info["name"], patterns))
