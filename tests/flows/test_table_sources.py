@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from flows.printed_report import left_by
+from tasks.errors import InvalidSpec
 from tasks.kinds.gates.rows import RowsGate
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
@@ -130,3 +134,28 @@ def test_a_run_that_is_resumed_reads_what_it_planned(
     publish_planned(resumed)
     assert ids(spec) == list(range(10))
     assert (run(spec), ids(spec)) == (1, [50])
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_rows_of_another_source_do_not_leave_the_output(
+    kind: str,
+    spec: BatchInferenceSpec,
+    lake: Lake,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """As of yesterday's table, where the path has the day in it."""
+    first = tmp_path / "yesterday"
+    rows = pa.table({"id": [100, 101], "x": [100.0, 101.0]})
+    if kind == "delta":
+        write_deltalake(str(first), rows)
+    else:
+        first.mkdir()
+        pq.write_table(rows, first / "a.parquet")
+    run(spec_of(tmp_path / "in", source={"kind": kind, "path": str(first)}))
+    with pytest.raises(InvalidSpec, match=rf"source\.path: .*, {kind} at .*yesterday: an output"):
+        run(spec)
+    assert ids(spec) == [100, 101]
+    anew = make_plan(spec, RunOptions(replace_output=True))
+    predict(anew)
+    publish_planned(anew)
+    assert ids(spec) == list(range(10))
