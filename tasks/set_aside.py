@@ -61,15 +61,13 @@ class SetAside:
             refuse_other_source(spec, header)
             refuse_other_sink(spec, header)
             lines += own
-            readers |= {name: spec.source.retyped(pins) for name, pins in readers_of(run).items()}
+            readers |= readers_of(run)
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
-        return cls(
-            spec,
-            [line for line in lines if line["path"] in same],
-            readers,
-            skipped=len(inputs - same),
-        )
+        lines = [line for line in lines if line["path"] in same]
+        used = {line["read_as"]: readers[line["read_as"]] for line in lines}
+        retyped = {run_id: spec.source.retyped(pins) for run_id, pins in used.items()}
+        return cls(spec, lines, retyped, skipped=len(inputs - same))
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:

@@ -135,7 +135,7 @@ class Source(Kind):
         return self
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
-        """Reader settings of an earlier run, with the types that the source is given by now.
+        """Reader settings of an earlier run, by which the source as it is now reads the same rows.
 
         Args:
             pins: as `pin` gave them.

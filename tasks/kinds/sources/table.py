@@ -1,6 +1,7 @@
 """What the sources of tables have in common: a version that is pinned, and its data files."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -90,6 +91,15 @@ class TableSource(Source):
         if not pins:
             return self
         return self.model_copy(update={**self.pinned_fields(pins), "as_of": None})
+
+    def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """See Source; where the version was cleaned up, what is left of it is in that of now."""
+        for source in (self.as_planned(pins), self):
+            with suppress(InvalidSpec, FileNotFoundError):
+                version = source.open()
+                _ = version.files()
+                return {**pins, **version.pins}
+        return pins
 
     def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
         """What names the version in fields of the spec."""
