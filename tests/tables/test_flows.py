@@ -14,9 +14,13 @@ from flows.printed_report import print_report
 from flows.redrive import redrive
 from flows.testing import RunSpec
 from tasks.errors import KeysRepeated
-from tasks.plan import ledger_of
+from tasks.plan import ledger_of, make_plan
 from tasks.previewing import trial_of
+from tasks.publish import publish_planned
+from tasks.run_options import RunOptions
 from tasks.spec_file import complete_spec
+from tests.flows.conftest import spec_of
+from tests.flows.test_s3 import predict
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS
 from tests.tables.foreigners import iceberg
@@ -192,3 +196,21 @@ def test_a_redrive_takes_back_no_key_that_a_later_run_has_replaced(
     run_spec(spec, place, f"source.path={first}", "model.init.refuses=[]", flow=redrive)
     found = frame_of(TableBench(SINKS[kind](path=str(out))))[["id", "doubled"]].rows()
     assert sorted(found) == [(0, 1.0), (1, 21.0), (2, 41.0)]
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_an_emptied_table_takes_more_files_than_it_had(kind: str, tmp_path: Path) -> None:
+    source = {"kind": "parquet", "path": str(tmp_path / "*.parquet"), "on_empty": "succeed"}
+    sink = {"kind": kind, "path": str(tmp_path / "out")}
+    stages = {"read": {"rows_per_batch": 1}}
+    spec = spec_of(tmp_path / "in", source=source, sink=sink, stages=stages)
+    for size in (1, 0, 3):
+        file = tmp_path / f"{size}.parquet"
+        if size:
+            pq.write_table(pa.table({"id": range(size), "x": [1.0] * size}), file)
+        planned = make_plan(spec, RunOptions(replace_output=not size))
+        if size:
+            predict(planned)
+        publish_planned(planned)
+        file.unlink(missing_ok=True)
+        assert sorted(frame_of(TableBench(SINKS[kind](**sink)))["id"]) == [*range(size)]

@@ -150,7 +150,9 @@ class LanceOutput:
     def added(self, dataset: Any, change: TableChange) -> list[Any]:
         """The files to add, as fragments."""
         known = {each.name(): leaves(each) for each in dataset.lance_schema.fields()}
-        first = max(fragment_ids(dataset), default=-1) + 1
+        # Not from 0, which Lance takes for a fragment without a number and gives one of its own:
+        # where all that were there are gone, one that another of these has.
+        first = max(fragment_ids(dataset), default=0) + 1
         found = once(self.known, [file.path for file in change.added], self.footer)
         files = zip(change.added, found, strict=True)
         return [
