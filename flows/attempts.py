@@ -193,6 +193,7 @@ def run_stages(attempt: Attempt, deadline: Deadline) -> None:
         if wait(futures, timeout=deadline.seconds_left()).not_done:
             raise deadline.missed()
         for future in futures:
+            future.wait()  # else its state is asked for at the server, where it comes later
             future.result(raise_on_failure=future.state.is_failed())
         # A stage may be blamed whose task was done: Ray has read once more what a node has lost.
         if attempt.last.result and (error := failure(attempt.last.result)):

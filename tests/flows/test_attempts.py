@@ -16,8 +16,10 @@ from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
 from tasks.attempt import Attempt, Look
+from tasks.clusters.inline import Inline
 from tasks.errors import (
     InputChanged,
+    InvalidSpec,
     RowsMissing,
     RunStopped,
     RunTimedOut,
@@ -30,6 +32,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.job import Job
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
 
@@ -119,6 +122,24 @@ def test_a_run_has_an_end(numbers: Path) -> None:
     with pytest.raises(RunTimedOut, match=r"timeouts\.run_seconds 3"):
         batch_inference(spec)
     assert not Path(spec.sink.path).exists()
+
+
+@pytest.mark.parametrize("run_seconds", [None, 600])
+def test_what_keeps_a_job_from_starting_is_told_and_not_tried_again(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, run_seconds: float | None
+) -> None:
+    """Also where the run has an end, for which it is waited in another way."""
+    asked: list[Job] = []
+
+    def refuse(_: Inline, job: Job) -> Any:
+        asked.append(job)
+        raise InvalidSpec("environment.pip: there is no such package")
+
+    monkeypatch.setattr(Inline, "start", refuse)
+    spec = spec_of(numbers, retries={"max_attempts": 3}, timeouts={"run_seconds": run_seconds})
+    with pytest.raises(InvalidSpec, match="there is no such package"):
+        batch_inference(spec)
+    assert len(asked) == 1
 
 
 def test_no_attempt_is_made_when_a_runs_time_is_up(
