@@ -152,11 +152,14 @@ class Attempt:
     def look(self) -> Look:
         """How the job is; however many ask, its storage and cluster are asked now and then.
 
+        Once it is stopped, as it was last: no sign is left of a run that is over.
+
         Raises:
             Unreachable: the output's storage has not answered for too long.
         """
         with self.looking:
-            if self.running and time.monotonic() - self.looked_at >= self.poll_seconds:
+            is_due = time.monotonic() - self.looked_at >= self.poll_seconds
+            if self.running and is_due and not self.stopped.is_set():
                 self.last = self.look_now(self.running)
                 self.looked_at = time.monotonic()
             return self.last
@@ -228,6 +231,7 @@ class Attempt:
     def stop(self) -> None:
         """Stop following, and stop the job."""
         self.stopped.set()
+        self.hold = lambda: None  # else the plan stays in memory as long as this process
         if self.running is not None:
             self.running.stop()
 

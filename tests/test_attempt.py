@@ -285,3 +285,14 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
 
     monkeypatch.setattr(following.job.storage, "delete", delete)
     assert following.ensure_started() is running
+
+
+def test_no_sign_is_left_of_a_run_that_is_over(tmp_path: Path) -> None:
+    """Whoever shows progress looks once more, when a preview is cleared away perhaps."""
+    following, _ = following_on_disk(tmp_path)
+    following.look()
+    following.stop()
+    Path(following.job.followed_file).unlink()
+    following.looked_at = following.marked_at = 0.0  # some seconds later
+    following.look()
+    assert not Path(following.job.followed_file).exists()

@@ -1,7 +1,9 @@
 """Attempt after attempt: what can be retried is, and nothing is done twice."""
 
+import gc
 import itertools
 import math
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -275,6 +277,20 @@ def test_rows_that_are_missed_while_publishing_are_done_again(
     spec = spec_of(numbers)
     assert batch_inference(spec)["attempts"] == 2
     assert len(published(spec)) == 1000
+
+
+def test_a_plan_does_not_outlive_its_run(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backfill of a year would hold three hundred of them."""
+    plans: list[weakref.ref[PlannedRun]] = []
+
+    def remember(planned: PlannedRun, *given: Any) -> Attempt:
+        plans.append(weakref.ref(planned))
+        return next_attempt(planned, *given)
+
+    monkeypatch.setattr(attempts, "next_attempt", remember)
+    batch_inference(spec_of(numbers))
+    gc.collect()
+    assert [plan() for plan in plans] == [None]
 
 
 def test_an_error_in_a_stage_that_was_done_is_not_lost(
