@@ -3,8 +3,10 @@
 import logging
 import re
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,27 @@ def not_vital(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         logger.warning("%s cannot be shown in Prefect: %r", what, error)
+
+
+def shown_beside(what: str, show: Callable[[], object]) -> threading.Thread:
+    """Show something in a thread: who follows a job does not wait for Prefect's server.
+
+    One that is away behind a proxy is asked for a minute, one that does not answer for six, and
+    meanwhile nobody would see what becomes of the job, or say that it is followed.
+
+    Args:
+        what: is shown.
+        show: shows it.
+    """
+
+    def try_to() -> None:
+        with not_vital(what):
+            show()
+
+    context = copy_context()  # Prefect knows by it which task it is of
+    thread = threading.Thread(target=context.run, args=(try_to,), daemon=True)
+    thread.start()
+    return thread
 
 
 def in_prefect() -> bool:

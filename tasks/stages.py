@@ -1,14 +1,15 @@
 """read, preprocess, infer, write: four Prefect tasks, each follows its stage of the job."""
 
 import time
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from tasks.artifacts import artifact_key, not_vital, show_link
+from tasks.artifacts import artifact_key, show_link, shown_beside
 from tasks.attempt import Attempt, Look
 from tasks.counted import counted
 from tasks.patience import stuck_stage
@@ -16,10 +17,15 @@ from tasks.ray_job.counts import nearest
 from tasks.ray_job.result import failure
 from tasks.reporting.numbers import write_number
 
+if TYPE_CHECKING:
+    from threading import Thread
+
 EAGER_SECONDS = 30.0
 REPORT_EVERY_SECONDS = (2.5, 10.0)
 """Between two updates of a stage's artifact, at first and later: a server may have many to follow,
 and a run of hours need not be drawn every second."""
+LAST_UPDATE_SECONDS = 10.0
+"""For the server to take a stage's last update, and as long for the one before."""
 
 
 @task(task_run_name="{stage}", persist_result=False)
@@ -39,8 +45,8 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     stages = attempt.job.stages
     if stage == stages[0] and running.where.startswith("http"):
         key = artifact_key(attempt.job.spec.name, "job")
-        with not_vital("the job's link"):
-            show_link(key, running.where, "The job in Ray's dashboard")
+        link = partial(show_link, key, running.where, "The job in Ray's dashboard")
+        shown_beside("the job's link", link)
     artifact = StageArtifact(stage, attempt)
     while not attempt.stopped.is_set():
         look = attempt.look()
@@ -101,6 +107,8 @@ class StageArtifact:
         self.begun = time.monotonic()
         self.shown = 0.0
         self.summary = ""
+        self.update: Thread | None = None
+        """The last one, which the server may not have taken yet."""
 
     def show(self, look: Look, *, now: bool = False) -> None:
         """Update the artifact, not more than every few seconds."""
@@ -110,11 +118,29 @@ class StageArtifact:
         self.shown = time.monotonic()
         self.summary = f"waits for {look.queued_for}" if look.queued_for else summary(counts)
         percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
-        with not_vital(f"the stage {self.stage}"):
-            if self.id is None:
-                self.id = create_progress_artifact(percent, key=self.key, description=self.summary)
-            else:
-                update_progress_artifact(self.id, percent, description=self.summary)
+        self.send(percent, LAST_UPDATE_SECONDS if now else 0.0)
+
+    def send(self, percent: float, seconds: float) -> None:
+        """Send an update, unless the server is still busy with the one before.
+
+        Args:
+            percent: of the rows that are through.
+            seconds: how long to wait for the server.
+        """
+        if self.update:
+            self.update.join(seconds)
+            if self.update.is_alive():
+                return
+        draw = partial(self.draw, percent, self.summary)
+        self.update = shown_beside(f"the stage {self.stage}", draw)
+        self.update.join(seconds)
+
+    def draw(self, percent: float, summary: str) -> None:
+        """Make the artifact, or bring it up to date."""
+        if self.id is None:
+            self.id = create_progress_artifact(percent, key=self.key, description=summary)
+        else:
+            update_progress_artifact(self.id, percent, description=summary)
 
     def is_due(self) -> bool:
         """Whether the last update is old enough."""

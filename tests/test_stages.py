@@ -1,5 +1,7 @@
 """Which of a job's four tasks turns red, and that one does; without a job and without Prefect."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,3 +86,19 @@ def test_a_stall_is_raised_by_the_stage_that_is_stuck(tmp_path: Path) -> None:
     following.said = iter([progress(infer="running", write="running")] * 5)
     with pytest.raises(NoProgress, match="stage infer failed"):
         follow_stage.fn("infer", following)
+
+
+def test_a_prefect_server_that_does_not_answer_holds_up_nobody_who_follows_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile nobody would see the job's end, or say that somebody follows it."""
+    has_ended = threading.Event()
+    monkeypatch.setattr(stages, "create_progress_artifact", lambda *_, **__: has_ended.wait(20))
+    monkeypatch.setattr(stages, "LAST_UPDATE_SECONDS", 0.1)
+    running: Any = SimpleNamespace(where="there", stop=lambda: None)
+    following = Scripted(job_of(tmp_path), cluster=SimpleNamespace(), running=running)
+    following.said = iter([progress(infer="running"), progress()])
+    begun = time.monotonic()
+    assert follow_stage.fn("infer", following).is_completed()
+    assert time.monotonic() - begun < 10
+    has_ended.set()
