@@ -28,6 +28,8 @@ FLOWS = ["batch-inference", "redrive", "backfill"]
 ALL_FLOWS = [*FLOWS, "preview", "search"]
 """With those that a person waits for, who starts them again or does not."""
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
+SUSPENDED = "Suspended"
+"""Its process has ended, and another one goes on where somebody resumes it."""
 HEARTBEAT = "prefect.flow-run.heartbeat"
 SILENT_HEARTBEATS = 3
 """So many heartbeats of a flow run must be missing before it counts as crashed."""
@@ -49,8 +51,8 @@ WHAT_HAPPENED = (
 def end_silent_runs(silent_seconds: float | None = None) -> Automation:
     """A run whose process died together with its worker: nobody is left to say that it crashed.
 
-    One that was cancelled, or has ended, is left as it is. One that was never heard is not taken
-    for dead: perhaps its heartbeats, which need WebSockets, do not get through.
+    One that was cancelled or suspended, or has ended, is left as it is. One that was never heard
+    is not taken for dead: perhaps its heartbeats, which need WebSockets, do not get through.
 
     Args:
         silent_seconds: without a heartbeat; where empty, three times as long as between two
@@ -72,7 +74,7 @@ def end_silent_runs(silent_seconds: float | None = None) -> Automation:
         trigger=EventTrigger(
             posture=Posture.Proactive,
             after={HEARTBEAT},
-            expect={HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)},
+            expect={HEARTBEAT, *(f"prefect.flow-run.{each}" for each in (*ENDS, SUSPENDED))},
             match=FLOW_RUN,
             match_related=ANY_FLOW_OF_OURS,
             for_each={"prefect.resource.id"},

@@ -16,7 +16,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
 from prefect.client.schemas.objects import State, StateType
 from prefect.events import emit_event
-from prefect.states import Cancelling, Completed, Crashed, Failed, Running
+from prefect.states import Cancelling, Completed, Crashed, Failed, Running, Suspended
 
 from deployments.automations import (
     HEARTBEAT,
@@ -130,9 +130,12 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     mute = flow_run(deployments["first"], Running())
     done = flow_run(deployments["first"], Running(), Completed())
     cancelled = flow_run(deployments["first"], Running(), Cancelling())
+    suspended = flow_run(deployments["first"], Running())
     silent = flow_run(deployments["first"], Running())
-    for each in (done, cancelled, silent):
+    for each in (done, cancelled, suspended, silent):
         beat(each)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(suspended, Suspended())
     await_that(lambda: awaits_retry(silent), lambda: states_of(silent))
     assert states_of(silent) == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
     with get_client(sync_client=True) as client:
@@ -146,6 +149,7 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     assert states_of(silent)[-1] == "Crashed"
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
+    assert states_of(suspended) == ["Scheduled", "Running", "Suspended"], "it waits for a person"
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
 
 
