@@ -119,7 +119,8 @@ def alert_on_failure(block: UUID) -> Automation:
         description="Tells somebody of every run that fails or crashes.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
-            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},
+            # Prefect calls failed runs by a name of their own where time was up.
+            expect={f"prefect.flow-run.{end}" for end in ("Failed", "TimedOut", "Crashed")},
             match=FLOW_RUN,
             match_related=OUR_FLOW,
         ),
