@@ -19,7 +19,7 @@ from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
 from tasks.standing import allowing_gaps, gaps, has_inputs, has_restarted, look_at
 
-check = task(name="check", persist_result=False)(check_spec)
+check = task(name="check", persist_result=False, retries=0)(check_spec)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         raise type(error)(f"{told}: {way_on}") from error
 
 
-@task(task_run_name="look at {portion.name}", persist_result=False)
+@task(task_run_name="look at {portion.name}", persist_result=False, retries=0)
 def look(backfill: Backfill, portion: Portion) -> Outcome:
     """What is done with an output without a run; nothing yet where it needs one."""
     empty = gaps(portion, backfill.spec)

@@ -16,7 +16,7 @@ WAITS_SECONDS = (10.0, 20.0, 30.0, *[60.0] * 9)
 ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
 """What a storage that is there says."""
 
-plan = task(name="plan", persist_result=False)(make_plan)
+plan = task(name="plan", persist_result=False, retries=0)(make_plan)
 P = ParamSpec("P")
 T = TypeVar("T")
 

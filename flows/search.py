@@ -21,7 +21,7 @@ from tasks.searching.query import QueryForm, read_query
 from tasks.spec import BatchInferenceSpec
 
 IndexUse = Literal["auto", "update", "off"]
-embed_query = task(name="embed query", persist_result=False)(vector_of)
+embed_query = task(name="embed query", persist_result=False, retries=0)(vector_of)
 
 
 @flow(name="search", **OURS)

@@ -35,11 +35,11 @@ def publish_run(planned: PlannedRun) -> int:
         output = output_asset(planned.spec)
         sources = source_assets(planned.spec)
         publish: Task[[PlannedRun], int] = materialize(
-            output, by=MADE_BY, asset_deps=sources, name="publish", persist_result=False
+            output, by=MADE_BY, asset_deps=sources, name="publish", persist_result=False, retries=0
         )(publish_and_tell)
     except Exception:
         logger.exception("run %s is published without its lineage", planned.run.run_id)
-        publish = task(name="publish", persist_result=False)(publish_patiently)
+        publish = task(name="publish", persist_result=False, retries=0)(publish_patiently)
     return publish(planned)
 
 

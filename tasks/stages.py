@@ -28,7 +28,7 @@ LAST_UPDATE_SECONDS = 10.0
 """For the server to take a stage's last update, and as long for the one before."""
 
 
-@task(task_run_name="{stage}", persist_result=False)
+@task(task_run_name="{stage}", persist_result=False, retries=0)
 def follow_stage(stage: str, attempt: Attempt) -> State:
     """Follow one stage of the job until it is done; fail if it is the one that raised.
 
@@ -73,7 +73,7 @@ def speaks_of_stall(attempt: Attempt, look: Look) -> str:
     return stages[-1] if stuck in attempt.drained else stuck
 
 
-@task(task_run_name="{stage}", persist_result=False)
+@task(task_run_name="{stage}", persist_result=False, retries=0)
 def skip_stage(stage: str) -> State:
     """A stage that nothing had to go through, since its rows were kept before."""
     return Completed(message="nothing to do: its rows were kept by an earlier job")

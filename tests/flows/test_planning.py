@@ -1,6 +1,9 @@
 """A plan is tried again where nobody is there to do so, and only where that can help."""
 
 import itertools
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,13 +11,15 @@ from typing import Any
 
 import pytest
 from prefect import task
+from prefect.settings import PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 
 from flows import backfill as backfills
 from flows import planning
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from tasks import plan
-from tasks.errors import InvalidSpec, OutputHeld, StaleLedger, Unreachable
+from tasks import lineage, plan
+from tasks.errors import GateFailed, InvalidSpec, OutputHeld, StaleLedger, Unreachable
+from tasks.plan import PlannedRun
 from tasks.preflight import check_spec
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
@@ -120,3 +125,33 @@ def test_what_may_pass_by_itself(error: Exception, passes: bool) -> None:
     state: Any = SimpleNamespace(data=error)
     assert planning.may_pass(None, None, state) is passes
     assert sum(planning.WAITS_SECONDS) == 600
+
+
+def test_what_a_team_has_all_tasks_do_again_is_not_for_ours() -> None:
+    """They know by themselves when that helps: one that follows a job ends with it."""
+    script = """
+from flows import backfill, planning, search
+from tasks import stages
+tasks = [stages.follow_stage, stages.skip_stage, planning.plan]
+tasks += [backfill.check, backfill.look, search.embed_query]
+assert [each.retries for each in tasks] == [0] * 6, [each.retries for each in tasks]
+"""
+    environment = os.environ | {"PREFECT_TASKS_DEFAULT_RETRIES": "2"}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_nor_is_a_run_judged_again_that_was_held_back(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[PlannedRun] = []
+
+    def publish(planned: PlannedRun) -> int:
+        tries.append(planned)
+        raise GateFailed("too few rows")
+
+    monkeypatch.setattr(lineage, "publish_planned", publish)
+    with temporary_settings({PREFECT_TASKS_DEFAULT_RETRIES: 2}), pytest.raises(GateFailed):
+        batch_inference(spec_of(numbers))
+    assert len(tries) == 1
