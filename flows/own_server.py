@@ -23,6 +23,8 @@ from tasks.quick_imports import import_ahead
 
 END_SECONDS = 5.0
 """For the server to end by itself."""
+NO_LIMITS = {"PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "0"}
+"""A spec may name ten thousand inputs; Prefect takes half a MiB, and ends with a traceback."""
 
 
 def start_own_server(imports: Iterable[str] = ()) -> None:
@@ -85,7 +87,7 @@ def started(settings: dict[str, str]) -> str:
             [sys.executable, "-P", "-m", "flows.prefect_server", str(descriptor)],
             stdin=subprocess.PIPE,
             pass_fds=[descriptor],
-            env=os.environ | settings,
+            env=NO_LIMITS | os.environ | settings,
         )
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     atexit.register(end, process)

@@ -60,6 +60,19 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
     assert not server.is_running()
 
 
+@pytest.mark.prefect
+def test_it_takes_specs_of_any_length(numbers: Path) -> None:
+    """Prefect's servers take half a MiB, where nobody has told them otherwise."""
+    source = {"kind": "parquet", "path": [str(numbers / "0.parquet")] * 9_000}
+    spec = spec_of(numbers, source=source).model_dump(mode="json", by_alias=True)
+    file = numbers.parent / "spec.yaml"
+    file.write_text(yaml.safe_dump(spec))
+    assert file.stat().st_size > 1 << 19
+    environment = without_prefect() | {"PREFECT_HOME": str(numbers.parent / "prefect")}
+    command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
+    subprocess.run(command, env=environment, check=True, timeout=240)
+
+
 def test_nobody_waits_for_a_server_that_has_ended() -> None:
     ended = subprocess.Popen(["true"])
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 5}):
