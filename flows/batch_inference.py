@@ -11,6 +11,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
 from flows.cancellation import stop_its_jobs
+from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
 from tasks.patience import Deadline
@@ -68,7 +69,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
     check_whole_paths(spec)
-    time_meant = options.scheduled_time or flow_run.scheduled_start_time
+    time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)
     options = replace(options, scheduled_time=used, flow_runs=own_flow_runs())
     planned = plan_run(at_time(spec, time_meant), options)

@@ -13,10 +13,11 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 
+from flows.meant_time import time_meant_by
 from tasks.at_work import stop_jobs
 from tasks.errors import BatchInferenceError
 from tasks.periods import portions
-from tasks.scheduled import at_time, time_of_flow_run
+from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 
 
@@ -27,7 +28,7 @@ def stop_its_jobs(flow: Any, flow_run: Any, state: Any) -> None:
     another flow run has followed last, at work on the same output, are left alone.
     """
     spec = BatchInferenceSpec.model_validate(flow_run.parameters["spec"])
-    stop_jobs(at_time(spec, time_of_flow_run(flow_run)), str(flow_run.id))
+    stop_jobs(at_time(spec, time_meant_by(flow_run)), str(flow_run.id))
 
 
 def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:

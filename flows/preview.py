@@ -9,13 +9,14 @@ from prefect.runtime import flow_run
 
 from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS
+from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
-from tasks.scheduled import at_time, time_of_flow_run
+from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 
 ROWS = 64
@@ -29,7 +30,7 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
             the word by which its job ends itself, and `clean` removes it later.
     """
     given = flow_run.parameters
-    spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_of_flow_run(flow_run))
+    spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_meant_by(flow_run))
     rows, on_cluster = given.get("rows", ROWS), given.get("on_cluster", False)
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     stop_jobs(trial)
@@ -64,7 +65,7 @@ def preview(
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
     """
     started = time.time()
-    spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
+    spec = at_time(spec, scheduled_time or time_to_start())
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     if not on_cluster:
         refuse_unlike(spec)

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from prefect import flow, task
-from prefect.runtime import flow_run
 
 from flows.batch_inference import OURS
+from flows.meant_time import time_to_start
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
 from tasks.patience import storage_of_output
@@ -64,7 +64,7 @@ def search(
         raise InvalidSpec.at("k", k, "must be at least 1")
     if not 0 < recall <= 1:
         raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
-    spec = at_time(spec, scheduled_time or flow_run.scheduled_start_time)
+    spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
     with storage_of_output():
         vectors = searchable(published_vectors(spec, column), index, recall)

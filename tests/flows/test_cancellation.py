@@ -169,6 +169,8 @@ def test_the_hook_needs_nothing_but_the_flow_runs_parameters(
     orchestrator.kill()
     orchestrator.wait()
     assert live_jobs(spec), "the job outlives its orchestrator"
-    run = SimpleNamespace(id="1", parameters=parameters_of(spec), expected_start_time=None)
+    run = SimpleNamespace(
+        id="1", parameters=parameters_of(spec), expected_start_time=None, parent_task_run_id=None
+    )
     stop_its_jobs(None, run, None)
     assert not live_jobs(spec)

@@ -167,7 +167,11 @@ def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
 
     parameters = {"spec": json.loads(spec.model_dump_json(by_alias=True)), "rows": 10}
     stop_preview(
-        None, SimpleNamespace(id="the-run", parameters=parameters, expected_start_time=None), None
+        None,
+        SimpleNamespace(
+            id="the-run", parameters=parameters, expected_start_time=None, parent_task_run_id=None
+        ),
+        None,
     )
     assert not state.exists()
 
@@ -183,7 +187,9 @@ def test_a_preview_whose_job_could_not_be_stopped_leaves_word_that_it_is_to_end(
     job = new_job(planned, left_to_do(planned, tried=False), 1)
     monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
     parameters = {"spec": json.loads(spec.model_dump_json(by_alias=True)), "rows": 10}
-    cancelled = SimpleNamespace(id="the-run", parameters=parameters, expected_start_time=None)
+    cancelled = SimpleNamespace(
+        id="the-run", parameters=parameters, expected_start_time=None, parent_task_run_id=None
+    )
     with pytest.raises(Unreachable):
         stop_preview(None, cancelled, None)
     assert Path(job.stopped_file).exists()

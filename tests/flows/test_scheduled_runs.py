@@ -10,11 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect import flow
 
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_backfill_jobs, stop_its_jobs
+from flows.meant_time import time_meant_by
 from tasks.errors import Unreachable
+from tasks.spec_file import parse_spec
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -165,3 +168,37 @@ def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path:
     failed = look(run).state
     assert failed.name == "Failed"
     assert "sink.path: 'another-output' is relative to a folder that goes with" in failed.message
+
+
+@flow(name="nightly")
+def nightly(spec: dict[str, Any]) -> None:
+    """A flow of somebody's own."""
+    batch_inference(parse_spec(spec))
+
+
+def test_a_flow_of_ones_own_that_is_late_keeps_its_time(tmp_path: Path) -> None:
+    """Prefect has a run that another one calls start at the moment of the call."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Late
+
+    put(tmp_path, "2026-03-05")
+    spec = daily_spec(tmp_path)
+    given = {"spec": spec.model_dump(mode="json", by_alias=True)}
+    with get_client(sync_client=True) as client:
+        late: Any = Late(scheduled_time=MEANT)
+        run = client.create_flow_run(nightly, parameters=given, state=late)
+    run_flow(nightly, flow_run=run, parameters=given)
+    assert ids_in(spec, tmp_path / "out" / "2026-03-05") == list(range(500, 510))
+    (called,) = children_of(run)
+    assert time_meant_by(called) == MEANT, "so does the hook by which its job is stopped"
+
+
+def children_of(run: Any) -> list[Any]:
+    """Flow runs that one has called."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
+
+    of_it = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[run.id]))
+    with get_client(sync_client=True) as client:
+        return list(client.read_flow_runs(flow_run_filter=of_it))
