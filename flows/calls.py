@@ -28,6 +28,7 @@ def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
     Args:
         imports: modules that it is going to need here.
     """
+    from flows.named_server import trouble_with_server
     from flows.own_server import start_own_server
     from flows.terminal import live_progress
 
@@ -36,10 +37,12 @@ def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
         with live_progress(console):
             yield
     except BaseException as error:
-        if not is_stopped(error):
-            raise
-        console.print("stopped; the next run goes on from what is recorded")
-        raise KeyboardInterrupt from None
+        if is_stopped(error):
+            console.print("stopped; the next run goes on from what is recorded")
+            raise KeyboardInterrupt from None
+        if trouble := trouble_with_server(error):
+            raise trouble from error
+        raise
 
 
 def is_stopped(error: BaseException | None) -> bool:

@@ -1,0 +1,58 @@
+"""A Prefect server that somebody has named, and what is told where it cannot be used."""
+
+import httpx
+from prefect.settings import PREFECT_API_URL
+
+from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
+from tasks.reporting.redaction import hide_credentials
+
+TOO_LONG = "parameters must be less than"
+"""What it says of a spec; its answer has the whole of it."""
+
+
+def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
+    """What to tell of an error of Prefect's client; None of any other.
+
+    The server may go away at any time: when all rows are published, too.
+    """
+    server, cause = PREFECT_API_URL.value(), cause_of(error)
+    if not server or cause is None or not asked_of(cause).startswith(server):
+        return None
+    if TOO_LONG in str(cause):
+        return InvalidSpec(
+            "Prefect's server takes no spec of that length: name folders in place of files, or set "
+            "PREFECT_SERVER_API_MAX_PARAMETER_SIZE=0 in its environment"
+        )
+    return None if is_refusal(cause) else away(str(hide_credentials(server)), cause)
+
+
+def cause_of(error: BaseException | None) -> httpx.HTTPError | None:
+    """The client's error behind one that is none of ours; None where there is none."""
+    while error is not None and not isinstance(error, (httpx.HTTPError, BatchInferenceError)):
+        error = error.__cause__
+    return error if isinstance(error, httpx.HTTPError) else None
+
+
+def asked_of(error: httpx.HTTPError) -> str:
+    """The URL that could not be asked; empty where nobody knows."""
+    try:
+        return str(error.request.url)
+    except RuntimeError:
+        return ""
+
+
+def is_refusal(error: httpx.HTTPError) -> bool:
+    """Whether the server is there, lets us in, and does not take what it was given."""
+    if not isinstance(error, httpx.HTTPStatusError):
+        return False
+    return error.response.status_code < 500 and error.response.status_code not in (401, 403)
+
+
+def away(server: str, error: httpx.HTTPError) -> Unreachable:
+    """What to raise for a server that does not answer."""
+    return Unreachable(
+        f"Prefect's server at {server} does not answer, or does not let us in "
+        f"({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "
+        "PREFECT_API_AUTH_STRING are its own; nothing that is recorded or published is lost, run "
+        "again to go on"
+    )

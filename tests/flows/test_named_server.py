@@ -1,0 +1,60 @@
+"""A Prefect server that cannot be used is one message, at the start of a run and at its end."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+from flows import cli
+from flows.named_server import trouble_with_server
+from tasks.errors import InvalidSpec, Unreachable
+from tests.flows.conftest import spec_of
+
+SERVER = "http://me:hush-hush@prefect/api"
+ASKED = httpx.Request("POST", f"{SERVER}/flow_runs/")
+
+
+def answer(status: int, words: str = "") -> Exception:
+    """What Prefect's client raises where the server has answered so."""
+    return httpx.HTTPStatusError(words, request=ASKED, response=httpx.Response(status))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (httpx.ConnectError("All connection attempts failed", request=ASKED), Unreachable),
+        (httpx.ReadTimeout("", request=ASKED), Unreachable),
+        (answer(401), Unreachable),
+        (answer(503), Unreachable),
+        (answer(422, "Flow run parameters must be less than 524,288 bytes"), InvalidSpec),
+        (answer(404), None),
+        (httpx.ConnectError("another's", request=httpx.Request("GET", "http://hub/x")), None),
+        (httpx.ConnectError("nobody knows whose"), None),
+        (ValueError("a mistake of ours"), None),
+    ],
+)
+def test_what_is_told_of_an_error(error: Exception, told: type[Exception] | None) -> None:
+    with temporary_settings({PREFECT_API_URL: SERVER}):
+        found = trouble_with_server(error)
+    assert type(found) is (told or type(None))
+    assert "hush" not in str(found)
+
+
+def test_a_command_ends_with_one_message(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = numbers.parent / "spec.json"
+    file.write_text(spec_of(numbers).model_dump_json(by_alias=True))
+    monkeypatch.setattr(sys, "argv", ["batch-inference", "run", str(file)])
+    away: dict[Any, Any] = {
+        PREFECT_API_URL: "http://127.0.0.1:9/api",
+        PREFECT_CLIENT_MAX_RETRIES: 0,
+    }
+    with temporary_settings(away), pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "Unreachable: Prefect's server at http://127.0.0.1:9/api does not answer" in said
