@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
+from prefect.exceptions import Pause
+from prefect.futures import wait
 from prefect.states import Cancelled, Completed
 
 from tasks.artifacts import artifact_key, show_link, shown_beside
@@ -62,8 +64,19 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         if attempt.stall.lasts(look.progress) and stage == speaks_of_stall(attempt, look):
             attempt.stop()
             raise attempt.stall.error(look.progress)
+        if is_suspended():
+            attempt.stop()  # the flow leaves, too, once its tasks are done
         attempt.stopped.wait(attempt.poll_seconds)
     return Cancelled(message="the run was stopped")
+
+
+def is_suspended() -> bool:
+    """Whether somebody has suspended the flow run, to be resumed in another process."""
+    try:
+        wait([])  # raises where that is so, as any of Prefect's calls in a flow
+    except Pause:
+        return True
+    return False
 
 
 def speaks_of_stall(attempt: Attempt, look: Look) -> str:

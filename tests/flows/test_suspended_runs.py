@@ -1,0 +1,62 @@
+"""A run that is suspended, as by the button in Prefect's UI, lets go of what it holds."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+from tests.flows.jobs_cluster import await_that
+from tests.flows.test_scheduled_runs import look, prefect, scheduled_run
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.5}}
+BATCHES = 20
+
+
+@contextmanager
+def executing(run: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A flow run at work in a process of its own, as a worker starts it."""
+    from prefect.settings import PREFECT_API_URL
+
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    command = [str(Path(sys.executable).with_name("prefect")), "flow-run", "execute", str(run.id)]
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        subprocess.Popen(command, env=environment, cwd=empty) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def records(spec: BatchInferenceSpec) -> list[Path]:
+    return list(Path(f"{spec.sink.path}.state/runs").glob("*/records/*.json"))
+
+
+def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Suspended
+
+    spec = spec_of(numbers, model=SLOW, stages={"read": {"rows_per_batch": 1000 // BATCHES}})
+    run = scheduled_run(spec)
+    with get_client(sync_client=True) as client:
+        with executing(run) as process:
+            await_that(lambda: len(records(spec)) >= 2, "no batch is recorded")
+            client.set_flow_run_state(run.id, Suspended())
+            process.wait(120)
+        assert look(run).state.name == "Suspended"
+        assert len(records(spec)) < 0.7 * BATCHES, "nobody pays for what nobody waits for"
+        client.resume_flow_run(run.id)
+    prefect("flow-run", "execute", str(run.id))
+    assert look(run).state.name == "Completed"
+    assert [row["id"] for row in published(spec)] == list(range(1000))
