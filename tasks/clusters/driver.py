@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISLNK
@@ -30,7 +31,7 @@ def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[st
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tasks.ray_job", *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -38,6 +39,9 @@ def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[st
             text=True,
             **given,
         )
+    # Else it would stay in the system's table as long as this process: it may end after its job.
+    threading.Thread(target=process.wait, name="driver's end", daemon=True).start()
+    return process
 
 
 def end(process: psutil.Process) -> None:

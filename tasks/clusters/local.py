@@ -37,13 +37,10 @@ class LocalJob:
 
         One on another machine is left to whoever follows it there: here its pid is another's.
         """
-        if not self.holder.is_here:
+        if not self.holder.is_here or not self.holder.is_alive():
             return
-        if self.holder.is_alive():
-            with suppress(psutil.NoSuchProcess):
-                end(psutil.Process(self.holder.pid))
-        # Collects the exit code, where the process is a child of ours, else it stays in the table.
-        self.is_alive()
+        with suppress(psutil.NoSuchProcess):
+            end(psutil.Process(self.holder.pid))
 
 
 class Local:
