@@ -105,9 +105,7 @@ def test_what_was_set_aside_of_a_compacted_file_is_left_by_a_redrive_and_said_to
     spec: BatchInferenceSpec,
     lake: Lake,  # noqa: F811
 ) -> None:
-    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}}
-    raw = {**spec.model_dump(by_alias=True), "model": picky}
-    run(parse_spec({**raw, "errors": {"max_rejected_fraction": 1}}))
+    run_setting_one_aside(spec)
     assert len(published(spec)) == 9
     lake.append(10)
     lake.compact()
@@ -125,15 +123,20 @@ def test_rows_set_aside_come_back_though_the_version_that_they_were_read_at_is_g
     spec: BatchInferenceSpec,
     lake: Lake,  # noqa: F811
 ) -> None:
-    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}}
-    raw = {**spec.model_dump(by_alias=True), "model": picky}
-    run(parse_spec({**raw, "errors": {"max_rejected_fraction": 1}}))
+    run_setting_one_aside(spec)
     lake.append(10)
     forget_versions(lake)
     again = make_plan(spec, RunOptions(redrive=True))
     assert (predict(again), again.inputs_skipped) == (1, 0)
     publish_planned(again)
     assert ids(spec) == list(range(10))
+
+
+def run_setting_one_aside(spec: BatchInferenceSpec) -> None:
+    """A run whose model takes all rows but one."""
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [3.0]}}
+    raw = {**spec.model_dump(by_alias=True), "model": picky}
+    run(parse_spec({**raw, "errors": {"max_rejected_fraction": 1}}))
 
 
 def forget_versions(lake: Lake) -> None:  # noqa: F811
