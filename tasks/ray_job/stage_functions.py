@@ -99,7 +99,7 @@ def refuse_other_weights(job: Job) -> None:
             "holds another model than when the run was planned, and predictions of two are never "
             "mixed: put the former back to go on with the run, or give it up with --restart"
         )
-        field = "path" if hasattr(model, "path") else "name_or_path"
+        field = model.weights_field
         raise InvalidSpec.at(f"model.{field}", getattr(model, field), problem)
 
 

@@ -75,6 +75,7 @@ class HuggingFaceModel(Model):
 
     takes_encoded_media: ClassVar[bool] = True
     uses_threads: ClassVar[bool] = True
+    weights_field: ClassVar[str] = "name_or_path"
     slow_imports: ClassVar[tuple[str, ...]] = ("torch", "transformers.modeling_utils")
 
     @field_validator("options")
@@ -204,8 +205,7 @@ class HuggingFaceModel(Model):
 
     def has_changed(self, fingerprint: str) -> bool:
         """Whether the folder holds other files now; of the Hub a commit is taken, which stays."""
-        found = folder.local_folder(self.name_or_path)
-        return found is not None and folder.digest(found) != fingerprint
+        return folder.has_changed(self.name_or_path, fingerprint)
 
     def pinned(self, fingerprint: str) -> Self:
         """The same model at the commit that `fingerprint` gave, whatever the branch says later."""

@@ -100,6 +100,9 @@ class Model(Kind):
     rows_per_batch: ClassVar[int] = 2_048
     """Rows that travel together and are recorded together at most, where the user has no wish."""
 
+    weights_field: ClassVar[str] = "path"
+    """The field that says where the weights lie, where there are any."""
+
     slow_imports: ClassVar[tuple[str, ...]] = ()
     """Modules that loading the model imports, and that take seconds."""
 

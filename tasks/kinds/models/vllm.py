@@ -95,6 +95,7 @@ class VllmModel(Model):
     )
 
     needs_gpu: ClassVar[bool] = True
+    weights_field: ClassVar[str] = "name_or_path"
     batch_size: ClassVar[int | None] = 1024
     """Several times what the engine runs at once: it fills up from the rest as rows finish."""
 
@@ -176,8 +177,7 @@ class VllmModel(Model):
 
     def has_changed(self, fingerprint: str) -> bool:
         """Whether the folder holds other files now; of the Hub a commit is taken, which stays."""
-        found = folder.local_folder(self.name_or_path)
-        return found is not None and folder.digest(found) != fingerprint
+        return folder.has_changed(self.name_or_path, fingerprint)
 
     def pinned(self, fingerprint: str) -> Self:
         """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
