@@ -205,12 +205,12 @@ def deploy_automations(automations: Sequence[Automation] = ()) -> list[UUID]:
 
 
 def deployed(automation: Automation) -> UUID:
-    """Make one automation, or replace what it was."""
+    """Make one automation, or replace what it was; one that somebody switched off stays so."""
     with get_client(sync_client=True) as client:
         found = client.read_automations_by_name(automation.name)
     made: Any = automation  # Prefect's types leave open whether its calls must be awaited
     if found:
-        made.id = found[0].id
+        made.id, made.enabled = found[0].id, found[0].enabled
         made.update()
     else:
         made.create()

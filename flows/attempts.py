@@ -117,30 +117,51 @@ def run_until_covered(
 
     Returns and raises as `run_attempts`; returns the last attempt too.
     """
-    tried = 0
-    while gap := gap_left(planned, deadline, tried):
-        if tried == planned.spec.retries.max_attempts:
-            raise rows_missing(planned, gap, tried)
+    tried = failed = most_done = 0
+    gap = gap_left(planned, deadline, tried)
+    while gap:
         if deadline.seconds_left() == 0:
             raise deadline.missed()
-        tried += 1
-        try:
-            with storage_of_output():
-                attempt = next_attempt(planned, gap, get_run_logger().info, attempt)
-            run_stages(attempt, deadline)
-        except ErrorBudgetExceeded as error:
-            raise with_rows(planned, error) from error
-        except BatchInferenceError as error:
-            if not error.can_retry:
-                raise
-            if tried == planned.spec.retries.max_attempts:
-                error.attempts = tried
-                raise
-            get_run_logger().warning("attempt %s failed, another follows: %s", tried, error)
-            time.sleep(deadline.within(backoff_seconds(tried)))
-            if isinstance(error, InputChanged):
-                planned = planned_anew(planned)
+        tried, most_done = tried + 1, max(most_done, gap.done)
+        attempt, problem = run_attempt(planned, gap, deadline, attempt)
+        gap = gap_left(planned, deadline, tried)
+        failed = 1 if gap.done > most_done else failed + 1
+        if gap and failed == planned.spec.retries.max_attempts:
+            raise given_up(planned, gap, tried, problem)
+        if gap and problem is None:
+            get_run_logger().info("attempt %s left rows without a record, another follows", tried)
+        elif gap:
+            get_run_logger().warning("attempt %s failed, another follows: %s", tried, problem)
+            time.sleep(deadline.within(backoff_seconds(failed)))
+        if isinstance(problem, InputChanged):
+            planned = planned_anew(planned)
+            gap = gap_left(planned, deadline, tried)
     return planned, tried, attempt
+
+
+def run_attempt(
+    planned: PlannedRun, gap: Gap, deadline: Deadline, after: Attempt | None
+) -> tuple[Attempt | None, BatchInferenceError | None]:
+    """One attempt.
+
+    Returns:
+        It, or the one before where it did not come to one, and the error that another may not meet.
+
+    Raises:
+        BatchInferenceError: trying again cannot help.
+    """
+    attempt = after
+    try:
+        with storage_of_output():
+            attempt = next_attempt(planned, gap, get_run_logger().info, after)
+        run_stages(attempt, deadline)
+    except ErrorBudgetExceeded as error:
+        raise with_rows(planned, error) from error
+    except BatchInferenceError as error:
+        if not error.can_retry:
+            raise
+        return attempt, error
+    return attempt, None
 
 
 def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
@@ -157,8 +178,13 @@ def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
     return until_reachable(look, deadline.within(planned.spec.timeouts.unreachable_seconds))
 
 
-def rows_missing(planned: PlannedRun, gap: Gap, tried: int) -> RowsMissing:
-    """The error for jobs that ended well, and whose records do not cover the plan."""
+def given_up(
+    planned: PlannedRun, gap: Gap, tried: int, problem: BatchInferenceError | None
+) -> BatchInferenceError:
+    """The last attempt's error; else that jobs ended well, and their records are not all there."""
+    if problem is not None:
+        problem.attempts = tried
+        return problem
     rows = "rows" if gap.rows is None else counted(gap.rows, "row")
     first = planned.plan.shards["path"][int(gap.shards[0])].as_py()
     return RowsMissing(

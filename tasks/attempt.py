@@ -15,7 +15,7 @@ from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.followed import STOPPED, refuse_if_stopped
-from tasks.ray_job.job import PIP_SECONDS, Job
+from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
 """Between two looks at a job, at first and later: what takes a second should not wait for one."""
@@ -68,7 +68,7 @@ class Attempt:
         timeouts = self.job.spec.timeouts
         # Its driver's packages are installed before it can say a word.
         first_word = PIP_SECONDS if self.job.spec.environment.pip else 0.0
-        self.stall = Stall(timeouts.no_progress_seconds, first_word)
+        self.stall = Stall(timeouts.no_progress_seconds, first_word, LOAD_SECONDS)
         self.unreachable_seconds = timeouts.unreachable_seconds
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()

@@ -21,7 +21,7 @@ from tasks.protocol.ids import Mask
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.publication import Keys
-from tasks.ray_job.writing import pinned
+from tasks.ray_job.output_schema import pinned
 
 RECORDED = ("gate", "value", "limit", "passed", "note")
 

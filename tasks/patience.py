@@ -104,6 +104,8 @@ class Stall:
     limit_seconds: float
     first_word_seconds: float = 0.0
     """How long a job may say nothing at first, where that is longer."""
+    load_seconds: float = 0.0
+    """How long it may load the model, where that is longer."""
     seen: Any = None
     queued: float | None = None
     """When a job that waits last said so, on its own clock."""
@@ -112,33 +114,47 @@ class Stall:
     def lasts(self, progress: dict[str, Any] | None) -> bool:
         """Take a look; whether no stage has moved a row for too long, with its turn come.
 
-        A job that waits for its turn or for nodes has to say so again and again.
+        A job that waits for its turn or for nodes has to say so again and again. Once the model is
+        loaded, its first rows have as long as any.
         """
-        counts = progress and {k: v["rows"] for k, v in progress["stages"].items()}
+        seen = progress and (rows_by_stage(progress), is_loading(progress))
         queued = progress["at"] if progress and progress["state"] == "queued" else None
-        if counts != self.seen or queued not in (None, self.queued):
-            self.seen, self.queued, self.since = counts, queued, time.monotonic()
+        if seen != self.seen or queued not in (None, self.queued):
+            self.seen, self.queued, self.since = seen, queued, time.monotonic()
         return time.monotonic() - self.since > self.limit(progress)
 
     def limit(self, progress: dict[str, Any] | None) -> float:
         """How long nothing may move."""
         if progress is None:
             return max(self.limit_seconds, self.first_word_seconds)
-        return self.limit_seconds
+        return max(self.limit_seconds, self.load_seconds * is_loading(progress))
 
     def error(self, progress: dict[str, Any] | None) -> NoProgress:
         """What to raise: names the stage that is stuck, and what it waits for."""
         waits_for, limit = progress and progress.get("waits_for"), self.limit(progress)
         set_by = "timeouts.no_progress_seconds"
-        if limit > self.limit_seconds:
-            set_by = "as long as environment.pip may take"
         if progress is None:
             why = "the job has said nothing yet"
+            if limit > self.limit_seconds:
+                set_by = "as long as environment.pip may take"
         else:
-            why = f"waits for {waits_for}" if waits_for else f"rows so far: {self.seen}"
+            rows = f"rows so far: {rows_by_stage(progress)}"
+            why = f"waits for {waits_for}" if waits_for else rows
+            if limit > self.limit_seconds:
+                set_by = f"as long as a model may take to load; more with {set_by}"
         return NoProgress(f"no row has moved for {limit:.0f} s ({set_by}); {why}").locate(
             stuck_stage(progress)
         )
+
+
+def rows_by_stage(progress: dict[str, Any]) -> dict[str, int]:
+    """How many rows each stage has moved."""
+    return {name: stage["rows"] for name, stage in progress["stages"].items()}
+
+
+def is_loading(progress: dict[str, Any]) -> bool:
+    """Whether the job waits for its model to be loaded; those of earlier versions do not say."""
+    return bool(progress.get("is_loading"))
 
 
 def stuck_stage(progress: dict[str, Any] | None) -> str:

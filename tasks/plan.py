@@ -21,7 +21,7 @@ from tasks.protocol.records import load_records, with_files
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
-from tasks.ray_job.writing import of_pinned_schema
+from tasks.ray_job.output_schema import of_pinned_schema
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec

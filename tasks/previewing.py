@@ -13,7 +13,7 @@ from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun, ledger_of
 from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
-from tasks.ray_job.writing import pinned
+from tasks.ray_job.output_schema import pinned
 from tasks.resources import ReadOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 

@@ -22,7 +22,8 @@ from tasks.protocol.acceptance import Accepted
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
-from tasks.ray_job.writing import QUARANTINE, pinned
+from tasks.ray_job.output_schema import pinned
+from tasks.ray_job.writing import QUARANTINE
 from tasks.row_keys import keys_of
 
 EXAMPLES = 3

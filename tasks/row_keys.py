@@ -19,7 +19,7 @@ from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger_lines import LedgerFile
-from tasks.ray_job.writing import pinned
+from tasks.ray_job.output_schema import pinned
 
 COMPARED_AT_ONCE = 1 << 20
 """Published rows: for so many, the run's keys are gone through once."""

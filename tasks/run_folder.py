@@ -11,7 +11,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, path_in_force, path_of, read_plan, save_plan
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.writing import pinned
+from tasks.ray_job.output_schema import PUBLISHED, pinned
 from tasks.spec import BatchInferenceSpec
 
 
@@ -58,7 +58,7 @@ def save_header(
 def pin_schema(storage: FsspecStorage, run: RunFolder, published: bytes | None) -> None:
     """Give the run the schema of what is published, so that versions fit each other."""
     if published and not storage.list(run.schemas):
-        storage.write(f"{run.schemas}/{0:020d}-published.arrow", published)
+        storage.write(f"{run.schemas}/{PUBLISHED}", published)
 
 
 def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:

@@ -80,8 +80,9 @@ class Retries(FormModel):
     max_attempts: int = Field(
         5,
         ge=1,
-        description="Attempts before the run fails, the first included; of a run that is cut "
-        "in two (stages.preprocess.materialize), for each of its jobs.",
+        description="Attempts that may fail in a row before the run does; after one that has "
+        "recorded something new, counting begins again with it. Of a run that is cut in two "
+        "(stages.preprocess.materialize), for each of its jobs.",
     )
 
 
@@ -89,7 +90,10 @@ class Timeouts(FormModel):
     """When to give up."""
 
     no_progress_seconds: float = Field(
-        600, gt=0, description="How long a job may make no progress."
+        600,
+        gt=0,
+        description="How long a job may make no progress; half an hour at least while its replicas "
+        "load the model.",
     )
     run_seconds: float | None = Field(
         None, gt=0, description="How long a run may take; empty: no limit."

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tasks import patience
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.patience import MAX_BACKOFF_SECONDS, Deadline, Stall, backoff_seconds, until_reachable
+from tasks.ray_job.counts import STAGES
 
 
 @dataclass
@@ -157,3 +158,26 @@ def test_a_job_may_install_its_packages_before_it_says_a_word(clock: Clock) -> N
     assert not stall.lasts(progress(0))
     clock.sleep(11)
     assert stall.lasts(progress(0)), "from its first word on it has to move"
+
+
+def test_a_job_may_load_its_model_before_it_moves(clock: Clock) -> None:
+    """And its first rows then have as long as any: what is compiled is compiled with them."""
+    stall = Stall(10, load_seconds=30, since=clock.now)
+    loading = {"is_loading": True, "waits_for": "2 replicas of infer to load the model"}
+    assert not stall.lasts({**progress(0), **loading})
+    clock.sleep(29)
+    assert not stall.lasts({**progress(0), **loading})
+    assert not stall.lasts(progress(0))
+    clock.sleep(9)
+    assert not stall.lasts(progress(0))
+    clock.sleep(2)
+    assert stall.lasts(progress(0))
+    assert not stall.lasts({**progress(0), **loading})
+    clock.sleep(31)
+    assert stall.lasts({**progress(0), **loading})
+    stages = {stage: {"rows": 0, "state": "waiting"} for stage in STAGES}
+    said = str(stall.error({**loading, "works_at": "infer", "stages": stages}))
+    assert (
+        "for 30 s (as long as a model may take to load; more with timeouts.no_progress_seconds); "
+        "waits for 2 replicas of infer to load the model"
+    ) in said

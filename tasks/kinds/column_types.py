@@ -11,7 +11,8 @@ MEDIA = b"media"
 column out of the output unless the sink's `keep_columns` names it."""
 IMAGE, AUDIO, FILE = b"image", b"audio", b"file"
 NO_VALUE = {b"values": b"none"}
-"""Metadata of a column that has no value in the first rows: text, for want of a type."""
+"""Metadata of a column without a value in the first rows, or with a list or a struct's field that
+has none: text, for want of a type."""
 
 
 def is_media(each: pa.Field) -> bool:
@@ -65,6 +66,26 @@ def inner(kind: pa.DataType) -> Iterator[pa.DataType]:
         yield from inner(kind.value_type)
     for at in range(kind.num_fields):
         yield from inner(kind.field(at).type)
+
+
+def has_null(kind: pa.DataType) -> bool:
+    """Whether nobody knows a type yet, or one within."""
+    return any(map(pa.types.is_null, inner(kind)))
+
+
+def as_text(kind: pa.DataType) -> pa.DataType:
+    """A type with text where nobody knows one yet."""
+    if pa.types.is_null(kind):
+        return pa.string()
+    if not has_null(kind):
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(as_text(each.type)) for each in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(as_text(kind.value_type), kind.list_size)
+    if pa.types.is_map(kind):
+        return pa.map_(as_text(kind.key_type), as_text(kind.item_type))
+    return pa.list_(as_text(kind.value_type)) if is_list(kind) else kind
 
 
 def is_deep(kind: pa.DataType) -> bool:

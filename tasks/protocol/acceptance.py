@@ -34,6 +34,11 @@ class Accepted:
         """Rows that need no second look."""
         return self.ok | self.filtered
 
+    @property
+    def done(self) -> int:
+        """Rows that have an outcome, and shards read to their end."""
+        return len(self.settled) + len(self.rejected) + len(self.ends.shards)
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -45,6 +50,8 @@ class Gap:
     """Their ids that need no second look, or none for now: what is left out of the todo."""
     rows: int | None
     """Rows missing; None while a shard's length is unknown."""
+    done: int
+    """Rows that have an outcome and shards read to their end: each record that counts adds some."""
 
     def __bool__(self) -> bool:
         return len(self.shards) > 0
@@ -161,4 +168,4 @@ def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
     left = np.flatnonzero((limits == UNKNOWN) | (counts < limits))
     missing = limits[left] - counts[left]
     rows = None if (limits[left] == UNKNOWN).any() else int(missing.sum())
-    return Gap(left, covered.in_shards(plan.numbers[left]), rows)
+    return Gap(left, covered.in_shards(plan.numbers[left]), rows, accepted.done)

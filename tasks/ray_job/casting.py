@@ -4,9 +4,10 @@ import pyarrow as pa
 
 from tasks.errors import SchemaMismatch
 from tasks.kinds import lossless
-from tasks.kinds.column_types import NO_VALUE, is_text
+from tasks.kinds.column_types import is_text
 from tasks.kinds.sources.source import schema_of
 from tasks.ray_job.job import Job
+from tasks.ray_job.untyped import is_untyped, typed
 
 MISFIT = "a batch does not fit the schema of the first one, or of what is published"
 WAYS_OUT = (
@@ -64,18 +65,19 @@ def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
 
 
 def refuse_untyped(rows: pa.Table, wanted: pa.Schema) -> None:
-    """See that nothing becomes text only because nobody knew a type when the first rows came.
+    """See that nothing becomes text only because nobody knew a type when the output was published.
 
     Raises:
-        SchemaMismatch: a column would; which rows come first is nobody's choice.
+        SchemaMismatch: a column would.
     """
     for has, wants in zip(rows.schema, wanted, strict=True):
-        is_untyped = wants.metadata == NO_VALUE
-        if is_untyped and not is_text(has.type) and rows[has.name].null_count < len(rows):
+        is_new = is_untyped(wants) and not typed(wants, has.type).equals(wants)
+        if is_new and rows[has.name].null_count < len(rows):
             raise SchemaMismatch(
-                f"{has.name} had no value in the batch that came first and was taken for text; "
-                f"here it is {has.type}: return one type in every batch, as by "
-                "np.full(n, np.nan) or pa.nulls(n, type) where there is nothing"
+                f"{has.name} had no value, or lacked some within, in what is published, and was "
+                f"taken for {wants.type}; here it is {has.type}: publish all anew with "
+                "--replace-output; for other outputs, return one type in every batch, as by "
+                "pa.nulls(n, type) where there is nothing"
             )
 
 

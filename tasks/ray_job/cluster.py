@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 import ray
 from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
-from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tasks.machine import GIB, cores
+from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
-from tasks.ray_job.counts import STAGES, Counts, Report
+from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
@@ -37,6 +36,7 @@ from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
+from tasks.ray_job.standing import standing
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
@@ -174,8 +174,8 @@ def configure(job: Job) -> None:
     context.execution_options = ExecutionOptions(preserve_order=False)
     context.custom_execution_callback_classes = [Watch]
     # The run's own guard says more and comes first; this one is for a job that nobody follows.
-    patience = job.spec.timeouts.no_progress_seconds + RAY_WAITS_LONGER_SECONDS
-    context.execution_no_progress_timeout_s = patience
+    patience = max(job.spec.timeouts.no_progress_seconds, LOAD_SECONDS)
+    context.execution_no_progress_timeout_s = patience + RAY_WAITS_LONGER_SECONDS
     # Bounded retries have no named parameter yet.
     warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")
 
@@ -213,34 +213,3 @@ class Watch(ExecutionCallback):
             return found
         asked = crowding(job.spec, nodes_now(), "the cluster", job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
-
-
-def standing(executor: Any) -> Standing:
-    """Where the job stands: which stage works, and what it waits for."""
-    works_at, (cpus, gpus) = None, held_now(executor)
-    for operator in executor._topology:  # from the first to the last
-        if operator.num_active_tasks():
-            works_at = stage_of(operator.name)
-        if isinstance(operator, ActorPoolMapOperator):
-            replicas = operator.get_actor_info()
-            awaited = replicas.pending + replicas.restarting
-            if replicas.running == 0 and awaited:
-                asked = operator.per_task_resource_allocation()
-                needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
-                place = f"a place for {awaited} replica(s) of infer ({needs})"
-                return Standing("infer", place, cpus, gpus)
-    return Standing(works_at, None, cpus, gpus)
-
-
-def held_now(executor: Any) -> tuple[float, float]:
-    """CPU cores and GPUs that the stages hold, replicas that load their model included."""
-    manager = executor._resource_manager
-    # A replica may wait for a node that is not there yet: nobody can hold more than there is.
-    held = manager.get_global_usage().min(manager.get_global_limits())
-    return held.cpu, held.gpu
-
-
-def stage_of(operator: str) -> str:
-    """The stage that one of Ray's operators is named after."""
-    names = (stage for stage in reversed(STAGES) if stage in operator.lower())
-    return next(names, STAGES[0])

@@ -17,6 +17,7 @@ from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
+from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.profiling import profiled_stage
@@ -29,7 +30,7 @@ from tasks.ray_job.stage_functions import (
     limit_threads,
     preprocess_stage,
 )
-from tasks.ray_job.writing import PINNED, batches_per_write, write_reported
+from tasks.ray_job.writing import batches_per_write, write_reported
 
 MEDIA_ROWS = 256
 """Rows on their way at a time where media are decoded: memory, and how soon the model has work."""
@@ -51,7 +52,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
         BatchInferenceError: the job cannot go on.
     """
     job = with_all_cores(job)
-    PINNED.clear()  # an earlier attempt in this process may have lost the race to pin
+    KNOWN.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = True

@@ -19,6 +19,8 @@ STORAGE_OPTIONS = "BATCH_INFERENCE_STORAGE_OPTIONS"
 """Environment variable that holds the options of the output's filesystem, as JSON."""
 PIP_SECONDS = 900.0
 """How long a node may take to set up `environment.pip`."""
+LOAD_SECONDS = 1800.0
+"""How long a replica may load its model, where `timeouts.no_progress_seconds` is shorter."""
 
 
 @dataclass(frozen=True)

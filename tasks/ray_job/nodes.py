@@ -102,7 +102,8 @@ def check_nodes(job: Job, tell: Callable[[str], None]) -> None:
 
     Raises:
         InvalidSpec: names the node and what it lacks.
-        Unreachable: a node does not reach a storage, or does not answer.
+        Unreachable: a node does not reach a storage, cannot set up the environment, or does not
+            answer.
     """
     digest = own_digest()
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -118,7 +119,8 @@ def check_nodes(job: Job, tell: Callable[[str], None]) -> None:
         try:
             problem = answer_of(found, job, addresses[node_id], tell)
         except ray.exceptions.RuntimeEnvSetupError as error:
-            raise InvalidSpec(
+            # The head's node could, for the driver: this one may in a moment.
+            raise Unreachable(
                 f"node {addresses[node_id]}: cannot set up environment.pip or working_dir: {error}"
             ) from error
         except ray.exceptions.RayError:

@@ -29,6 +29,8 @@ class Standing:
     """CPU cores that the stages hold now."""
     gpus: float = 0.0
     """GPUs that the stages hold now."""
+    is_loading: bool = False
+    """Whether it waits for a replica that loads the model."""
 
 
 @dataclass

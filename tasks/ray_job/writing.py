@@ -1,26 +1,22 @@
-"""Writes batches: data files, then a record. The output schema is pinned by who writes first."""
+"""Writes batches: data files, then a record."""
 
 import math
 import time
-import uuid
 from dataclasses import asdict, replace
 from functools import partial
-from hashlib import sha256
 
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, InvalidSpec, SchemaMismatch
-from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
-from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Encoded, Part, Record, store
-from tasks.protocol.storage import Storage
 from tasks.ray_job.casting import cast
 from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.forms import parts_of
 from tasks.ray_job.job import Job
+from tasks.ray_job.output_schema import digest, read_pinned, schema_for
 from tasks.ray_job.parents import num_parents
 from tasks.ray_job.profiling import profiled
 from tasks.ray_job.stage_error import stage_error
@@ -102,10 +98,11 @@ def in_pinned_schema(job: Job, batches: list[RowBatch]) -> list[RowBatch]:
     Raises:
         SchemaMismatch: one does not fit; names its first row.
     """
-    if len(batches) == 1 or "write" not in job.stages:
+    if len(batches) == 1 or "write" not in job.stages or read_pinned(job) is None:
         return batches
-    schema = read_pinned(job)
-    return batches if schema is None else [in_schema(job, each, schema) for each in batches]
+    # Each may know a type that those before did not.
+    schemas = [schema_for(job, published(each.rows)) for each in batches if len(each.rows)]
+    return [in_schema(job, each, schemas[-1]) for each in batches] if schemas else batches
 
 
 def in_schema(job: Job, batch: RowBatch, schema: pa.Schema) -> RowBatch:
@@ -140,7 +137,7 @@ def encode(job: Job, batch: RowBatch) -> Encoded:
     if not len(batch.rows):
         return Encoded([], quarantine, "")
     rows = published(batch.rows)
-    schema = pinned_schema(job, rows.schema)
+    schema = schema_for(job, rows)
     rows = cast(job, rows, schema)
     return Encoded(parts_of(job.spec.sink, rows, batch.ids), quarantine, digest(schema))
 
@@ -161,60 +158,3 @@ def rejected_part(job: Job, batch: RowBatch) -> Part:
     table = pa.Table.from_pylist(lines, QUARANTINE_SCHEMA)
     ids = as_ids(each.id for each in batch.rejected)
     return Part(QUARANTINE.encode(table), ".parquet", ids)
-
-
-def pinned_schema(job: Job, own: pa.Schema) -> pa.Schema:
-    """The run's output schema; pins `own` where there is none yet.
-
-    Two writers may pin at once. Then the first by name counts, and a record written under the
-    other does not count.
-    """
-    known = read_pinned(job)
-    if known is not None:
-        return known
-    schema = job.spec.sink.schema_for(own)
-    check_columns(job.spec.gates, schema)  # before hours are spent on rows
-    name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.arrow"
-    job.storage.write(f"{job.run.schemas}/{name}", schema.serialize().to_pybytes())
-    first = read_pinned(job)
-    assert first is not None
-    return first
-
-
-PINNED: dict[str, pa.Schema] = {}
-
-
-def read_pinned(job: Job) -> pa.Schema | None:
-    """The first schema pinned; remembered, since it never changes once it is read."""
-    folder = job.run.schemas
-    known = PINNED.get(folder) or pinned(job.storage, job.run)
-    if known is not None:
-        PINNED[folder] = known  # until another job of this process begins
-    return known
-
-
-def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:
-    """Records less those written under another schema than the one pinned.
-
-    The first record will not do as the measure: where it lost the race to pin, every later one
-    would be skipped, and the run would never end.
-    """
-    schema = pinned(storage, run)
-    own = digest(schema) if schema else ""
-    return [record for record in records if not record.files or record.schema == own]
-
-
-def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:
-    """The schema that was pinned first; None where there is none yet."""
-    found = storage.list(run.schemas)
-    return read_schema(storage, found[0].path) if found else None
-
-
-def read_schema(storage: Storage, path: str) -> pa.Schema:
-    """A stored schema."""
-    return pa.ipc.read_schema(pa.py_buffer(storage.read(path)))
-
-
-def digest(schema: pa.Schema) -> str:
-    """A schema in 16 characters, with its metadata, in which equal ones may differ."""
-    return sha256(schema.serialize().to_pybytes()).hexdigest()[:16]

@@ -19,7 +19,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.publish import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import first_job_of, stored_job
-from tasks.ray_job.writing import pinned
+from tasks.ray_job.output_schema import pinned
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 

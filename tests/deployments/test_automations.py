@@ -244,3 +244,12 @@ def test_an_automation_is_made_once(deploy: Any) -> None:
     assert found
     assert "7 times" in found.description
     assert StateType.SCHEDULED in [getattr(each, "state", None) for each in found.actions]
+
+
+def test_an_automation_that_is_switched_off_stays_so(deploy: Any) -> None:
+    (made,) = deploy(retry_crashed_runs())
+    with get_client(sync_client=True) as client:
+        client.pause_automation(made)
+        deploy(retry_crashed_runs(max_runs=7))
+        (found,) = client.read_automations_by_name(retry_crashed_runs().name)
+    assert (found.enabled, found.description) == (False, retry_crashed_runs(7).description)

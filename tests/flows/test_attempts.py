@@ -41,8 +41,8 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
-def dies_once(numbers: Path) -> dict[str, object]:
-    init = {"at": 500.0, "marker": str(numbers.parent / "died")}
+def dies_once(numbers: Path, *at: float) -> dict[str, object]:
+    init = {"at": [*at] or 500.0, "marker": str(numbers.parent / "died")}
     return {"kind": "python", "class": "predictors:DiesOnce", "init": init}
 
 
@@ -60,6 +60,35 @@ def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
     report = batch_inference(spec)
     assert report["resumed_rows"] == 500
     assert len(published(spec)) == 1000
+
+
+def test_an_attempt_that_records_something_is_the_first_of_as_many_again(numbers: Path) -> None:
+    """Nodes that are taken away every few hours are not to end a run that goes on each time."""
+    model = dies_once(numbers, 100.0, 300.0, 500.0, 700.0)
+    spec = spec_of(numbers, model=model, retries={"max_attempts": 2})
+    report = batch_inference(spec)
+    assert (report["attempts"], report["redone_rows"]) == (5, 0)
+    assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
+
+
+@pytest.mark.parametrize(("most", "tried"), [(1, 1), (2, 2), (3, 3)])
+def test_attempts_that_record_nothing_are_bounded(numbers: Path, most: int, tried: int) -> None:
+    model = dies_once(numbers, *(float(each) for each in range(4)))  # in the first batch
+    spec = spec_of(numbers, model=model, retries={"max_attempts": most})
+    with pytest.raises(StageFailed, match="the device is gone") as raised:
+        batch_inference(spec)
+    assert raised.value.attempts == tried
+
+
+def test_types_that_the_first_batches_do_not_tell_come_from_later_ones(numbers: Path) -> None:
+    """What was written before they were known is made anew."""
+    model = {"kind": "python", "class": "predictors:FindsLate", "init": {"first": 320.0}}
+    spec = spec_of(numbers, model=model, retries={"max_attempts": 2})
+    report = batch_inference(spec)
+    assert (report["attempts"], report["rows"]["written"]) == (2, 1000)
+    rows = published(spec)
+    assert [row["score"] for row in rows] == [None] * 320 + [float(x) for x in range(320, 1000)]
+    assert [row["found"] for row in rows[319:321]] == [[], [{"at": 320.0}]]
 
 
 def test_nothing_is_published_where_all_that_was_new_has_gone(

@@ -64,7 +64,7 @@ def nothing_is_audited(breaker: Breaker) -> None:
 
     def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         if not retry_rejected:
-            return Gap(as_ids(()), IdRanges.of(()), 0)
+            return Gap(as_ids(()), IdRanges.of(()), 0, accepted.done)
         return whole(plan, accepted, retry_rejected=retry_rejected)
 
     breaker.function(whole, broken)
@@ -78,7 +78,8 @@ def rows_are_counted_not_compared(breaker: Breaker) -> None:
         limits = acceptance.shard_limits(plan, accepted.ends)
         rows = sum(len(ids) for ids in (accepted.ok, accepted.filtered, accepted.rejected))
         enough = not (limits == UNKNOWN).any() and rows >= limits.sum()
-        return Gap(as_ids(()), IdRanges.of(()), 0) if enough and not retry_rejected else gap
+        nothing = Gap(as_ids(()), IdRanges.of(()), 0, accepted.done)
+        return nothing if enough and not retry_rejected else gap
 
     breaker.function(whole, broken)
     breaker.function(acceptance.without_overlap, list)

@@ -42,7 +42,7 @@ def shards_need_no_end(breaker: Breaker) -> None:
         limits = acceptance.shard_limits(plan, accepted.ends)[gap.shards]
         started = gap.covered.count_in(plan.numbers[gap.shards]) > 0
         left = gap.shards[(limits != UNKNOWN) | ~started]
-        return Gap(left, gap.covered.in_shards(plan.numbers[left]), None)
+        return Gap(left, gap.covered.in_shards(plan.numbers[left]), None, gap.done)
 
     breaker.function(whole, broken)
 

@@ -150,6 +150,19 @@ def test_a_node_that_never_answers(
         nodes.check_nodes(job, nothing)
 
 
+def test_a_node_that_cannot_install_may_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head's could: the driver runs there, in the same environment."""
+    probes = Probes(monkeypatch, looks=0)
+
+    def fail(found: str) -> None:
+        raise probes.exceptions.RuntimeEnvSetupError("pip: no route to the index")
+
+    monkeypatch.setattr(probes, "get", fail)
+    job = job_of(spec(cluster=WAITS, environment={"pip": ["left-pad"]}))
+    with pytest.raises(Unreachable, match=r"(?s)7: cannot set up environment\.pip.* no route"):
+        nodes.check_nodes(job, nothing)
+
+
 def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned, probe = make_plan(spec_of(numbers)), nodes.probe._function
     job = next_attempt(planned, left_to_do(planned, tried=False)).job

@@ -1,24 +1,31 @@
 """Two writers that pin the output schema at once: one counts, and the run can go on."""
 
+import io
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import SchemaMismatch
+from tasks.kinds.column_types import NO_VALUE
 from tasks.protocol.batch import ROW, RowBatch
-from tasks.protocol.records import load_records
-from tasks.ray_job import writing
+from tasks.protocol.records import Record, load_records
+from tasks.ray_job import output_schema
 from tasks.ray_job.job import Job
-from tasks.ray_job.writing import PINNED, digest, of_pinned_schema, pinned, write_batches
+from tasks.ray_job.output_schema import KNOWN, digest, of_pinned_schema, pinned
+from tasks.ray_job.writing import write_batches
+from tasks.run_folder import pin_schema
 from tasks.spec_file import parse_spec
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    PINNED.clear()
+    KNOWN.clear()
     spec = parse_spec(
         {
             "source": {"kind": "parquet", "path": str(tmp_path / "in")},
@@ -35,12 +42,12 @@ def batch(row: int, value: object) -> RowBatch:
 
 
 def test_a_record_of_a_schema_that_lost_does_not_hold_up_all_later_ones(job: Job) -> None:
-    write_batches(job, [batch(0, None)])  # pins a string column
+    write_batches(job, [batch(0, 1)])  # pins a column of whole numbers
     # Another writer had taken an earlier name, and stored its schema only now.
     winner = pa.schema([("y", pa.float64())]).serialize().to_pybytes()
     job.storage.write(f"{job.run.schemas}/{1:020d}-earlier.arrow", winner)
-    write_batches(job, [batch(1, None)])  # this process remembers what it has read
-    PINNED.clear()
+    write_batches(job, [batch(1, 1)])  # this process remembers what it has read
+    KNOWN.clear()
     mended = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
     records = load_records(job.storage, job.run)
     assert len(records) == 4
@@ -132,12 +139,96 @@ def test_times_are_made_utc_where_a_source_did_not_guess_them(job: Job) -> None:
         )
 
 
-def test_nothing_becomes_text_because_the_first_batch_had_no_value(job: Job) -> None:
+def counted(job: Job, records: list[Record]) -> list[int]:
+    """Rows whose records count."""
+    kept = of_pinned_schema(job.storage, job.run, records)
+    return [int(row) for record in kept for row in record.ok.ids()]
+
+
+STRUCT = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "kind"),
+    [
+        (None, 0.5, pa.float64()),
+        (None, [0.5], pa.list_(pa.float64())),
+        ([], [0.5], pa.list_(pa.float64())),
+        ([], [[]], pa.list_(pa.list_(pa.string()))),
+        ([{"a": [], "b": None}], [{"a": [0.5], "b": "c"}], pa.list_(STRUCT)),
+    ],
+)
+def test_a_type_that_nobody_knew_is_taken_from_who_does(
+    job: Job, first: object, later: object, kind: pa.DataType
+) -> None:
     """Which batch comes first differs from run to run."""
+    early = write_batches(job, [batch(0, first)])
+    known = write_batches(job, [batch(1, later), batch(2, None), batch(3, first)])
+    assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
+    assert counted(job, [early, known]) == [1, 2, 3], "those of before are made anew"
+    again = write_batches(job, [batch(0, first)])
+    assert counted(job, [early, known, again]) == [1, 2, 3, 0]
+    files = [f"{job.run.staging}/{each.name}" for each in (*known.files, *again.files)]
+    tables = [pq.read_table(io.BytesIO(job.storage.read(path))) for path in files]
+    assert [each.schema for each in tables] == [pa.schema([("y", kind)])] * 2
+    assert pa.concat_tables(tables)["y"].to_pylist() == [later, None, first, first]
+
+
+def test_text_is_what_it_was_taken_for(job: Job) -> None:
+    records = [write_batches(job, [batch(row, y)]) for row, y in enumerate([None, "text", None])]
+    assert counted(job, records) == [0, 1, 2]
+    write_batches(job, [batch(3, 0.5)])
+    with pytest.raises(SchemaMismatch, match="y is string, not double"):
+        write_batches(job, [batch(1, "text")])
+
+
+def test_each_of_two_writers_knows_a_type(job: Job) -> None:
+    def of(row: int, y: object, z: object) -> RowBatch:
+        columns = {"y": [y], "z": [z]}
+        return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), **columns}))
+
+    early = write_batches(job, [of(0, None, None)])
+    seen = dict(KNOWN)
+    known = write_batches(job, [of(1, 1, None)])
+    KNOWN.update(seen)  # as another process has seen it
+    both = write_batches(job, [of(2, None, [0.5])])
+    types = pa.schema([("y", pa.int64()), ("z", pa.list_(pa.float64()))])
+    assert pinned(job.storage, job.run) == types
+    assert counted(job, [early, known, both]) == [2]
+
+
+@pytest.mark.parametrize("names", [("a" * 12, "b" * 12), ("b" * 12, "a" * 12)])
+def test_of_two_who_add_types_at_once_the_first_by_name_counts(
+    job: Job, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_batches(job, [batch(0, None)])
-    write_batches(job, [batch(1, "text"), batch(2, None)])
-    with pytest.raises(SchemaMismatch, match=r"y had no value in the batch .* here it is double:"):
-        write_batches(job, [batch(3, 0.5)])
+    ids = iter([SimpleNamespace(hex=name) for name in names])
+    monkeypatch.setattr(output_schema, "uuid", SimpleNamespace(uuid4=lambda: next(ids)))
+    store = type(job.storage).write
+
+    def write(storage: Any, path: str, data: bytes) -> None:
+        """Another process does the same in the same moment."""
+        if "/schemas/" in path and names[1] not in path:
+            other = pa.schema([("y", pa.float64())]).serialize().to_pybytes()
+            store(storage, path.replace(*names), other)
+        store(storage, path, data)
+
+    monkeypatch.setattr(type(job.storage), "write", write)
+    write_batches(job, [batch(1, 1)])
+    kind = pa.int64() if names[0] < names[1] else pa.float64()
+    assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
+
+
+def test_what_is_published_keeps_its_types(job: Job) -> None:
+    schema = pa.schema([pa.field("y", pa.list_(pa.string()), metadata=NO_VALUE)])
+    pin_schema(job.storage, job.run, schema.serialize().to_pybytes())
+    records = [write_batches(job, [batch(row, y)]) for row, y in enumerate([None, [], ["a"]])]
+    assert counted(job, records) == [0, 1, 2]
+    problem = (
+        r"y had no value.* taken for list<.*string>; here it is list<.*double>: .*--replace-output"
+    )
+    with pytest.raises(SchemaMismatch, match=problem):
+        write_batches(job, [batch(3, [0.5])])
 
 
 def test_a_column_without_any_value_fits_every_type(job: Job) -> None:
@@ -199,6 +290,6 @@ class Forgetful(dict[str, pa.Schema]):
 def test_jobs_side_by_side_in_a_process_do_not_trip_each_other(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "PINNED", Forgetful())
+    monkeypatch.setattr(output_schema, "KNOWN", Forgetful())
     records = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
     assert of_pinned_schema(job.storage, job.run, records) == records

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.column_types import NO_VALUE, as_text, has_null
 from tasks.kinds.hive import hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
@@ -161,9 +161,7 @@ class Sink(Kind):
 def published_field(column: pa.Field) -> pa.Field:
     """A column in the output; of categories its values, since other batches have other ones."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_null(kind):
-        return pa.field(column.name, pa.string(), metadata=NO_VALUE)
-    return pa.field(column.name, kind)
+    return pa.field(column.name, as_text(kind), metadata=NO_VALUE if has_null(kind) else None)
 
 
 def partitioned(

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pyarrow.types import is_null
 from pydantic import Field, model_validator
 
 from tasks.errors import InvalidSpec, SchemaMismatch
+from tasks.kinds.column_types import has_null
 from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
@@ -119,10 +119,10 @@ class TableSink(Sink):
         """
         there = self.look_at_columns()
         known = {each.name: each.type for each in there or ()}
-        empty = {each.name: known.get(each.name, each.type) for each in rows if is_null(each.type)}
-        schema = super().schema_for(
-            pa.schema([pa.field(each.name, empty.get(each.name, each.type)) for each in rows])
-        )
+        types = [
+            known.get(each.name, each.type) if has_null(each.type) else each.type for each in rows
+        ]
+        schema = super().schema_for(pa.schema(zip(rows.names, types, strict=True)))
         wanted = self.as_stored(schema)
         check_partition_types(wanted, self.partition_by)
         check_key(wanted, self.key)

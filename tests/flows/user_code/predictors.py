@@ -69,16 +69,29 @@ def refuse_all(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 class DiesOnce:
-    """Doubles x; at one row the environment breaks, once."""
+    """Doubles x; at one row the environment breaks, once, and so at each of several."""
 
-    def __init__(self, at: float, marker: str) -> None:
-        self.at, self.marker = at, Path(marker)
+    def __init__(self, at: float | list[float], marker: str) -> None:
+        self.at, self.marker = at if isinstance(at, list) else [at], marker
 
     def __call__(self, batch: Batch) -> Batch:
-        if self.at in batch["x"] and not self.marker.exists():
-            self.marker.touch()
-            raise OSError(5, "the device is gone for a moment")
+        for at in self.at:
+            marker = Path(f"{self.marker}-{at:g}")
+            if at in batch["x"] and not marker.exists():
+                marker.touch()
+                raise OSError(5, "the device is gone for a moment")
         return {"doubled": batch["x"] * 2}
+
+
+class FindsLate:
+    """From some row on there is something to find: before, lists are empty and scores missing."""
+
+    def __init__(self, first: float) -> None:
+        self.first = first
+
+    def __call__(self, batch: Batch) -> dict[str, Any]:
+        found = [x if x >= self.first else None for x in batch["x"].tolist()]
+        return {"score": found, "found": [[] if x is None else [{"at": x}] for x in found]}
 
 
 class Shapes:

@@ -1,0 +1,64 @@
+"""Where a job stands, by what Ray's executor and tables say: what works, and what is waited for."""
+
+from typing import Any
+
+import ray
+from ray._private.state import actors
+from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
+
+from tasks.counted import counted
+from tasks.machine import GIB
+from tasks.ray_job.counts import STAGES
+from tasks.ray_job.progress import Standing
+
+
+def standing(executor: Any) -> Standing:
+    """Where the job stands: which stage works, and what it waits for."""
+    works_at, held = None, held_now(executor)
+    for operator in executor._topology:  # from the first to the last
+        if operator.num_active_tasks():
+            works_at = stage_of(operator.name)
+        if isinstance(operator, ActorPoolMapOperator):
+            replicas = operator.get_actor_info()
+            awaited = replicas.pending + replicas.restarting
+            if replicas.running == 0 and awaited:
+                return standing_without_replicas(operator, awaited, held)
+    return Standing(works_at, None, *held)
+
+
+def standing_without_replicas(
+    operator: ActorPoolMapOperator, awaited: int, held: tuple[float, float]
+) -> Standing:
+    """Where a job stands that has none to predict with yet, or no more."""
+    if loading := num_loading(operator):
+        waits_for = f"{counted(loading, 'replica')} of infer to load the model"
+        return Standing("infer", waits_for, *held, is_loading=True)
+    asked = operator.per_task_resource_allocation()
+    needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
+    return Standing("infer", f"a place for {awaited} replica(s) of infer ({needs})", *held)
+
+
+def num_loading(operator: ActorPoolMapOperator) -> int:
+    """Replicas that are not ready and have a process, which loads the model.
+
+    Ray's pool does not tell them from those for which there is no room.
+    """
+    pool = operator._actor_pool
+    awaited = {*pool._pending_actors.values(), *pool._running_actors}
+    replicas = {each._actor_id.hex() for each in awaited}
+    known = actors(job_id=ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id())))
+    return sum(bool(each["Pid"]) for id, each in known.items() if id in replicas)
+
+
+def held_now(executor: Any) -> tuple[float, float]:
+    """CPU cores and GPUs that the stages hold, replicas that load their model included."""
+    manager = executor._resource_manager
+    # A replica may wait for a node that is not there yet: nobody can hold more than there is.
+    held = manager.get_global_usage().min(manager.get_global_limits())
+    return held.cpu, held.gpu
+
+
+def stage_of(operator: str) -> str:
+    """The stage that one of Ray's operators is named after."""
+    names = (stage for stage in reversed(STAGES) if stage in operator.lower())
+    return next(names, STAGES[0])
