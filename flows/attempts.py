@@ -125,7 +125,7 @@ def run_until_covered(
         tried, most_done = tried + 1, max(most_done, gap.done)
         attempt, problem = run_attempt(planned, gap, deadline, attempt)
         gap = gap_left(planned, deadline, tried)
-        failed = 1 if gap.done > most_done else failed + 1
+        failed = int(problem is not None) if gap.done > most_done else failed + 1
         if gap and failed == planned.spec.retries.max_attempts:
             raise given_up(planned, gap, tried, problem)
         if gap and problem is None:

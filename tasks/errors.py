@@ -57,6 +57,8 @@ class BatchInferenceError(Exception):
     row: int | None = None
     attempts: int | None = None
     """Attempts after which the run was given up."""
+    node: str | None = None
+    """Ray's id of the node on which a stage could not be set up, as by loading the model."""
 
     def locate(self, stage: str, source: str | None = None, row: int | None = None) -> Self:
         """Say where it happened, unless that is known better already."""

@@ -23,6 +23,7 @@ from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
+from tasks.ray_job.result import failure
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ def next_attempt(
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
     if job is None or not is_wanted(job, planned, cluster):
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
-        job = new_job(planned, gap, number_of(job_files[-1]) + 1 if job_files else 1)
+        number = number_of(job_files[-1]) + 1 if job_files else 1
+        job = new_job(planned, gap, number, nodes_left_out(after))
     attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)
     del FOLLOWED[:-SHOWN]  # a process may follow hundreds of runs
@@ -138,13 +140,23 @@ def stop_if_alive(job: Job, cluster: Cluster) -> None:
         running.stop()
 
 
-def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
+def nodes_left_out(after: Attempt | None) -> tuple[str, ...]:
+    """Nodes, by Ray's ids, on which attempts that were followed here could not set up a stage."""
+    if after is None:
+        return ()
+    error = after.last.result and failure(after.last.result)
+    node = (error.node,) if error and error.node else ()
+    return tuple(dict.fromkeys((*after.job.avoid, *node)))
+
+
+def new_job(planned: PlannedRun, gap: Gap, attempt: int, avoid: tuple[str, ...] = ()) -> Job:
     """A job on the gap, stored for its driver.
 
     Args:
         planned: the run.
         gap: what is left of it.
         attempt: its number, or a later one where the cluster remembers a job of that.
+        avoid: Ray's ids of nodes to leave out, where others have room.
     """
     todo = todo_of(planned, gap)
     job = Job(
@@ -160,6 +172,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int) -> Job:
         max_gpus=max_gpus_of(planned.spec.cluster),
         stages=planned.stages,
         profile=planned.options.profile,
+        avoid=avoid,
     )
     cluster = cluster_of(planned.spec.cluster)
     while is_remembered(cluster, job):

@@ -11,6 +11,7 @@ from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from tasks.errors import InvalidSpec, StageFailed
 from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
@@ -21,7 +22,7 @@ from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
-from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
+from tasks.ray_job.nodes import await_room, check_nodes, elsewhere, leaving_out, nodes_now
 from tasks.ray_job.occupancy import Snapshot
 from tasks.ray_job.own_machine import (
     fitted,
@@ -33,10 +34,11 @@ from tasks.ray_job.own_machine import (
 from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.result import cause_of
 from tasks.ray_job.room import crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
-from tasks.ray_job.standing import standing
+from tasks.ray_job.standing import Aloud, standing
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
@@ -69,6 +71,7 @@ def run_on_ray(job: Job) -> None:
     queued = Queued(job, followed)
     await_turn(job, queued)
     await_room(job, queued)
+    job = leaving_out(job)
     # Its process starts while the nodes are checked.
     counts = None if job.only_check else counting_actor(job)
     if not is_own_machine(job.spec):
@@ -93,16 +96,33 @@ def run_on_ray(job: Job) -> None:
         in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
         progress.occupancy.in_replicas = in_replicas
     Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
+    DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:
         run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
     except DEATHS as error:
         raise over_rows_in_hand(job, error) from error
+    except Exception as error:
+        raise_of_node(error, progress.predicted)
+        raise
     finally:
         with suppress(Exception):  # what ended the job is to be heard
             forget_notes(job)
             forget_all(job)
     progress.finish()
+
+
+def raise_of_node(error: Exception, predicted: int) -> None:
+    """Raise an error of the spec as one of a node, where on others rows were predicted with it.
+
+    Raises:
+        StageFailed: another attempt leaves that node out.
+    """
+    known = cause_of(error)
+    if isinstance(known, InvalidSpec) and known.node and predicted:
+        failed = StageFailed(f"on a node, unlike others: {known.message}").locate("infer")
+        failed.node = known.node
+        raise failed from error
 
 
 def plan_workers(job: Job, num_gpus: float, rows: int | None) -> int | None:
@@ -187,17 +207,24 @@ class Watch(ExecutionCallback):
     followed: ClassVar[Followed | None] = None
     pace: ClassVar[LookPace] = LookPace()
     growing: ClassVar[Growing | None] = None
+    aloud: ClassVar[Aloud] = Aloud()
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
         if self.progress and self.followed:
             now = time.monotonic()
             self.progress.occupancy.see(now, sights_of(executor))
-            self.progress.step(lambda: self.standing(executor, now))
+            self.progress.step(lambda: self.standing_aloud(executor, now))
             if self.growing:
                 self.growing.look(executor, self.progress.predicted, self.progress.total, now)
             self.pace.follow(executor, is_predicting=self.progress.predicted > 0)
             self.followed.check()
+
+    def standing_aloud(self, executor: Any, now: float) -> Standing:
+        """Where the job stands; what it waits for long stands in its log too."""
+        found = self.standing(executor, now)
+        self.aloud.hear(found.waits_for, now)
+        return found
 
     def standing(self, executor: Any, now: float) -> Standing:
         """Where the job stands; where nothing moves, it may have lost a node that it needs.

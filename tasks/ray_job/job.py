@@ -49,6 +49,8 @@ class Job:
     """What it does of a run: all, or what is before or after the cut."""
     profile: bool = False
     """Whether its stages leave profiles in the run's folder."""
+    avoid: tuple[str, ...] = ()
+    """Ray's ids of nodes that are left out: a stage could not be set up there."""
 
     @property
     def id(self) -> str:
@@ -128,8 +130,8 @@ def load_job(data: bytes) -> Job:
     """Read what `save` stored."""
     fields = json.loads(data)
     spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
-    stages = tuple(fields.pop("stages", STAGES))
-    return Job(spec=spec, stages=stages, **fields)
+    lists = {name: tuple(fields.pop(name)) for name in ("stages", "avoid") if name in fields}
+    return Job(spec=spec, **lists, **fields)
 
 
 def stored_job(storage: FsspecStorage, path: str) -> Job | None:

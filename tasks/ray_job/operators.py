@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tasks.errors import BatchInferenceError
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.counts import Reporter, counted
 from tasks.ray_job.datasource import from_block, to_block
@@ -55,7 +56,7 @@ def preprocessing(
             stage = BUILT[job.folder] = preprocess_stage(job, num_threads)
         except BaseException as error:
             refuse_to_hide(error)
-            known = raised_by("preprocess", error)
+            known = on_this_node(raised_by("preprocess", error))
             raise known from known.__cause__
     if in_hand:
         stage = in_hand.noting(stage)
@@ -134,9 +135,17 @@ def refuse_to_hide(error: BaseException) -> None:
 
 def failing(error: BaseException) -> Run:
     """A stage whose model could not be loaded."""
-    known = raised_by("infer", error)
+    known = on_this_node(raised_by("infer", error))
 
     def fail(batch: RowBatch) -> Iterator[RowBatch]:
         raise known
 
     return fail
+
+
+def on_this_node(error: BatchInferenceError) -> BatchInferenceError:
+    """An error that says where: on other nodes what failed may do."""
+    import ray
+
+    error.node = ray.get_runtime_context().get_node_id()
+    return error

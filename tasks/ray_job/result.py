@@ -22,6 +22,7 @@ def explain(error: BaseException) -> dict[str, Any]:
         "stage": known.stage,
         "source": known.source,
         "row": known.row,
+        "node": known.node,
         "traceback": "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:],
     }
 
@@ -35,6 +36,7 @@ def failure(result: dict[str, Any]) -> BatchInferenceError | None:
     raised = known(error["message"])
     if error.get("stage"):
         raised.locate(error["stage"], error["source"], error["row"])
+    raised.node = error.get("node")
     if error.get("traceback"):
         raised.add_note(f"Where the job ran:\n{error['traceback']}")
     return raised

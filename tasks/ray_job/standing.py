@@ -1,5 +1,6 @@
 """Where a job stands, by what Ray's executor and tables say: what works, and what is waited for."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -10,6 +11,25 @@ from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.progress import Standing
+
+ALOUD_SECONDS = 30.0
+
+
+@dataclass
+class Aloud:
+    """Says in the job's log what has been waited for for a while."""
+
+    waits_for: str | None = None
+    since: float = 0.0
+    is_said: bool = False
+
+    def hear(self, waits_for: str | None, now: float) -> None:
+        """Take what a job waits for now; each thing is said once."""
+        if waits_for != self.waits_for:
+            self.waits_for, self.since, self.is_said = waits_for, now, False
+        if waits_for and not self.is_said and now - self.since >= ALOUD_SECONDS:
+            self.is_said = True
+            print(f"the job waits for {waits_for}", flush=True)
 
 
 def standing(executor: Any) -> Standing:

@@ -6,6 +6,7 @@ Of a list that was always empty, or a struct's field that never had a value, the
 import pyarrow as pa
 
 from tasks.kinds.column_types import NO_VALUE, inner, is_list, is_text
+from tasks.kinds.lossless import is_any_list
 
 
 def with_types(schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
@@ -36,8 +37,10 @@ def merged(wants: pa.DataType, has: pa.DataType) -> pa.DataType:
         return wants
     if is_text(wants):
         return wants if is_text(has) else has
-    if is_list(wants) and is_list(has):
+    if is_list(wants) and is_any_list(has):
         return pa.list_(merged(wants.value_type, has.value_type))
+    if pa.types.is_map(wants) and pa.types.is_map(has):
+        return pa.map_(merged(wants.key_type, has.key_type), merged(wants.item_type, has.item_type))
     if pa.types.is_struct(wants) and pa.types.is_struct(has):
         types = {each.name: each.type for each in has}
         return pa.struct(

@@ -59,13 +59,13 @@ def test_a_job_says_that_it_waits_for_cores_and_goes_on_when_a_node_comes(number
 
 
 @contextmanager
-def another_node(cluster: RayCluster) -> Iterator[None]:
+def another_node(cluster: RayCluster, *options: str, **environment: str) -> Iterator[None]:
     """A node of two cores, as an operator would add it."""
     ray = str(Path(sys.executable).with_name("ray"))
     command = [ray, "start", "--block", f"--address={cluster.address}", "--num-cpus=2"]
-    command.append(f"--object-store-memory={STORE_BYTES}")
-    environment, nowhere = {**os.environ, **cluster.environment}, subprocess.DEVNULL
-    with subprocess.Popen(command, env=environment, stdout=nowhere, stderr=nowhere) as process:
+    command += [f"--object-store-memory={STORE_BYTES}", *options]
+    own, nowhere = {**os.environ, **cluster.environment, **environment}, subprocess.DEVNULL
+    with subprocess.Popen(command, env=own, stdout=nowhere, stderr=nowhere) as process:
         try:
             yield
         finally:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import InputNotFound, InvalidSpec, RunStopped, Unreachable
+from tasks.attempt import Look
+from tasks.errors import InputNotFound, InvalidSpec, RunStopped, StageFailed, Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job import nodes
-from tasks.ray_job.job import Job
-from tasks.run import left_to_do, next_attempt
+from tasks.ray_job.job import Job, stored_job
+from tasks.ray_job.result import explain
+from tasks.run import left_to_do, new_job, next_attempt, nodes_left_out
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
 from tests.ray_job.test_own_machine import job_of, spec
@@ -223,3 +225,84 @@ def test_a_node_whose_folder_is_its_own_is_told(job: Job) -> None:
     assert isinstance(found, InvalidSpec)
     assert str(found).startswith(f"node 10.0.0.7: sink.path: '{folder}' is another folder there")
     assert not Path(f"{folder}.state").exists(), "nothing is left on the node"
+
+
+class Nodes:
+    """Stands for `ray`: nodes of two cores and a GPU each."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {"Alive": name != "dead", "NodeID": name, "NodeManagerAddress": f"10.0.0.{at}"}
+            | {"Resources": LARGE}
+            for at, name in enumerate(self.names)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("avoid", "replicas", "left_out", "said"),
+    [
+        ((), 2, (), ""),
+        (("b",), 2, ("b",), "node 10.0.0.1: left out"),
+        (("b", "dead", "gone"), 2, ("b",), "node 10.0.0.1: left out"),
+        (("a", "b"), 1, ("a", "b"), "node 10.0.0.0, 10.0.0.1: left out"),
+        (("b",), 3, (), "node 10.0.0.1: tried again, since others have no room"),
+        (("a", "b", "c"), 1, (), "node 10.0.0.0, 10.0.0.1, 10.0.0.2: tried again"),
+    ],
+)
+def test_nodes_are_left_out_where_others_have_room(
+    avoid: tuple[str, ...],
+    replicas: int,
+    left_out: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(nodes, "ray", Nodes("a", "b", "c", "dead"))
+    asked = {"num_gpus": 1, "num_cpus": 0.5, "min_replicas": replicas}
+    job = nodes.leaving_out(replace(job_of(spec(cluster=WAITS, resources=asked)), avoid=avoid))
+    assert job.avoid == left_out
+    assert capsys.readouterr().out.startswith(said)
+    selector = {"ray.io/node-id": f"!in({','.join(left_out)})"} if left_out else None
+    assert nodes.elsewhere(job) == selector
+
+
+def test_what_fails_on_a_node_is_known_to_the_next_attempt(numbers: Path) -> None:
+    planned = make_plan(spec_of(numbers))
+    first = next_attempt(planned, left_to_do(planned, tried=False))
+    error = StageFailed("no driver")
+    error.node = "a"
+    for result, avoid in (
+        (None, ()),
+        ({"state": "succeeded", "error": None}, ()),
+        ({"state": "failed", "error": {"class": "JobLost", "message": "gone"}}, ()),
+        ({"state": "failed", "error": explain(error)}, ("a",)),
+    ):
+        first.last = Look(result=result)
+        assert nodes_left_out(first) == avoid
+    first.job = replace(first.job, avoid=("b", "a"))
+    assert nodes_left_out(first) == ("b", "a")
+    gap = left_to_do(planned, tried=True)
+    job = new_job(planned, gap, 2, nodes_left_out(first))
+    assert stored_job(job.storage, f"{job.folder}/job.json") == job
+    assert nodes_left_out(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "predicted", "raised"), [("a", 1, True), ("a", 0, False), (None, 1, False)]
+)
+def test_what_is_wrong_on_one_node_is_tried_on_others(
+    node: str | None, predicted: int, raised: bool
+) -> None:
+    """Of nothing else is it known that it is no fault of the spec."""
+    from tasks.ray_job.cluster import raise_of_node
+
+    error = InvalidSpec("environment.pip: no module named x")
+    error.node = node
+    if not raised:
+        return raise_of_node(error, predicted)
+    with pytest.raises(StageFailed, match="on a node, unlike others: environment") as caught:
+        raise_of_node(error, predicted)
+    assert explain(caught.value)["node"] == node

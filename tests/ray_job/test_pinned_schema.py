@@ -145,6 +145,8 @@ def counted(job: Job, records: list[Record]) -> list[int]:
     return [int(row) for record in kept for row in record.ok.ids()]
 
 
+MAP = pa.map_(pa.string(), pa.float64())
+MAP_OF_NOTHING = pa.scalar([], pa.map_(pa.string(), pa.null()))
 STRUCT = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
 
 
@@ -155,6 +157,9 @@ STRUCT = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
         (None, [0.5], pa.list_(pa.float64())),
         ([], [0.5], pa.list_(pa.float64())),
         ([], [[]], pa.list_(pa.list_(pa.string()))),
+        ([], pa.scalar([0.5], pa.list_(pa.float64(), 1)), pa.list_(pa.float64())),
+        ({"a": []}, {"a": [1]}, pa.struct([("a", pa.list_(pa.int64()))])),
+        (MAP_OF_NOTHING, pa.scalar([("a", 0.5)], MAP), MAP),
         ([{"a": [], "b": None}], [{"a": [0.5], "b": "c"}], pa.list_(STRUCT)),
     ],
 )
@@ -171,7 +176,16 @@ def test_a_type_that_nobody_knew_is_taken_from_who_does(
     files = [f"{job.run.staging}/{each.name}" for each in (*known.files, *again.files)]
     tables = [pq.read_table(io.BytesIO(job.storage.read(path))) for path in files]
     assert [each.schema for each in tables] == [pa.schema([("y", kind)])] * 2
-    assert pa.concat_tables(tables)["y"].to_pylist() == [later, None, first, first]
+    values = [pa.scalar(each).as_py() for each in (later, None, first, first)]
+    assert pa.concat_tables(tables)["y"].to_pylist() == values
+
+
+@pytest.mark.parametrize("values", [(None, 0.5), ([], [0.5]), ({"a": []}, {"a": [0.5]})])
+def test_the_first_write_may_know_a_type_in_a_later_batch(
+    job: Job, values: tuple[object, ...]
+) -> None:
+    write_batches(job, [batch(row, value) for row, value in enumerate(values)])
+    assert pinned(job.storage, job.run) == pa.schema([("y", pa.array(values).type)])
 
 
 def test_text_is_what_it_was_taken_for(job: Job) -> None:

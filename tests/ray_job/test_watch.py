@@ -10,6 +10,7 @@ from tasks.ray_job.cluster import Watch
 from tasks.ray_job.counts import Counts
 from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
 from tasks.ray_job.progress import Standing
+from tasks.ray_job.standing import Aloud
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 LATER = NODES_EVERY_SECONDS + 1
@@ -81,3 +82,19 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
         Watch().standing(None, now)
     assert occupancy.cores == seen
     assert nodes.asked <= 1
+
+
+def test_what_a_job_waits_for_long_stands_in_its_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model may take a quarter of an hour to load, and a GPU as long to come."""
+    place, load = "a place for 1 replica(s)", "1 replica of infer to load the model"
+    waits = [(0, place), (29, place), (30, None), (40, place), (69, place), (70, place)]
+    waits += [(99, place), (100, load), (130, load), (200, load), (201, None), (300, None)]
+    monkeypatch.setattr(Watch, "aloud", Aloud())
+    said = []
+    for now, waits_for in waits:
+        monkeypatch.setattr(Watch, "standing", lambda *_, w=waits_for: Standing("infer", w))
+        assert Watch().standing_aloud(None, float(now)).waits_for == waits_for
+        said += [(now, line) for line in capsys.readouterr().out.splitlines()]
+    assert said == [(70, f"the job waits for {place}"), (130, f"the job waits for {load}")]

@@ -47,6 +47,22 @@ class Waits:
         return {"doubled": voice.double(batch["x"])}
 
 
+class LoadsOnSoundNodes:
+    """Doubles x, but for a node where no model can be loaded; waits until that was tried."""
+
+    def __init__(self, marker: str) -> None:
+        self.marker = Path(marker)
+        if "BROKEN_NODE" in os.environ:
+            self.marker.touch()
+            raise RuntimeError("no driver for this device")
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
+        """One column besides x."""
+        while not self.marker.exists():
+            time.sleep(0.05)
+        return {"doubled": voice.double(batch["x"])}
+
+
 def slowly(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A step that takes a second for each batch."""
     time.sleep(1)
