@@ -130,8 +130,9 @@ def load_job(data: bytes) -> Job:
     """Read what `save` stored."""
     fields = json.loads(data)
     spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
-    lists = {name: tuple(fields.pop(name)) for name in ("stages", "avoid") if name in fields}
-    return Job(spec=spec, **lists, **fields)
+    for name in {"stages", "avoid"} & fields.keys():
+        fields[name] = tuple(fields[name])
+    return Job(spec=spec, **fields)
 
 
 def stored_job(storage: FsspecStorage, path: str) -> Job | None:
