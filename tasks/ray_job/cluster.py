@@ -103,7 +103,8 @@ def run_on_ray(job: Job) -> None:
     except DEATHS as error:
         raise over_rows_in_hand(job, error) from error
     except Exception as error:
-        raise_of_node(error, progress.predicted)
+        if progress.predicted and len(nodes) > 1:
+            raise_of_node(error)
         raise
     finally:
         with suppress(Exception):  # what ended the job is to be heard
@@ -112,14 +113,14 @@ def run_on_ray(job: Job) -> None:
     progress.finish()
 
 
-def raise_of_node(error: Exception, predicted: int) -> None:
-    """Raise an error of the spec as one of a node, where on others rows were predicted with it.
+def raise_of_node(error: Exception) -> None:
+    """Raise an error of the spec as one of a node: on others rows were predicted with it.
 
     Raises:
         StageFailed: another attempt leaves that node out.
     """
     known = cause_of(error)
-    if isinstance(known, InvalidSpec) and known.node and predicted:
+    if isinstance(known, InvalidSpec) and known.node:
         failed = StageFailed(f"on a node, unlike others: {known.message}").locate("infer")
         failed.node = known.node
         raise failed from error

@@ -67,7 +67,8 @@ def num_loading(operator: ActorPoolMapOperator) -> int:
     awaited = {*pool._pending_actors.values(), *pool._running_actors}
     replicas = {each._actor_id.hex() for each in awaited}
     known = actors(job_id=ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id())))
-    return sum(bool(each["Pid"]) for id, each in known.items() if id in replicas)
+    # A node alone may be the one that is asked for room; a pid may be that of the former process.
+    return sum(bool(each["Address"]["IPAddress"]) for id, each in known.items() if id in replicas)
 
 
 def held_now(executor: Any) -> tuple[float, float]:
