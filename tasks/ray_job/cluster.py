@@ -11,7 +11,6 @@ from ray.data import DataContext, ExecutionOptions
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tasks.errors import InvalidSpec, StageFailed
 from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
@@ -20,10 +19,11 @@ from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.job import LOAD_SECONDS, Job
+from tasks.ray_job.left_out import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
-from tasks.ray_job.nodes import await_room, check_nodes, elsewhere, leaving_out, nodes_now
-from tasks.ray_job.occupancy import Snapshot
+from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
+from tasks.ray_job.occupancy import Occupancy, Snapshot
 from tasks.ray_job.own_machine import (
     fitted,
     is_own_machine,
@@ -34,8 +34,7 @@ from tasks.ray_job.own_machine import (
 from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import Progress, Standing
-from tasks.ray_job.result import cause_of
-from tasks.ray_job.room import crowding, gpus_of_replica
+from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.standing import Aloud, standing
@@ -87,14 +86,7 @@ def run_on_ray(job: Job) -> None:
     job = in_equal_shares(job, rows)
     shares = list(cut_shares(job, int(resources.get("CPU", 1)), rows))
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
-    progress.occupancy.cores = resources.get("CPU", 0.0)
-    progress.occupancy.nodes = nodes
-    progress.occupancy.is_one_machine = len(nodes) == 1
-    progress.occupancy.rows_per_batch = job.spec.rows_per_batch
-    if is_own_machine(job.spec):
-        progress.occupancy.cores = float(cores())  # more are handed out than there are
-        in_replicas = preprocesses_in_replicas(job.spec, gpus, job.stages)
-        progress.occupancy.in_replicas = in_replicas
+    tell_machines(job, progress.occupancy, nodes, gpus)
     Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
@@ -113,17 +105,22 @@ def run_on_ray(job: Job) -> None:
     progress.finish()
 
 
-def raise_of_node(error: Exception) -> None:
-    """Raise an error of the spec as one of a node: on others rows were predicted with it.
+def tell_machines(job: Job, occupancy: Occupancy, nodes: list[Node], num_gpus: float) -> None:
+    """Tell what the job runs on, for the verdict on what bounds it.
 
-    Raises:
-        StageFailed: another attempt leaves that node out.
+    Args:
+        job: what to do.
+        occupancy: of its workers.
+        nodes: what each has.
+        num_gpus: GPUs of one replica.
     """
-    known = cause_of(error)
-    if isinstance(known, InvalidSpec) and known.node:
-        failed = StageFailed(f"on a node, unlike others: {known.message}").locate("infer")
-        failed.node = known.node
-        raise failed from error
+    occupancy.cores = ray.cluster_resources().get("CPU", 0.0)
+    occupancy.nodes = nodes
+    occupancy.is_one_machine = len(nodes) == 1
+    occupancy.rows_per_batch = job.spec.rows_per_batch
+    if is_own_machine(job.spec):
+        occupancy.cores = float(cores())  # more are handed out than there are
+        occupancy.in_replicas = preprocesses_in_replicas(job.spec, num_gpus, job.stages)
 
 
 def plan_workers(job: Job, num_gpus: float, rows: int | None) -> int | None:

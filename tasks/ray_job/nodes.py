@@ -5,7 +5,6 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from tasks.spec import BatchInferenceSpec
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS = 120.0
-NODE_ID_LABEL = "ray.io/node-id"
 REFUSALS = (PermissionError, FileNotFoundError, NotADirectoryError)
 """What a storage says that will not say otherwise in a moment."""
 
@@ -81,29 +79,6 @@ def nodes_now(avoid: tuple[str, ...] = ()) -> list[Node]:
         for node in ray.nodes()
         if node["Alive"] and node["NodeID"] not in avoid
     ]
-
-
-def leaving_out(job: Job) -> Job:
-    """The job, with the nodes to leave out that are there; with none where it needs all it gets."""
-    if not job.avoid:
-        return job
-    there = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-    avoid = tuple(node for node in job.avoid if node in there)
-    names = ", ".join(there[node] for node in avoid)
-    try:
-        refuse_unmet(job.spec, nodes_now(avoid), "the largest node of the cluster")
-        refuse_crowded(job.spec, nodes_now(avoid), "the cluster", job.stages)
-    except InvalidSpec:
-        print(f"node {names}: tried again, since others have no room", flush=True)
-        return replace(job, avoid=())
-    if avoid:
-        print(f"node {names}: left out, since a stage could not be set up there", flush=True)
-    return replace(job, avoid=avoid)
-
-
-def elsewhere(job: Job) -> dict[str, str] | None:
-    """A label selector for nodes that are not left out."""
-    return {NODE_ID_LABEL: f"!in({','.join(job.avoid)})"} if job.avoid else None
 
 
 def ask_autoscaler(bundles: list[dict[str, float]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tasks.attempt import Look
 from tasks.errors import InputNotFound, InvalidSpec, RunStopped, StageFailed, Unreachable
 from tasks.plan import make_plan
-from tasks.ray_job import nodes
+from tasks.ray_job import left_out, nodes
 from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import explain
 from tasks.run import left_to_do, new_job, next_attempt, nodes_left_out
@@ -242,7 +242,7 @@ class Nodes:
 
 
 @pytest.mark.parametrize(
-    ("avoid", "replicas", "left_out", "said"),
+    ("avoid", "replicas", "avoided", "said"),
     [
         ((), 2, (), ""),
         (("b",), 2, ("b",), "node 10.0.0.1: left out"),
@@ -255,18 +255,19 @@ class Nodes:
 def test_nodes_are_left_out_where_others_have_room(
     avoid: tuple[str, ...],
     replicas: int,
-    left_out: tuple[str, ...],
+    avoided: tuple[str, ...],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(nodes, "ray", Nodes("a", "b", "c", "dead"))
+    for module in (nodes, left_out):
+        monkeypatch.setattr(module, "ray", Nodes("a", "b", "c", "dead"))
     asked = {"num_gpus": 1, "num_cpus": 0.5, "min_replicas": replicas}
-    job = nodes.leaving_out(replace(job_of(spec(cluster=WAITS, resources=asked)), avoid=avoid))
-    assert job.avoid == left_out
+    job = left_out.leaving_out(replace(job_of(spec(cluster=WAITS, resources=asked)), avoid=avoid))
+    assert job.avoid == avoided
     assert capsys.readouterr().out.startswith(said)
-    selector = {"ray.io/node-id": f"!in({','.join(left_out)})"} if left_out else None
-    assert nodes.elsewhere(job) == selector
+    selector = {"ray.io/node-id": f"!in({','.join(avoided)})"} if avoided else None
+    assert left_out.elsewhere(job) == selector
 
 
 def test_what_fails_on_a_node_is_known_to_the_next_attempt(numbers: Path) -> None:
@@ -292,11 +293,9 @@ def test_what_fails_on_a_node_is_known_to_the_next_attempt(numbers: Path) -> Non
 
 def test_what_is_wrong_on_one_node_is_tried_on_others() -> None:
     """Of nothing else is it known that it is no fault of the spec."""
-    from tasks.ray_job.cluster import raise_of_node
-
     error = InvalidSpec("environment.pip: no module named x")
-    raise_of_node(error)
+    left_out.raise_of_node(error)
     error.node = "a"
     with pytest.raises(StageFailed, match="on a node, unlike others: environment") as caught:
-        raise_of_node(error)
+        left_out.raise_of_node(error)
     assert explain(caught.value)["node"] == "a"
