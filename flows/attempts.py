@@ -126,7 +126,7 @@ def run_until_covered(
         attempt, problem = run_attempt(planned, gap, deadline, attempt)
         gap = gap_left(planned, deadline, tried)
         failed = int(problem is not None) if gap.done > most_done else failed + 1
-        if gap and failed == planned.spec.retries.max_attempts:
+        if gap and failed >= planned.spec.retries.max_attempts:
             raise given_up(planned, gap, tried, problem)
         if gap and problem is None:
             get_run_logger().info("attempt %s left rows without a record, another follows", tried)

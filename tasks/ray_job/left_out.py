@@ -15,10 +15,10 @@ NODE_ID_LABEL = "ray.io/node-id"
 
 def leaving_out(job: Job) -> Job:
     """The job, with the nodes to leave out that are there; with none where it needs all it gets."""
-    if not job.avoid:
-        return job
     there = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     avoid = tuple(node for node in job.avoid if node in there)
+    if not avoid:
+        return replace(job, avoid=())
     names = ", ".join(there[node] for node in avoid)
     try:
         refuse_unmet(job.spec, nodes_now(avoid), "the largest node of the cluster")
@@ -26,8 +26,7 @@ def leaving_out(job: Job) -> Job:
     except InvalidSpec:
         print(f"node {names}: tried again, since others have no room", flush=True)
         return replace(job, avoid=())
-    if avoid:
-        print(f"node {names}: left out, since a stage could not be set up there", flush=True)
+    print(f"node {names}: left out, since a stage could not be set up there", flush=True)
     return replace(job, avoid=avoid)
 
 

@@ -55,7 +55,7 @@ def standing_without_replicas(
         return Standing("infer", waits_for, *held, is_loading=True)
     asked = operator.per_task_resource_allocation()
     needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
-    return Standing("infer", f"a place for {awaited} replica(s) of infer ({needs})", *held)
+    return Standing("infer", f"a place for {counted(awaited, 'replica')} of infer ({needs})", *held)
 
 
 def num_loading(operator: ActorPoolMapOperator) -> int:

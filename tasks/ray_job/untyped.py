@@ -5,8 +5,8 @@ Of a list that was always empty, or a struct's field that never had a value, the
 
 import pyarrow as pa
 
-from tasks.kinds.column_types import NO_VALUE, inner, is_list, is_text
-from tasks.kinds.lossless import is_any_list
+from tasks.kinds.column_types import NO_VALUE, inner, is_text
+from tasks.kinds.lossless import family, is_any_list
 
 
 def with_types(schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
@@ -36,16 +36,16 @@ def merged(wants: pa.DataType, has: pa.DataType) -> pa.DataType:
     if pa.types.is_null(has):
         return wants
     if is_text(wants):
-        return wants if is_text(has) else has
-    if is_list(wants) and is_any_list(has):
-        return pa.list_(merged(wants.value_type, has.value_type))
+        return wants if family(has) == "text" else has
+    if is_any_list(wants) and is_any_list(has):
+        value = merged(wants.value_type, has.value_type)
+        size = wants.list_size if pa.types.is_fixed_size_list(wants) else -1
+        return wants if value == wants.value_type else pa.list_(value, size)
     if pa.types.is_map(wants) and pa.types.is_map(has):
         return pa.map_(merged(wants.key_type, has.key_type), merged(wants.item_type, has.item_type))
     if pa.types.is_struct(wants) and pa.types.is_struct(has):
         types = {each.name: each.type for each in has}
-        return pa.struct(
-            [(each.name, merged(each.type, types.get(each.name, pa.null()))) for each in wants]
-        )
+        return pa.struct([e.with_type(merged(e.type, types.get(e.name, pa.null()))) for e in wants])
     return wants
 
 

@@ -78,7 +78,7 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
         batch_inference(spec)
     impatient.join()
     assert caught.value.stage == "infer"
-    assert "waits for a place for 1 replica(s) of infer (3.5 CPU" in str(caught.value)
+    assert "waits for a place for 1 replica of infer (3.5 CPU" in str(caught.value)
 
 
 @pytest.mark.ray

@@ -146,6 +146,7 @@ def counted(job: Job, records: list[Record]) -> list[int]:
 
 
 MAP = pa.map_(pa.string(), pa.float64())
+PAIR = pa.list_(pa.float64(), 1)
 MAP_OF_NOTHING = pa.scalar([], pa.map_(pa.string(), pa.null()))
 STRUCT = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
 
@@ -159,6 +160,7 @@ STRUCT = pa.struct([("a", pa.list_(pa.float64())), ("b", pa.string())])
         ([], [[]], pa.list_(pa.list_(pa.string()))),
         ([], pa.scalar([0.5], pa.list_(pa.float64(), 1)), pa.list_(pa.float64())),
         ({"a": []}, {"a": [1]}, pa.struct([("a", pa.list_(pa.int64()))])),
+        (pa.scalar([None], pa.list_(pa.null(), 1)), pa.scalar([0.5], PAIR), PAIR),
         (MAP_OF_NOTHING, pa.scalar([("a", 0.5)], MAP), MAP),
         ([{"a": [], "b": None}], [{"a": [0.5], "b": "c"}], pa.list_(STRUCT)),
     ],
@@ -186,6 +188,25 @@ def test_the_first_write_may_know_a_type_in_a_later_batch(
 ) -> None:
     write_batches(job, [batch(row, value) for row, value in enumerate(values)])
     assert pinned(job.storage, job.run) == pa.schema([("y", pa.array(values).type)])
+
+
+def test_what_tells_no_type_changes_nothing(job: Job) -> None:
+    """Each change costs what was written before."""
+    kind = pa.struct([("a", pa.large_list(pa.string())), ("b", pa.null())])
+    values = pa.array([{"a": ["text"], "b": None}], kind)
+    batches = [RowBatch(pa.table({ROW: [row], "y": values})) for row in range(3)]
+    records = [write_batches(job, [each]) for each in batches]
+    assert counted(job, records) == [0, 1, 2]
+    assert len(job.storage.list(job.run.schemas)) == 1
+
+
+def test_text_in_another_layout_changes_nothing(job: Job) -> None:
+    records = []
+    for row, kind in enumerate([pa.null(), pa.string_view(), pa.large_string()]):
+        value = None if row == 0 else "text"
+        values = pa.array([{"a": value, "b": "c"}], pa.struct([("a", kind), ("b", pa.string())]))
+        records.append(write_batches(job, [RowBatch(pa.table({ROW: [row], "y": values}))]))
+    assert counted(job, records) == [0, 1, 2]
 
 
 def test_text_is_what_it_was_taken_for(job: Job) -> None:

@@ -88,7 +88,7 @@ def test_what_a_job_waits_for_long_stands_in_its_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A model may take a quarter of an hour to load, and a GPU as long to come."""
-    place, load = "a place for 1 replica(s)", "1 replica of infer to load the model"
+    place, load = "a place for 1 replica", "1 replica of infer to load the model"
     waits = [(0, place), (29, place), (30, None), (40, place), (69, place), (70, place)]
     waits += [(99, place), (100, load), (130, load), (200, load), (201, None), (300, None)]
     monkeypatch.setattr(Watch, "aloud", Aloud())
