@@ -15,6 +15,8 @@ NODE_ID_LABEL = "ray.io/node-id"
 
 def leaving_out(job: Job) -> Job:
     """The job, with the nodes to leave out that are there; with none where it needs all it gets."""
+    if not job.avoid:
+        return job
     there = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     avoid = tuple(node for node in job.avoid if node in there)
     if not avoid:
