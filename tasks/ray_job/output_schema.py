@@ -1,9 +1,9 @@
-"""The output schema, pinned by who writes first; whoever knows a type that he did not adds it."""
+"""The output schema, pinned by who writes first and widened by whoever has more to say."""
 
 import posixpath
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 import pyarrow as pa
@@ -14,11 +14,14 @@ from tasks.protocol.records import Record
 from tasks.protocol.storage import Storage
 from tasks.ray_job.job import Job
 from tasks.ray_job.untyped import is_untyped, still_untyped, with_types
+from tasks.ray_job.widening import widened
 
 PUBLISHED = f"{0:020d}-published.arrow"
 """Of what is published: comes before all others, and no run changes it."""
 LAST_CHANGE = 1_000_000
 """Place of the first change to what was pinned; later ones come before it."""
+LOOK_SECONDS = 30.0
+"""After so long it is looked whether others have changed what is pinned."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Pinned:
 
     path: str
     schema: pa.Schema
+    read: float = field(default_factory=time.monotonic)
 
     @property
     def place(self) -> int:
@@ -35,8 +39,14 @@ class Pinned:
 
     @property
     def may_change(self) -> bool:
-        """Whether there are types that it does not know, and may be told."""
-        return self.place > 0 and any(map(is_untyped, self.schema))
+        """Whether it may be told more: what is published stays as it is."""
+        return self.place > 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether to rely on it; where it lacks a type, another batch may well have told it."""
+        young = time.monotonic() - self.read < LOOK_SECONDS
+        return not self.may_change or (young and not any(map(is_untyped, self.schema)))
 
 
 KNOWN: dict[str, Pinned] = {}
@@ -47,8 +57,8 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
     """The run's output schema; pinned by these rows where there is none yet.
 
     Two writers may pin at once. Then the first by name counts, and a record written under the
-    other does not count. Nor do those that were written before somebody knew a column's type: the
-    next attempt makes them anew.
+    other does not count. Nor do those that were written before somebody knew a column's type, or
+    had values that it did not take: the next attempt makes them anew.
 
     Raises:
         InvalidSpec, SchemaMismatch: as the sink's `schema_for`; or a gate's column is missing.
@@ -56,10 +66,39 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
     known = read_pinned(job)
     if known is None:
         known = pin(job, job.spec.sink.schema_for(rows.schema), time.time_ns())
-    while known.may_change and (better := with_types(known.schema, rows)):
-        better = still_untyped(job.spec.sink.schema_for(better), better)
+    while known.may_change and (better := grown(job, known.schema, rows)):
+        KNOWN.pop(job.run.schemas, None)
+        latest = read_pinned(job) or known
+        if latest.path != known.path:
+            known = latest  # others have changed it meanwhile
+            continue
+        tell_change(known.schema, better)
         known = pin(job, better, min(known.place, LAST_CHANGE + 1) - 1)
     return known.schema
+
+
+def grown(job: Job, schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
+    """The schema that also takes these rows; None where it does, or none would.
+
+    Raises:
+        InvalidSpec, SchemaMismatch: as the sink's `schema_for`.
+    """
+    better = with_types(schema, rows) or widened(schema, rows)
+    if better is None:
+        return None
+    found = still_untyped(job.spec.sink.schema_for(better), better)
+    return None if found.equals(schema, check_metadata=True) else found
+
+
+def tell_change(schema: pa.Schema, better: pa.Schema) -> None:
+    """Say in the job's log why rows are predicted once more."""
+    types = [
+        f"{each.name} {before.type} -> {each.type}"
+        for before, each in zip(schema, better, strict=True)
+        if before.type != each.type
+    ]
+    if types:
+        print(f"later rows told {', '.join(types)}: earlier ones are made anew", flush=True)
 
 
 def pin(job: Job, schema: pa.Schema, place: int) -> Pinned:
@@ -73,19 +112,23 @@ def pin(job: Job, schema: pa.Schema, place: int) -> Pinned:
     check_columns(job.spec.gates, schema)  # before hours are spent on rows
     name = f"{place:020d}-{uuid.uuid4().hex[:12]}.arrow"
     job.storage.write(f"{job.run.schemas}/{name}", schema.serialize().to_pybytes())
+    KNOWN.pop(job.run.schemas, None)
     found = read_pinned(job)
     assert found is not None
     return found
 
 
 def read_pinned(job: Job) -> Pinned | None:
-    """What is pinned; remembered, where it cannot change once it is read."""
+    """What is pinned; remembered for a while, or for good where it cannot change."""
     folder = job.run.schemas
     known = KNOWN.get(folder)
-    if known is None or known.may_change:
-        found = find_pinned(job.storage, job.run)
-        if found is not None and (known is None or found != known.path):
-            known = KNOWN[folder] = Pinned(found, read_schema(job.storage, found))
+    if known is None or not known.is_new:
+        path = find_pinned(job.storage, job.run)
+        if path is not None:
+            schema = (
+                known.schema if known and known.path == path else read_schema(job.storage, path)
+            )
+            known = KNOWN[folder] = Pinned(path, schema)
     return known
 
 

@@ -87,7 +87,9 @@ def test_types_that_the_first_batches_do_not_tell_come_from_later_ones(numbers: 
     assert (report["attempts"], report["rows"]["written"]) == (2, 1000)
     rows = published(spec)
     assert [row["score"] for row in rows] == [None] * 320 + [float(x) for x in range(320, 1000)]
-    assert [row["found"] for row in rows[319:321]] == [[], [{"at": 320.0}]]
+    assert [row["share"] for row in rows] == [0.0] * 640 + [x / 4 for x in range(640, 1000)]
+    found = [[], [{"at": 320.0, "more": None}], [{"at": 640.0, "more": 640.0}]]
+    assert [rows[at]["found"] for at in (319, 320, 640)] == found
 
 
 def test_nothing_is_published_where_all_that_was_new_has_gone(

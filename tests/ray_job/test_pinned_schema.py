@@ -1,8 +1,10 @@
 """Two writers that pin the output schema at once: one counts, and the run can go on."""
 
 import io
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -180,6 +182,95 @@ def test_a_type_that_nobody_knew_is_taken_from_who_does(
     assert [each.schema for each in tables] == [pa.schema([("y", kind)])] * 2
     values = [pa.scalar(each).as_py() for each in (later, None, first, first)]
     assert pa.concat_tables(tables)["y"].to_pylist() == values
+
+
+MONEY = [Decimal("1.25"), Decimal("12.5"), Decimal("0.125")]
+TIMES = [pa.scalar(1, pa.timestamp("s")), pa.scalar(1, pa.timestamp("ms"))]
+OBJECTS = [[{"a": 1}], [{"a": 0.5, "b": "c"}]]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0, 0.5, 3], pa.float64()),
+        ([[0], [0.5], [1, 2]], pa.list_(pa.float64())),
+        ([pa.scalar(1, pa.int8()), pa.scalar(300, pa.int16())], pa.int16()),
+        (MONEY, pa.decimal128(5, 3)),
+        (TIMES, pa.timestamp("ms")),
+        ([{"a": 1}, {"b": "c"}, {"a": 2}], pa.struct([("a", pa.int64()), ("b", pa.string())])),
+        (OBJECTS, pa.list_(pa.struct([("a", pa.float64()), ("b", pa.string())]))),
+        ([{"a": 1}, {"b": None}, {"b": 5}], pa.struct([("a", pa.int64()), ("b", pa.int64())])),
+    ],
+)
+def test_a_type_is_widened_for_rows_that_do_not_fit(
+    job: Job, values: list[object], kind: pa.DataType
+) -> None:
+    """Of 0, 0, 0.5 the first batches have whole numbers only."""
+    first, *others = [write_batches(job, [batch(row, value)]) for row, value in enumerate(values)]
+    assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
+    of_last = [each for each in others if each.schema == others[-1].schema]
+    assert counted(job, [first, *others]) == [int(row) for each in of_last for row in each.ok.ids()]
+    KNOWN.clear()
+    again = [write_batches(job, [batch(row, value)]) for row, value in enumerate(values)]
+    assert counted(job, again) == list(range(len(values)))
+    files = [f"{job.run.staging}/{file.name}" for each in again for file in each.files]
+    tables = [pq.read_table(io.BytesIO(job.storage.read(path))) for path in files]
+    assert [each.schema for each in tables] == [pa.schema([("y", kind)])] * len(values)
+    wanted = pa.chunked_array([pa.array([value]).cast(kind) for value in values])
+    assert pa.concat_tables(tables)["y"].to_pylist() == wanted.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (1, 2.0),
+        (pa.scalar(1, pa.int32()), 2),
+        (0.5, 1),
+        ({"a": 1, "b": 0.5}, {"a": 1}),
+        (pa.scalar(0.5, pa.float32()), 0.1),
+    ],
+)
+def test_what_fits_changes_no_type(job: Job, first: object, later: object) -> None:
+    """Each change costs what was written before."""
+    records = [write_batches(job, [batch(row, value)]) for row, value in enumerate([first, later])]
+    assert counted(job, records) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [(2**60 + 1, 0.5), (1, "one"), (True, 2), (1, [1]), (Decimal("0.25"), 0.5)],
+)
+def test_no_type_is_widened_to_one_that_loses_a_value(
+    job: Job, first: object, later: object
+) -> None:
+    write_batches(job, [batch(0, first)])
+    with suppress(SchemaMismatch):
+        write_batches(job, [batch(1, later)])
+    with pytest.raises(SchemaMismatch, match="y is "):
+        write_batches(job, [batch(0, first), batch(1, later)])
+
+
+def test_another_process_learns_of_a_wider_type(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_batches(job, [batch(0, 1)])
+    seen = dict(KNOWN)
+    wide = write_batches(job, [batch(1, 0.5)])
+    KNOWN.update(seen)
+    narrow = write_batches(job, [batch(2, 2)])
+    again = write_batches(job, [batch(3, 0.25)])  # it does not fit: the other's type does
+    assert len(job.storage.list(job.run.schemas)) == 2
+    KNOWN.update(seen)
+    monkeypatch.setattr(output_schema, "LOOK_SECONDS", 0.0)
+    later = write_batches(job, [batch(4, 4)])
+    assert counted(job, [wide, narrow, again, later]) == [1, 3, 4]
+
+
+def test_what_is_published_is_not_widened(job: Job) -> None:
+    published = pa.schema([("y", pa.int64())])
+    pin_schema(job.storage, job.run, published.serialize().to_pybytes())
+    write_batches(job, [batch(0, 1)])
+    with pytest.raises(SchemaMismatch, match=r"y is double, not int64: .*--replace-output"):
+        write_batches(job, [batch(1, 0.5)])
+    assert pinned(job.storage, job.run) == published
 
 
 @pytest.mark.parametrize("values", [(None, 0.5), ([], [0.5]), ({"a": []}, {"a": [0.5]})])

@@ -84,14 +84,24 @@ class DiesOnce:
 
 
 class FindsLate:
-    """From some row on there is something to find: before, lists are empty and scores missing."""
+    """From some row on there is something to find: before, lists are empty and scores missing.
+
+    Twice as far on, shares are no whole numbers any more, and what is found has one field more.
+    """
 
     def __init__(self, first: float) -> None:
         self.first = first
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
         found = [x if x >= self.first else None for x in batch["x"].tolist()]
-        return {"score": found, "found": [[] if x is None else [{"at": x}] for x in found]}
+        more = [{"more": x} if x >= 2 * self.first else {} for x in batch["x"].tolist()]
+        return {
+            "score": found,
+            "share": [each["more"] / 4 if each else 0 for each in more],
+            "found": [
+                [] if x is None else [{"at": x} | m] for x, m in zip(found, more, strict=True)
+            ],
+        }
 
 
 class Shapes:
