@@ -184,6 +184,12 @@ def test_a_type_that_nobody_knew_is_taken_from_who_does(
     assert pa.concat_tables(tables)["y"].to_pylist() == values
 
 
+def pinned_type(job: Job) -> pa.DataType:
+    """Of the only column."""
+    schema = pinned(job.storage, job.run)
+    return schema.field("y").type if schema else None
+
+
 MONEY = [Decimal("1.25"), Decimal("12.5"), Decimal("0.125")]
 TIMES = [pa.scalar(1, pa.timestamp("s")), pa.scalar(1, pa.timestamp("ms"))]
 OBJECTS = [[{"a": 1}], [{"a": 0.5, "b": "c"}]]
@@ -203,11 +209,12 @@ OBJECTS = [[{"a": 1}], [{"a": 0.5, "b": "c"}]]
     ],
 )
 def test_a_type_is_widened_for_rows_that_do_not_fit(
-    job: Job, values: list[object], kind: pa.DataType
+    job: Job, values: list[object], kind: pa.DataType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of 0, 0, 0.5 the first batches have whole numbers only."""
     first, *others = [write_batches(job, [batch(row, value)]) for row, value in enumerate(values)]
     assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
+    assert f" -> {pinned_type(job)}: earlier ones are made anew" in capsys.readouterr().out
     of_last = [each for each in others if each.schema == others[-1].schema]
     assert counted(job, [first, *others]) == [int(row) for each in of_last for row in each.ok.ids()]
     KNOWN.clear()
