@@ -1,7 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# pip takes a build of torch that lies on the machine; uv all else, in a tenth of the time. Behind
+# an index that pip alone is told of: make install INSTALL=.venv/bin/pip
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL ?= $(BIN)/uv pip
 
 .PHONY: install develop demo up down test test-clusters check chaos soak simulate bench gpu audit
 
@@ -12,12 +15,12 @@ develop: .venv/developed
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) torch
-	$(PIP) -e '.[demo]'
+	$(PIP) torch uv
+	$(INSTALL) install --quiet -c constraints.txt -e '.[demo]'
 	touch .venv/installed
 
 .venv/developed: .venv/installed
-	$(PIP) -e '.[dev,demo]'
+	$(INSTALL) install --quiet -c constraints.txt -e '.[dev,demo]'
 	touch .venv/developed
 
 demo: install
