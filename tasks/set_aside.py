@@ -28,7 +28,7 @@ MAY_DIFFER = {
 which, nor which columns it has."""
 SINK_MAY_DIFFER = {
     *("path", "storage_options", "catalog", "rows_per_file", "compression"),
-    *("mode", "newest_by", "keep_columns", "evolve_schema"),
+    *("mode", "newest_by", "keep_columns", "evolve_schema", "types"),
 }
 """Fields of a sink that change nothing of how rows lie beside those that are published. Which
 columns they have is compared where they are written."""

@@ -162,6 +162,10 @@ UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
         {"sink": {"partition_by": ["prediction"]}, "model": LABELED},
         r"sink\.partition_by: 'prediction' .*, predicted_label, predicted_score; did you mean",
     ),
+    "to give a type": (
+        {"sink": {"types": {"id": "int32", "predicted": "float32"}}},
+        r"sink\.types: 'predicted' is not among the columns of the output: .*; did you mean predi",
+    ),
     "a key that is not kept": (
         {"sink": {"kind": "delta", "mode": "upsert", "key": ["id"], "keep_columns": ["x"]}},
         r"sink\.key: 'id' .*output: x, prediction; add it to sink\.keep_columns$",

@@ -9,10 +9,10 @@ from tasks.kinds.sources.source import schema_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.untyped import is_untyped, typed
 
-MISFIT = "a batch does not fit the schema of the first one, or of what is published"
+MISFIT = "a batch does not fit sink.types, the schema of the first one, or of what is published"
 WAYS_OUT = (
-    "give the column one type in all runs, by a step or, of CSV and JSON Lines, source.types, or "
-    "publish all anew with --replace-output"
+    "give the column one type in all runs, by sink.types, a step or, of CSV and JSON Lines, "
+    "source.types, and publish anew what has another with --replace-output"
 )
 
 
@@ -76,8 +76,7 @@ def refuse_untyped(rows: pa.Table, wanted: pa.Schema) -> None:
             raise SchemaMismatch(
                 f"{has.name} had no value, or lacked some within, in what is published, and was "
                 f"taken for {wants.type}; here it is {has.type}: publish all anew with "
-                "--replace-output; for other outputs, return one type in every batch, as by "
-                "pa.nulls(n, type) where there is nothing"
+                "--replace-output; sink.types gives it a type where there is nothing yet"
             )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import SchemaMismatch
+from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.column_types import NO_VALUE
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import Record, load_records
@@ -97,7 +97,9 @@ def test_a_later_batch_of_other_columns_is_refused(job: Job) -> None:
 
 def test_no_number_is_made_of_text(job: Job) -> None:
     write_batches(job, [batch(0, 501)])
-    with pytest.raises(SchemaMismatch, match=r"y is string, not int64: .* source\.types, or"):
+    with pytest.raises(
+        SchemaMismatch, match=r"y is string, not int64: .* source\.types, and publish"
+    ):
         write_batches(job, [batch(1, "00502")])
 
 
@@ -113,7 +115,7 @@ def test_no_text_is_made_of_what_a_source_took_for_numbers(job: Job, types: dict
     if types:  # somebody has said that they are numbers
         write_batches(job, [batch(1, 501)])
         return
-    problem = r"y is int64, not string, and .* source\.types, or publish all anew with --replace"
+    problem = r"y is int64, not string, and .* source\.types, and publish anew .* --replace"
     with pytest.raises(SchemaMismatch, match=problem):
         write_batches(job, [batch(1, 501)])
 
@@ -255,6 +257,47 @@ def test_no_type_is_widened_to_one_that_loses_a_value(
         write_batches(job, [batch(1, later)])
     with pytest.raises(SchemaMismatch, match="y is "):
         write_batches(job, [batch(0, first), batch(1, later)])
+
+
+@pytest.mark.parametrize(
+    ("given", "values", "kind"),
+    [
+        ("float64", [0, 0.5, None], pa.float64()),
+        ("float32", [0, 0.5, 2], pa.float32()),
+        ("list<float32>", [[], None, [0.5], [1]], pa.list_(pa.float32())),
+        ("string", [1, "one", None], pa.string()),
+        ("timestamp", [None, datetime(2026, 1, 1)], pa.timestamp("us")),
+    ],
+)
+def test_a_given_type_is_that_of_all_rows(
+    job: Job, given: str, values: list[object], kind: pa.DataType
+) -> None:
+    """And nothing is made anew for it."""
+    job = with_sink(job, types={"y": given})
+    records = [write_batches(job, [batch(row, value)]) for row, value in enumerate(values)]
+    assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
+    assert counted(job, records) == list(range(len(values)))
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [("int64", 0.5), ("int8", 300), ("bool", 1), ("list<string>", "a")]
+)
+def test_a_given_type_that_a_value_does_not_fit_is_kept(
+    job: Job, given: str, value: object
+) -> None:
+    job = with_sink(job, types={"y": given})
+    with pytest.raises(SchemaMismatch, match=r"y is .*, not .*: .* sink\.types"):
+        write_batches(job, [batch(0, value)])
+
+
+def with_sink(job: Job, **changes: Any) -> Job:
+    given = job.spec.model_dump()
+    return replace(job, spec=parse_spec({**given, "sink": {**given["sink"], **changes}}))
+
+
+def test_a_given_type_of_no_column_is_named(job: Job) -> None:
+    with pytest.raises(InvalidSpec, match=r"sink\.types: 'z' is not among the columns .*: y"):
+        write_batches(with_sink(job, types={"z": "int64"}), [batch(0, 1)])
 
 
 def test_another_process_learns_of_a_wider_type(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

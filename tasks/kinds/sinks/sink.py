@@ -12,6 +12,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE, as_text, has_null
 from tasks.kinds.hive import hive_folder
 from tasks.kinds.kind import Kind
+from tasks.kinds.output_types import SCALARS, OutputType, with_given
 from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.tables.types import check_folder_types
 from tasks.protocol.ids import Ids
@@ -61,6 +62,12 @@ class Sink(Kind):
         description="At least this many rows in a file, where a write has that many at hand. "
         "Larger files mean more work to repeat after a crash.",
     )
+    types: dict[str, OutputType] = Field(
+        default={},
+        description="Types of columns of the output, as {score: float64, tags: list<string>}: of "
+        "others they are those of the first rows. A value that would not stay what it is ends the "
+        "run. One of " + ", ".join(SCALARS) + ", or list<...> of one.",
+    )
     mode: Literal["append", "replace"] = Field(
         default="append",
         description="append adds new inputs' rows; replace makes every run a complete version.",
@@ -85,7 +92,7 @@ class Sink(Kind):
     @property
     def reads(self) -> dict[str, list[str]]:
         """Columns that must be published, by the field of the spec that names them."""
-        return {"partition_by": self.partition_by}
+        return {"partition_by": self.partition_by, "types": [*self.types]}
 
     @property
     def row_key(self) -> list[str]:
@@ -109,10 +116,10 @@ class Sink(Kind):
         """The run's output schema, of the first rows it writes.
 
         Raises:
-            InvalidSpec: what lies there does not take such rows.
+            InvalidSpec: what lies there does not take such rows, or `types` names none of theirs.
             SchemaMismatch: the sink has no form for a column.
         """
-        return pa.schema([published_field(each) for each in rows])
+        return pa.schema([published_field(each) for each in with_given(rows, self.types)])
 
     @field_validator("path")
     @classmethod

@@ -98,9 +98,8 @@ class TableSink(Sink):
 
     def as_files(self) -> Sink:
         """Parquet files of the same rows."""
-        return ParquetSink(
-            path=self.path, storage_options=self.storage_options, partition_by=self.partition_by
-        )
+        same = {name: getattr(self, name) for name in ("path", "storage_options", "types")}
+        return ParquetSink(**same, partition_by=self.partition_by)
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """A run's schema in the table's types.
