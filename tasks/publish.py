@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tasks.config import config_digests, model_digest
 from tasks.counted import counted
-from tasks.errors import ErrorBudgetExceeded
+from tasks.errors import ErrorBudgetExceeded, RowsMissing
 from tasks.history import with_history
 from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -78,14 +78,17 @@ def publish_planned(planned: PlannedRun) -> int:
         KeysRepeated: two rows have the same key, and replace published ones by it.
         OutputHeld: another run has published the same inputs meanwhile, or another model's
             predictions; or somebody gave this run up.
-        RowsMissing: a record that came late has left a gap; another attempt closes it.
+        RowsMissing: a record that came late has left a gap, or has other types; another attempt
+            closes it.
     """
-    accepted = planned.accepted()
+    schema, accepted = schema_hex(planned), planned.accepted()
     check_budget(planned, accepted)
     keys = keys_of(planned, accepted)
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
     planned.refuse_given_up()
+    if schema_hex(planned) != schema:
+        raise RowsMissing("a late writer had rows that the output's types do not take: run again")
     sink, pins = planned.spec.sink, planned.plan.pins
     fingerprint = pins["fingerprints"]["model"]
     return publish(
@@ -113,7 +116,7 @@ def publish_planned(planned: PlannedRun) -> int:
                 "flow_runs": planned.options.flow_runs,
                 "model": fingerprint,
                 "model_digest": model_digest(planned.spec.model, fingerprint),
-                "schema": schema_hex(planned),
+                "schema": schema,
                 **judged,
             },
         ),

@@ -17,6 +17,7 @@ from flows import attempts
 from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
+from tasks import publish as publishing
 from tasks.attempt import Attempt, Look
 from tasks.clusters.inline import Inline
 from tasks.errors import (
@@ -35,6 +36,7 @@ from tasks.publish import publish_planned
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
 
@@ -90,6 +92,32 @@ def test_types_that_the_first_batches_do_not_tell_come_from_later_ones(numbers: 
     assert [row["share"] for row in rows] == [0.0] * 640 + [x / 4 for x in range(640, 1000)]
     found = [[], [{"at": 320.0, "more": None}], [{"at": 640.0, "more": 640.0}]]
     assert [rows[at]["found"] for at in (319, 320, 640)] == found
+
+
+def test_a_late_writer_that_widens_a_type_mixes_none(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a job thought dead, while the run is judged: its type counts for all rows, or none."""
+    judged = publishing.brings_rows_to_judge
+    calls = iter([True])
+
+    def widens(planned: PlannedRun) -> bool:
+        if next(calls, False):
+            (first,) = planned.storage.list(planned.run.schemas)
+            known = pa.ipc.read_schema(pa.py_buffer(planned.storage.read(first.path)))
+            wide = known.set(known.get_field_index("id"), pa.field("id", pa.float64()))
+            path = f"{planned.run.schemas}/{LAST_CHANGE:020d}-late.arrow"
+            planned.storage.write(path, wide.serialize().to_pybytes())
+        return judged(planned)
+
+    monkeypatch.setattr(publishing, "brings_rows_to_judge", widens)
+    report = batch_inference(spec := spec_of(numbers))
+    assert (report["attempts"], report["version"]) == (2, 1)
+    assert [row["id"] for row in published(spec)] == list(range(1000))
+    files = Path(spec.sink.path).rglob("*.parquet")
+    assert {pq.read_schema(file).field("id").type for file in files} == {pa.float64()}
+    kept = bytes.fromhex(ledger_of(spec).look().entries[1]["schema"])
+    assert pa.ipc.read_schema(pa.py_buffer(kept)).field("id").type == pa.float64()
 
 
 def test_nothing_is_published_where_all_that_was_new_has_gone(

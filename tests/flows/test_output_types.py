@@ -33,6 +33,6 @@ def test_rows_are_published_in_the_types_that_are_given(numbers: Path) -> None:
 
 
 def test_a_type_of_no_column_ends_the_run_at_its_first_batch(numbers: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"sink\.types: 'dubled' is not among the columns"):
-        batch_inference(with_types(numbers, {"dubled": "float32"}))
+    with pytest.raises(InvalidSpec, match=r"sink\.types: 'tripled' is not among the columns"):
+        batch_inference(with_types(numbers, {"tripled": "float32"}))
     assert not (numbers.parent / "out").exists()
