@@ -90,6 +90,8 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
         way_on = "run it again to go on there; what is done is skipped"
+        if not error.can_retry:
+            way_on = f"mend that, then {way_on}"
         raise type(error)(f"{told}: {way_on}") from error
 
 

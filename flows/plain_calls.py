@@ -114,7 +114,7 @@ def clean_output(
     if as_json:
         print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
         return
-    print_orphans(console, orphans, deleted=delete)
+    print_orphans(console, spec.sink.path, orphans, deleted=delete)
 
 
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
@@ -139,4 +139,4 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
         raise told.errors[0]
     if not (told.stopped or told.unseen or told.ended):
         unseen = "a run that is still being planned is not seen, and ends by Ctrl-C or in Prefect"
-        console.print(f"no job is at work; {unseen}", soft_wrap=True)
+        console.print(f"no job is at work on {spec.sink.path}; {unseen}", soft_wrap=True)

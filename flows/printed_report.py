@@ -116,13 +116,13 @@ def print_check(console: Console, name: str, style: str, mark: str, found: str) 
     console.print(f"{name:9}[{style}]{mark:7}[/]{escape(found)}", soft_wrap=True, highlight=False)
 
 
-def print_orphans(console: Console, orphans: list[Orphan], *, deleted: bool) -> None:
+def print_orphans(console: Console, output: str, orphans: list[Orphan], *, deleted: bool) -> None:
     """What nobody needs, a line each, and how much it is."""
     for each in orphans:
         line = f"{each.size:>14,} bytes  {each.seconds / 86400:6.1f} days  {escape(each.path)}"
         console.print(f"{line}  {escape(each.why)}", soft_wrap=True, highlight=False)
     if not orphans:
-        console.print("no orphans, nothing to delete")
+        console.print(f"no orphans at {escape(output)}, nothing to delete", soft_wrap=True)
         return
     size = sum(each.size for each in orphans)
     done = "deleted" if deleted else "to delete with --delete"

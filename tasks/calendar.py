@@ -57,8 +57,8 @@ def shift(time: datetime, step: str, times: int = 1) -> datetime:
         OverflowError: no calendar goes that far.
     """
     count, unit = parse_step(step)
-    if not times:
-        return time  # which of two times of one name it is would be lost
+    if not times:  # which of two times of one name it is would be lost by adding nothing
+        return time.astimezone(UTC).astimezone(time.tzinfo)
     by = UNITS[unit] * count * times
     if unit in "wd":
         time = time + by  # Python counts with the wall clock here

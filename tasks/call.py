@@ -175,7 +175,8 @@ class Call:
         hold(self.storage, run, self.options.flow_runs)
         self.give_up()
         plan = save_and_reload(self.storage, run, plan)
-        version, by = self.seen.version, self.options.flow_runs
-        save_header(self.storage, run, run_key, self.options.call, self.spec, version, by)
+        options, version = self.options, self.seen.version
+        whose = (options.flow_runs, options.scheduled_iso)
+        save_header(self.storage, run, run_key, options.call, self.spec, version, *whose)
         pin_schema(self.storage, run, schema)
         return plan

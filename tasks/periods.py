@@ -78,7 +78,10 @@ def portions(
         problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     by_output: dict[str, list[datetime]] = {}
-    for time in times_between(in_zone(spec, start), in_zone(spec, end), every):
+    shown = in_zone(spec, start)
+    # As it is written: if the clock skips that hour, it does so on that day alone.
+    first = shown if start.tzinfo else start.replace(tzinfo=shown.tzinfo)
+    for time in times_between(first, in_zone(spec, end), every):
         by_output.setdefault(at_time(spec, time).sink.path, []).append(time)
     return [portion_of(spec, times) for times in by_output.values()]
 

@@ -40,6 +40,7 @@ def save_header(
     spec: BatchInferenceSpec,
     version: int,
     flow_runs: tuple[str, ...] = (),
+    scheduled_time: str | None = None,
 ) -> None:
     """Say what the run is, for whoever finds it unfinished."""
     if storage.stat(run.header) is None:
@@ -50,6 +51,7 @@ def save_header(
             "call": call,
             "created": time.time(),
             "flow_runs": flow_runs,
+            "scheduled_time": scheduled_time,
             "spec": spec.model_dump(mode="json", by_alias=True),
         }
         storage.write(run.header, json.dumps(header).encode())

@@ -20,6 +20,8 @@ OPTION_NAMES = {
     "limit": "--limit",
     "redrive": "one of them is a redrive",
 }
+UNSEEN = "the model's files, the code of steps or model, or resources.dtype"
+"""What may differ where no field and no option does."""
 
 
 def runs_given_up(
@@ -153,10 +155,18 @@ def refuse_other_run(
             refuse_live(storage, output, output.run(header["run_id"]))
         if is_this_run:
             continue
+        names, time = differing(header, call, spec), header.get("scheduled_time")
+        has = f"{output.path} has the unfinished run {header['run_id']}"
+        if time and names == ["source"]:
+            raise UnfinishedRun(
+                f"{has} of the scheduled time {time}, whose inputs are others: finish it first, "
+                f"with --scheduled-time {time}. With --restart it is given up, and its inputs are "
+                "left to a backfill --from that time"
+            )
+        what = ", ".join(names) or UNSEEN
         raise UnfinishedRun(
-            f"{output.path} has the unfinished run {header['run_id']} of another spec; "
-            f"{difference(header, call, spec)}. Go back to that spec to finish it, or use "
-            "--restart to give it up (nothing published is lost)"
+            f"{has} of another spec; what differs: {what}. Go back to that spec to finish it, or "
+            "use --restart to give it up (nothing published is lost)"
         )
 
 
@@ -168,13 +178,10 @@ def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
         return stored
 
 
-def difference(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenceSpec) -> str:
-    """Which fields or options differ between an unfinished run and this one."""
+def differing(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenceSpec) -> list[str]:
+    """Fields and options that differ between an unfinished run and this one, where any do."""
     new = spec.model_dump(mode="json", by_alias=True)
     old = with_defaults(header["spec"])
     names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
     options = [name for name, value in header["call"].items() if call[name] != value]
-    names += [OPTION_NAMES[name] for name in options]
-    if names:
-        return f"what differs: {', '.join(names)}"
-    return "what differs: the model's files, the code of steps or model, or resources.dtype"
+    return names + [OPTION_NAMES[name] for name in options]

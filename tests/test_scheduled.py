@@ -149,6 +149,26 @@ def test_a_range_ends_where_it_says_in_the_hour_that_comes_twice() -> None:
     assert len(times_between(first.replace(minute=30), second.replace(minute=10), "10m")) == 5
 
 
+@pytest.mark.parametrize(
+    ("zone", "first", "last"),
+    [
+        ("Africa/Cairo", datetime(2026, 4, 24), datetime(2026, 4, 26)),
+        ("Europe/Berlin", datetime(2026, 3, 29, 2), datetime(2026, 3, 31, 2)),
+    ],
+)
+def test_a_range_may_begin_in_an_hour_that_the_clock_skips(
+    zone: str, first: datetime, last: datetime
+) -> None:
+    given = spec("/in/{scheduled:%dT%H}/", "/out/{scheduled:%d}", **scheduled(timezone=zone))
+    found = portions(given, first, last, "1d")
+    hours = [first.hour + 1, first.hour, first.hour]
+    wanted = [f"/in/{first.day + at}T{hour:02}/" for at, hour in enumerate(hours)]
+    assert [each.spec.source.path for each in found] == wanted
+    assert [each.times[0].hour for each in found] == hours
+    (only,) = portions(given, first, first, "1d")
+    assert only.times == found[0].times
+
+
 @pytest.mark.parametrize("kind", ["delta", "lance"])
 def test_tables_of_several_times_need_an_output_each(kind: str) -> None:
     given = spec("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", kind=kind)

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
 from tasks.new_inputs import NewInputs
-from tasks.plan import make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.prepared import plan_preparation
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
+from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tasks.unfinished import give_up
@@ -209,6 +211,28 @@ def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> N
     other = parse_spec({**planned.spec.model_dump(mode="json", by_alias=True), "steps": steps})
     with pytest.raises(UnfinishedRun, match=r"what differs: steps\. "):
         make_plan(other)
+
+
+def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: Path) -> None:
+    """All times share one output: to give that run up leaves out inputs that no other one takes."""
+    for day in ("2026-01-01", "2026-01-02"):
+        make_inputs(tmp_path / "in" / day)
+    given = classify_spec(tmp_path)
+    source = {"kind": "images", "path": f"{tmp_path}/in/{{scheduled:%Y-%m-%d}}"}
+    written = parse_spec({**given.model_dump(mode="json", by_alias=True), "source": source})
+    first, second = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
+
+    def plan(time: datetime) -> PlannedRun:
+        return make_plan(at_time(written, time), RunOptions(scheduled_time=time))
+
+    begun = plan(first)
+    with pytest.raises(UnfinishedRun) as caught:
+        plan(second)
+    said = str(caught.value)
+    assert f"run {begun.run.run_id} of the scheduled time 2026-01-01T00:00:00+00:00" in said
+    assert "--scheduled-time 2026-01-01T00:00:00+00:00" in said
+    assert "backfill" in said
+    assert plan(first).run == begun.run
 
 
 def test_a_new_version_is_made_once_however_often_its_flow_run_is_started(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_every_verb_takes_the_scheduled_time(
     assert call(monkeypatch, "status", spec, "--scheduled-time", "2026-01-02", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 0
     assert call(monkeypatch, "cancel", spec, *at) == 0
-    assert "no job is at work" in capsys.readouterr().err
+    assert "no job is at work on " in capsys.readouterr().err
     # Today there is nothing.
     assert call(monkeypatch, "run", spec) == 2
     assert "is not there" in capsys.readouterr().err
