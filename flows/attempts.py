@@ -122,9 +122,12 @@ def run_until_covered(
     while gap:
         if deadline.seconds_left() == 0:
             raise deadline.missed()
-        tried, most_done = tried + 1, max(most_done, gap.done)
+        tried, most_done, schemas = tried + 1, max(most_done, gap.done), gap.schemas
         attempt, problem = run_attempt(planned, gap, deadline, attempt)
-        gap = gap_left(planned, deadline, tried)
+        # What an attempt that failed had to try again is still to be tried.
+        gap = gap_left(planned, deadline, tried if problem is None else 0)
+        if gap.schemas > schemas:
+            most_done = 0  # what was written before a type was widened is made anew
         failed = int(problem is not None) if gap.done > most_done else failed + 1
         if gap and failed >= planned.spec.retries.max_attempts:
             raise given_up(planned, gap, tried, problem)

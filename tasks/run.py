@@ -42,9 +42,9 @@ def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     gap = planned.gap(accepted, retry_rejected=False)
     total = len(accepted.settled) + len(accepted.rejected)
     too_many = not planned.spec.errors.allows(len(accepted.rejected), total)
-    if not gap and (tried or not too_many):
-        return gap
-    return planned.gap(accepted, retry_rejected=True)
+    if gap or (too_many and not tried):
+        gap = planned.gap(accepted, retry_rejected=True)
+    return replace(gap, schemas=len(planned.storage.list(planned.run.schemas)))
 
 
 def next_attempt(

@@ -52,6 +52,8 @@ class Gap:
     """Rows missing; None while a shard's length is unknown."""
     done: int
     """Rows that have an outcome and shards read to their end: each record that counts adds some."""
+    schemas: int = 0
+    """How often the output's schema was pinned: under another one than the last nothing counts."""
 
     def __bool__(self) -> bool:
         return len(self.shards) > 0

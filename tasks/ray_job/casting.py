@@ -38,7 +38,7 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     try:
         columns = [lossless.cast(rows[each.name], each.type) for each in schema]
         return pa.table(columns, schema.names).cast(schema)
-    except (ValueError, pa.ArrowNotImplementedError) as error:
+    except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatch(
             f"{MISFIT}: {differences(rows.schema, schema)}: {error}; {WAYS_OUT}"
         ) from error

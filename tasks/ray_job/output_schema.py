@@ -5,13 +5,16 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from hashlib import sha256
+from textwrap import shorten
 
 import pyarrow as pa
 
+from tasks.errors import SchemaMismatch
 from tasks.kinds.gates.gate import check_columns
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Record
 from tasks.protocol.storage import Storage
+from tasks.ray_job.casting import cast
 from tasks.ray_job.job import Job
 from tasks.ray_job.untyped import is_untyped, still_untyped, with_types
 from tasks.ray_job.widening import widened
@@ -22,6 +25,12 @@ LAST_CHANGE = 1_000_000
 """Place of the first change to what was pinned; later ones come before it."""
 LOOK_SECONDS = 30.0
 """After so long it is looked whether others have changed what is pinned."""
+LACKING_SECONDS = 1.0
+"""The same where it lacks a type, which another batch may well have told."""
+MOST_SHOWN = 100
+"""Letters of a type."""
+MOST_CHANGES = 20
+"""Of types in one run: more come of names that are data, and each has rows made anew."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,10 @@ class Pinned:
 
     @property
     def is_new(self) -> bool:
-        """Whether to rely on it; where it lacks a type, another batch may well have told it."""
-        young = time.monotonic() - self.read < LOOK_SECONDS
-        return not self.may_change or (young and not any(map(is_untyped, self.schema)))
+        """Whether to rely on it without another look."""
+        lacks_any = any(map(is_untyped, self.schema))
+        seconds = LACKING_SECONDS if lacks_any else LOOK_SECONDS
+        return not self.may_change or time.monotonic() - self.read < seconds
 
 
 KNOWN: dict[str, Pinned] = {}
@@ -61,7 +71,8 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
     had values that it did not take: the next attempt makes them anew.
 
     Raises:
-        InvalidSpec, SchemaMismatch: as the sink's `schema_for`; or a gate's column is missing.
+        InvalidSpec: as the sink's `schema_for`; or a gate's column is missing.
+        SchemaMismatch: the same; or rows have changed their types too often.
     """
     known = read_pinned(job)
     if known is None:
@@ -72,8 +83,15 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
         if latest.path != known.path:
             known = latest  # others have changed it meanwhile
             continue
+        place = min(known.place, LAST_CHANGE + 1) - 1
+        if place <= LAST_CHANGE - MOST_CHANGES:
+            raise SchemaMismatch(
+                f"rows have changed the output's types {MOST_CHANGES} times, at last of "
+                f"{changes(known.schema, better)}: where names of fields are data, return a list "
+                "of key and value, or JSON as text"
+            )
         tell_change(known.schema, better)
-        known = pin(job, better, min(known.place, LAST_CHANGE + 1) - 1)
+        known = pin(job, better, place)
     return known.schema
 
 
@@ -87,18 +105,30 @@ def grown(job: Job, schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
     if better is None:
         return None
     found = still_untyped(job.spec.sink.schema_for(better), better)
-    return None if found.equals(schema, check_metadata=True) else found
+    if found.equals(schema, check_metadata=True):
+        return None
+    cast(job, rows, found)  # before what is written ceases to count
+    return found
 
 
 def tell_change(schema: pa.Schema, better: pa.Schema) -> None:
     """Say in the job's log why rows are predicted once more."""
-    types = [
-        f"{each.name} {before.type} -> {each.type}"
+    if told := changes(schema, better):
+        print(f"later rows told {told}: earlier ones are made anew", flush=True)
+
+
+def changes(schema: pa.Schema, better: pa.Schema) -> str:
+    """Columns whose types differ; of long ones the beginnings."""
+    return ", ".join(
+        f"{each.name} {short(before.type)} -> {short(each.type)}"
         for before, each in zip(schema, better, strict=True)
         if before.type != each.type
-    ]
-    if types:
-        print(f"later rows told {', '.join(types)}: earlier ones are made anew", flush=True)
+    )
+
+
+def short(kind: pa.DataType) -> str:
+    """A type, or its beginning."""
+    return shorten(str(kind), MOST_SHOWN, placeholder=" ...")
 
 
 def pin(job: Job, schema: pa.Schema, place: int) -> Pinned:

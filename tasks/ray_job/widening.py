@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from tasks.kinds import lossless
-from tasks.kinds.column_types import NO_VALUE, has_null, inner
+from tasks.kinds.column_types import NO_VALUE, has_null
 from tasks.ray_job.untyped import is_untyped
 
 
@@ -31,8 +31,7 @@ def wider(field: pa.Field, values: pa.ChunkedArray) -> pa.Field:
         kind = pa.unify_schemas(both, promote_options="permissive").field(0).type
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return field
-    keeps = lossless.keeps_values(field.type, kind, all_fields=True)
-    if not keeps or has_decimal(field.type) > has_decimal(kind) or not fits(values, kind):
+    if not stays(field.type, kind) or not fits(values, kind):
         return field
     is_new = is_untyped(field) or has_null(kind)
     return pa.field(field.name, kind, metadata=NO_VALUE if is_new else field.metadata)
@@ -42,11 +41,19 @@ def fits(values: pa.ChunkedArray, kind: pa.DataType) -> bool:
     """Whether values become a type without loss."""
     try:
         lossless.cast(values, kind)
-    except (ValueError, pa.ArrowNotImplementedError):
+    except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return False
     return True
 
 
-def has_decimal(kind: pa.DataType) -> bool:
-    """Whether there are exact numbers, which no float is."""
-    return any(map(pa.types.is_decimal, inner(kind)))
+def stays(has: pa.DataType, wants: pa.DataType) -> bool:
+    """Whether values stay what they are: no text becomes bytes, and no exact number a float."""
+    if pa.types.is_struct(has) and pa.types.is_struct(wants):
+        return all(stays(each.type, wants.field(each.name).type) for each in has)
+    if pa.types.is_map(has) and pa.types.is_map(wants):
+        return stays(has.key_type, wants.key_type) and stays(has.item_type, wants.item_type)
+    if lossless.is_any_list(has) and lossless.is_any_list(wants):
+        return stays(has.value_type, wants.value_type)
+    if pa.types.is_decimal(has) and pa.types.is_floating(wants):
+        return False
+    return has == wants or lossless.family(has) == lossless.family(wants) is not None

@@ -100,9 +100,14 @@ def in_pinned_schema(job: Job, batches: list[RowBatch]) -> list[RowBatch]:
     """
     if len(batches) == 1 or "write" not in job.stages or read_pinned(job) is None:
         return batches
-    # Each may know a type that those before did not.
-    schemas = [schema_for(job, published(each.rows)) for each in batches if len(each.rows)]
-    return [in_schema(job, each, schemas[-1]) for each in batches] if schemas else batches
+    full = [published(each.rows) for each in batches if len(each.rows)]
+    if not full:
+        return batches
+    first = last = None
+    while first is None or first != last:  # each may know a type that those before did not
+        first, *others = [schema_for(job, rows) for rows in full]
+        last = others[-1] if others else first
+    return [in_schema(job, each, first) for each in batches]
 
 
 def in_schema(job: Job, batch: RowBatch, schema: pa.Schema) -> RowBatch:

@@ -1,6 +1,7 @@
 """A run whose jobs end well and leave something undone says what, and where to look."""
 
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from flows import attempts
-from tasks.errors import InputChanged, RowsMissing
+from tasks.errors import InputChanged, RowsMissing, StageFailed
 from tasks.patience import Deadline
-from tasks.plan import make_plan
+from tasks.plan import PlannedRun, make_plan
+from tasks.protocol.acceptance import Gap
 from tasks.run import left_to_do
 from tests.flows.conftest import spec_of
 
@@ -33,6 +35,52 @@ def test_jobs_that_end_well_and_record_nothing(
     known = replace(gap, shards=gap.shards[3:4], rows=50)
     said = str(attempts.given_up(planned, known, 1, None))
     assert f"counts of 50 rows in 1 shard, the first of {numbers}/3.parquet: look" in said
+
+
+@pytest.mark.parametrize(("schemas", "tried"), [((1, 2), 2), ((1, 1), 1)])
+def test_what_a_wider_type_has_made_anew_is_no_failure(
+    schemas: tuple[int, int], tried: int, numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 900 rows that an earlier command has recorded none counts any more."""
+    planned = make_plan(spec_of(numbers, retries={"max_attempts": 1}))
+    left = left_to_do(planned, tried=False)
+    before, after = (
+        replace(left, done=done, schemas=pinned)
+        for done, pinned in zip((900, 50), schemas, strict=True)
+    )
+    gaps = iter([before, after, replace(left, shards=left.shards[:0], done=1000)])
+    monkeypatch.setattr(attempts, "gap_left", lambda *_: next(gaps))
+    made: list[object] = []
+
+    def run_attempt(*given: object) -> tuple[None, None]:
+        made.append(given)
+        return None, None
+
+    monkeypatch.setattr(attempts, "run_attempt", run_attempt)
+    monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
+    with nullcontext() if tried == 2 else pytest.raises(RowsMissing):
+        assert attempts.run_until_covered(planned, Deadline(None))[1] == 2
+    assert len(made) == tried
+
+
+def test_rows_that_a_failed_attempt_was_to_try_again_still_are(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = make_plan(spec_of(numbers, retries={"max_attempts": 3}))
+    left = left_to_do(planned, tried=False)
+    problems = iter([StageFailed("the node has gone"), None])
+    asked: list[int] = []
+
+    def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
+        asked.append(tried)
+        return left if len(asked) < 3 else replace(left, shards=left.shards[:0])
+
+    monkeypatch.setattr(attempts, "gap_left", gap_left)
+    monkeypatch.setattr(attempts, "run_attempt", lambda *_: (None, next(problems)))
+    monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 0.0)
+    monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
+    attempts.run_until_covered(planned, Deadline(None))
+    assert asked == [0, 0, 2]
 
 
 def test_inputs_that_change_in_every_attempt_are_given_up(

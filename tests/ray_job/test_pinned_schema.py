@@ -194,6 +194,9 @@ def pinned_type(job: Job) -> pa.DataType:
 
 MONEY = [Decimal("1.25"), Decimal("12.5"), Decimal("0.125")]
 TIMES = [pa.scalar(1, pa.timestamp("s")), pa.scalar(1, pa.timestamp("ms"))]
+PAIRS = [pa.scalar([0.5] * size, pa.list_(pa.float64(), size)) for size in (2, 3)]
+"""Two sizes of arrays."""
+EXACT = [{"a": Decimal("0.10"), "b": Decimal("0.20")}, {"a": 0.125, "b": Decimal("0.20")}]
 OBJECTS = [[{"a": 1}], [{"a": 0.5, "b": "c"}]]
 
 
@@ -208,6 +211,7 @@ OBJECTS = [[{"a": 1}], [{"a": 0.5, "b": "c"}]]
         ([{"a": 1}, {"b": "c"}, {"a": 2}], pa.struct([("a", pa.int64()), ("b", pa.string())])),
         (OBJECTS, pa.list_(pa.struct([("a", pa.float64()), ("b", pa.string())]))),
         ([{"a": 1}, {"b": None}, {"b": 5}], pa.struct([("a", pa.int64()), ("b", pa.int64())])),
+        ([PAIRS[0], PAIRS[1], [0.5]], pa.list_(pa.float64())),
     ],
 )
 def test_a_type_is_widened_for_rows_that_do_not_fit(
@@ -247,14 +251,24 @@ def test_what_fits_changes_no_type(job: Job, first: object, later: object) -> No
 
 @pytest.mark.parametrize(
     ("first", "later"),
-    [(2**60 + 1, 0.5), (1, "one"), (True, 2), (1, [1]), (Decimal("0.25"), 0.5)],
+    [
+        (2**60 + 1, 0.5),
+        (1, "one"),
+        (True, 2),
+        (1, [1]),
+        (Decimal("0.25"), 0.5),
+        EXACT,
+        ("a", b"\xff"),
+    ],
 )
 def test_no_type_is_widened_to_one_that_loses_a_value(
     job: Job, first: object, later: object
 ) -> None:
-    write_batches(job, [batch(0, first)])
+    record = write_batches(job, [batch(0, first)])
     with suppress(SchemaMismatch):
         write_batches(job, [batch(1, later)])
+        record = write_batches(job, [batch(0, 0)])
+    assert counted(job, [record]) == [0], "what fails changes nothing"
     with pytest.raises(SchemaMismatch, match="y is "):
         write_batches(job, [batch(0, first), batch(1, later)])
 
@@ -298,6 +312,28 @@ def with_sink(job: Job, **changes: Any) -> Job:
 def test_a_given_type_of_no_column_is_named(job: Job) -> None:
     with pytest.raises(InvalidSpec, match=r"sink\.types: 'z' is not among the columns .*: y"):
         write_batches(with_sink(job, types={"z": "int64"}), [batch(0, 1)])
+
+
+def test_what_fits_in_no_type_makes_none_of_its_columns_wider(job: Job) -> None:
+    def of(row: int, y: object, z: object) -> RowBatch:
+        return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), "y": [y], "z": [z]}))
+
+    record = write_batches(job, [of(0, 1, 1)])
+    with pytest.raises(SchemaMismatch, match="z is string, not int64"):
+        write_batches(job, [of(1, 0.5, "one")])
+    assert counted(job, [record]) == [0]
+
+
+def test_names_that_are_data_are_not_followed_for_ever(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of them would have all be predicted once more."""
+    write_batches(job, [batch(row, {f"label-{row}": 0.5}) for row in range(2)])
+    for row in range(2, 2 + output_schema.MOST_CHANGES):
+        write_batches(job, [batch(row, {f"label-{row}": 0.5})])
+    with pytest.raises(SchemaMismatch, match=r"changed .* 20 times.*: where names of fields are"):
+        write_batches(job, [batch(100, {"label-100": 0.5})])
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 300
 
 
 def test_another_process_learns_of_a_wider_type(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
