@@ -215,6 +215,7 @@ def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> N
 
 def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: Path) -> None:
     """All times share one output: to give that run up leaves out inputs that no other one takes."""
+    (tmp_path / "in").mkdir()
     for day in ("2026-01-01", "2026-01-02"):
         make_inputs(tmp_path / "in" / day)
     given = classify_spec(tmp_path)
