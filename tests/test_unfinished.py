@@ -219,7 +219,7 @@ def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: P
     for day in ("2026-01-01", "2026-01-02"):
         make_inputs(tmp_path / "in" / day)
     given = classify_spec(tmp_path)
-    source = {"kind": "images", "path": f"{tmp_path}/in/{{scheduled:%Y-%m-%d}}"}
+    source = {"kind": "parquet", "path": f"{tmp_path}/in/{{scheduled:%Y-%m-%d}}"}
     written = parse_spec({**given.model_dump(mode="json", by_alias=True), "source": source})
     first, second = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
 
