@@ -101,8 +101,9 @@ def grown(job: Job, schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
     Raises:
         InvalidSpec, SchemaMismatch: as the sink's `schema_for`.
     """
-    better = with_types(schema, rows) or widened(schema, rows)
-    if better is None:
+    typed = with_types(schema, rows) or schema
+    better = widened(typed, rows) or typed
+    if better is schema:
         return None
     found = still_untyped(job.spec.sink.schema_for(better), better)
     if found.equals(schema, check_metadata=True):

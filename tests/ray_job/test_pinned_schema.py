@@ -324,6 +324,25 @@ def test_what_fits_in_no_type_makes_none_of_its_columns_wider(job: Job) -> None:
     assert counted(job, [record]) == [0]
 
 
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"a": None, "b": 0}, {"a": 0.5, "b": 0.5}),
+        ({"a": [], "b": 0}, {"a": ["text"], "b": 0.5, "c": 1}),
+    ],
+)
+def test_a_batch_may_tell_one_type_and_widen_another(
+    job: Job, first: dict[str, Any], later: dict[str, Any]
+) -> None:
+    for row, value in enumerate([first, later]):
+        columns = {"y": [value], "z": [None if row == 0 else 1], "w": [row / 2 if row else 0]}
+        write_batches(job, [RowBatch(pa.table({ROW: pa.array([row], pa.int64()), **columns}))])
+    schema = pinned(job.storage, job.run)
+    assert schema
+    assert [schema.field(name).type for name in "zw"] == [pa.int64(), pa.float64()]
+    assert schema.field("y").type == pa.array([later]).type
+
+
 def test_names_that_are_data_are_not_followed_for_ever(
     job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
