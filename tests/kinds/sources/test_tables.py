@@ -503,8 +503,11 @@ def z85(data: bytes) -> str:
     return "".join(Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
 
 
-def delete_by_vector(url: str, *rows: int) -> None:
-    """Mark rows of the table's only file as deleted, as Spark does and delta-rs cannot."""
+def delete_by_vector(url: str, *rows: int, gone: bool = False) -> None:
+    """Mark rows of the table's only file as deleted, as Spark does and delta-rs cannot.
+
+    Where the vector is gone, it was in a file that somebody has cleaned up.
+    """
     from pyroaring import BitMap
 
     log = Path(url, "_delta_log")
@@ -514,7 +517,8 @@ def delete_by_vector(url: str, *rows: int) -> None:
     vector = struct.pack("<IQI", 1681511377, 1, 0) + BitMap(rows).serialize()
     vector += bytes(-len(vector) % 4)
     inline = {"storageType": "i", "pathOrInlineDv": z85(vector)}
-    told = {**inline, "sizeInBytes": len(vector), "cardinality": len(rows)}
+    nowhere = {"storageType": "p", "pathOrInlineDv": f"file://{url}/gone.bin", "offset": 1}
+    told = {**(nowhere if gone else inline), "sizeInBytes": len(vector), "cardinality": len(rows)}
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     change = [
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
@@ -523,6 +527,51 @@ def delete_by_vector(url: str, *rows: int) -> None:
     ]
     number = len(list(log.glob("*.json")))
     (log / f"{number:020d}.json").write_text("\n".join(map(json.dumps, change)))
+
+
+def test_a_compaction_of_rows_whose_vector_was_cleaned_up_is_none_of_any(tmp_path: Path) -> None:
+    """Else no later run could be planned, for as long as the log goes back."""
+    from deltalake import DeltaTable, write_deltalake
+
+    url = str(tmp_path / "lake")
+    write_deltalake(url, rows_of(range(4)))
+    source = DeltaSource(path=url, columns=["id"])
+    published = list_inputs(source)[1].table
+    delete_by_vector(url, 2, gone=True)
+    with pytest.raises(FileNotFoundError):
+        list_inputs(source)[1]
+    log = Path(url, "_delta_log")
+    (last,) = [json.loads(line) for line in (log / f"{1:020d}.json").read_text().splitlines()][2:]
+    pq.write_table(rows_of([0, 1, 3]), Path(url, "moved.parquet"))
+    size = Path(url, "moved.parquet").stat().st_size
+    same = {name: last["add"][name] for name in ("partitionValues", "modificationTime")}
+    moved = {**same, "path": "moved.parquet", "size": size, "dataChange": False}
+    vector = {"path": last["add"]["path"], "deletionVector": last["add"]["deletionVector"]}
+    away = {"remove": {**vector, "dataChange": False, "deletionTimestamp": 1}}
+    commit = [away, {"add": moved}]
+    (log / f"{2:020d}.json").write_text("\n".join(map(json.dumps, commit)))
+    assert DeltaTable(url).version() == 2
+    storage, inputs = list_inputs(source)
+    left = source.left(storage, inputs, published)
+    assert [stat.identity == GONE for stat in left] == [False, True]
+    assert ids(source) == [0, 1, 3]
+
+
+def test_a_filter_on_a_column_that_is_younger_than_a_compaction(tmp_path: Path) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    url = str(tmp_path / "lake")
+    for number in range(2):
+        write_deltalake(url, pa.table({"id": [number]}), mode="append")
+    published = list_inputs(DeltaSource(path=url))[1].table
+    DeltaTable(url).optimize.compact()
+    later = pa.table({"id": [2], "n": [2]})
+    write_deltalake(url, later, mode="append", schema_mode="merge")
+    source = DeltaSource(path=url, filter="n > 1")
+    storage, inputs = list_inputs(source)
+    left = source.left(storage, inputs, published)
+    assert [stat.identity == GONE for stat in left].count(True) == 2
+    assert len(left) > 2
 
 
 def test_rows_that_a_vector_marks_as_deleted_are_not_read(tmp_path: Path) -> None:

@@ -6,14 +6,23 @@ they are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import Content
 from tasks.kinds.sources.table_reading.version import TableVersion
 from tasks.protocol.infos import Stat
 
 GONE = "gone"
 """Identity of an input that has left the table, and its rows the output."""
+UNLISTED = (
+    *(InvalidSpec, FileNotFoundError),
+    *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError),
+)
+"""A version was cleaned up, or has not the columns of a filter; no storage that is away."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,13 @@ def after(
 def moves(
     rewrites: Iterable[tuple[TableVersion, TableVersion]],
 ) -> Iterator[tuple[frozenset[Content], frozenset[Content]]]:
-    """Files that each commit took away, and files that it put in their place."""
+    """Files that each commit took away, and files that it put in their place.
+
+    Of a version that is not whole any more, or has not the columns that are asked for, nobody can
+    say that: what was moved then is predicted anew.
+    """
     for before, after_ in rewrites:
-        old = {(file.path, file.identity) for file in before.files()}
-        new = {(file.path, file.identity) for file in after_.files()}
-        yield frozenset(old - new), frozenset(new - old)
+        with suppress(*UNLISTED):
+            old = {(file.path, file.identity) for file in before.files()}
+            new = {(file.path, file.identity) for file in after_.files()}
+            yield frozenset(old - new), frozenset(new - old)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from deltalake.exceptions import DeltaError
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from tasks.counted import counted
@@ -133,11 +134,17 @@ class DeltaVersion:
         """Of files with deleted rows, which rows are left: a bit a row, up to the last deleted.
 
         Raises:
+            FileNotFoundError: what says so was cleaned up.
             InvalidSpec: whose rows these are cannot be told.
         """
         if not self.has_deletions:
             return {}
-        lines = pa.table(self.table.deletion_vectors()).combine_chunks()
+        try:
+            lines = pa.table(self.table.deletion_vectors()).combine_chunks()
+        except DeltaError as error:
+            if "not found" in str(error).lower():
+                raise FileNotFoundError(str(error)) from error
+            raise
         if not len(lines):
             return {}
         # deltalake has followed the links
