@@ -107,11 +107,17 @@ class IcebergSource(TableSource):
 
         Raises:
             FileNotFoundError: there is none.
+            InvalidSpec: the metadata file that a plan has pinned was cleaned up.
         """
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         if self.path.endswith(METADATA):
-            return open_metadata(self.path, self.storage_options)
+            try:
+                return open_metadata(self.path, self.storage_options)
+            except FileNotFoundError as error:
+                if self.catalog:  # which named it for a plan: that is not a table that is not there
+                    raise self.gone("path", error) from error
+                raise
         catalog = open_catalog("source.catalog", self.catalog, self.storage_options)
         try:
             return catalog.load_table(self.path)

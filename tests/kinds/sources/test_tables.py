@@ -262,6 +262,22 @@ def test_no_iceberg_table_there(tmp_path: Path) -> None:
         list_inputs(lake.source(filter="id > 0.5"))
 
 
+@pytest.mark.parametrize("on_empty", ["fail", "succeed"])
+def test_a_pinned_metadata_file_that_was_cleaned_up_is_no_empty_table(
+    on_empty: str, tmp_path: Path
+) -> None:
+    """Else the run that goes on would find nothing to do, night after night."""
+    lake = IcebergLake(str(tmp_path), str(tmp_path / "catalog.db"))
+    lake.append(0, 1)
+    source = lake.source(on_empty=on_empty)
+    planned = source.as_planned(pins_of(source))
+    lake.append(2)
+    Path(planned.path.removeprefix("file://")).unlink()
+    with pytest.raises(InvalidSpec, match=r"source\.path: .*cleaned up.*--restart"):
+        list_inputs(planned)
+    assert ids(source) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("catalog_plans", [False, True])
 def test_rows_deleted_by_value_are_refused(
     catalog_plans: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
