@@ -129,6 +129,7 @@ class Call:
             self.options.call,
             self.spec,
             self.given_up,
+            self.options.scheduled_iso,
         )
 
     def find_work(self, old: Plan | None) -> NewInputs | SetAside:

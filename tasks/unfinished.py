@@ -130,6 +130,7 @@ def refuse_other_run(
     call: dict[str, Any],
     spec: BatchInferenceSpec,
     given_up: list[str],
+    scheduled_time: str | None = None,
 ) -> None:
     """Refuse to start beside another spec's unfinished run, or this one's in another process.
 
@@ -141,6 +142,7 @@ def refuse_other_run(
         call: its options.
         spec: what it does.
         given_up: runs that are in nobody's way.
+        scheduled_time: that it is of, where its paths name one.
 
     Raises:
         OutputHeld: it is at work.
@@ -157,7 +159,7 @@ def refuse_other_run(
             continue
         names, time = differing(header, call, spec), header.get("scheduled_time")
         has = f"{output.path} has the unfinished run {header['run_id']}"
-        if time and names == ["source"]:
+        if time and time != scheduled_time and names == ["source"]:
             raise UnfinishedRun(
                 f"{has} of the scheduled time {time}, whose inputs are others: finish it first, "
                 f"with --scheduled-time {time}. With --restart it is given up, and its inputs are "

@@ -234,6 +234,10 @@ def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: P
     assert "--scheduled-time 2026-01-01T00:00:00+00:00" in said
     assert "backfill" in said
     assert plan(first).run == begun.run
+    other = at_time(written, first)
+    other = other.model_copy(update={"source": at_time(written, second).source})
+    with pytest.raises(UnfinishedRun, match="of another spec; what differs: source"):
+        make_plan(other, RunOptions(scheduled_time=first))
 
 
 def test_a_new_version_is_made_once_however_often_its_flow_run_is_started(tmp_path: Path) -> None:
