@@ -103,6 +103,8 @@ def look(backfill: Backfill, portion: Portion) -> Outcome:
     if not has_inputs(portion.spec):
         return replace(outcome, what="no data")
     found = look_at(portion, backfill.fingerprints)
+    for note in found.notes if found.is_done else ():
+        get_run_logger().warning("%s: %s", portion.name, note)
     return replace(
         outcome,
         what="up to date" if found.is_done else "",

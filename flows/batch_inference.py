@@ -74,6 +74,8 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     options = replace(options, scheduled_time=used, flow_runs=own_flow_runs())
     planned = plan_run(at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
+    for note in planned.notes:
+        get_run_logger().warning(note)
     if planned.nothing_to_do:
         return told(report_run(planned, started))
     if advice := advice_without_ray(planned):

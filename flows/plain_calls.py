@@ -46,7 +46,8 @@ def check_spec_file(
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
     """What a run would do, and whether it needs no Ray for that."""
     planned = make_plan(spec, save=False)
-    return "; ".join(filter(None, (planned.summary, advice_without_ray(planned))))
+    told = (planned.summary, *planned.notes, advice_without_ray(planned))
+    return "; ".join(filter(None, told))
 
 
 def check_nodes(spec: BatchInferenceSpec) -> str:

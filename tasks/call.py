@@ -13,6 +13,7 @@ from tasks.protocol.plan_file import Plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.job import output_of
+from tasks.reading import notes, refuse_other_rows
 from tasks.run_folder import (
     check_schema,
     pin_schema,
@@ -74,7 +75,14 @@ class Call:
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
+            refuse_other_rows(self.seen, self.spec.source)
             refuse_other_config(self.seen, self.configs, self.options.limit)
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever runs it should know of what is published already."""
+        adds = not (self.replaces or self.options.redrive)
+        return notes(self.seen, self.spec.source) if adds else []
 
     def refuse_emptied(self) -> None:
         """Refuse to add to an output that is gone; a new version needs nothing of it."""

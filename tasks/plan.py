@@ -45,6 +45,8 @@ class PlannedRun:
     """Whether it makes a complete new version."""
     rows_before: int
     """Rows that earlier attempts had settled when this run was planned."""
+    notes: list[str]
+    """What whoever runs it should know of what is published already."""
 
     @property
     def run(self) -> RunFolder:
@@ -174,6 +176,7 @@ def make_plan(
         options=replace(options, restart=False),
         replaces=call.replaces,
         rows_before=rows_settled(call.storage, run, plan),
+        notes=call.notes,
     )
 
 

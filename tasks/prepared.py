@@ -90,6 +90,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         options=RunOptions(profile=main.options.profile, flow_runs=main.options.flow_runs),
         replaces=False,
         rows_before=len(accepted_in(storage, run, plan).settled),
+        notes=[],
         main=main,
     )
 

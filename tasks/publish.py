@@ -24,6 +24,7 @@ from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
+from tasks.reading import reading_of
 from tasks.row_keys import keys_of
 
 EXAMPLES = 3
@@ -111,6 +112,7 @@ def publish_planned(planned: PlannedRun) -> int:
             details={
                 # A redrive may use another model, on purpose: it is no measure for later runs.
                 "config": None if planned.plan.redrives else planned.config,
+                "reading": None if planned.plan.redrives else reading_of(planned.spec.source),
                 "name": planned.spec.name,
                 "published_at": time.time(),
                 "flow_runs": planned.options.flow_runs,

@@ -16,14 +16,11 @@ from tasks.protocol.plan_file import Plan
 from tasks.protocol.set_aside import Line, PastRun, lines_of, redrive_plan, runs_with_rows_aside
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
+from tasks.reading import WHICH_INPUTS
 from tasks.spec import BatchInferenceSpec
 
 LOOKERS = 32
-MAY_DIFFER = {
-    *("path", "exclude", "on_empty", "shuffle_seed", "storage_options", "catalog", "endings"),
-    *("version", "as_of", "snapshot", "tag", "split_name", "split_above_mib"),
-    *("types", "null_values", "encoding", "sampling_rate"),
-}
+MAY_DIFFER = WHICH_INPUTS | {"types", "null_values", "encoding", "sampling_rate"}
 """Fields of a source that decide which inputs there are, or what a value is, but not which row is
 which, nor which columns it has."""
 SINK_MAY_DIFFER = {

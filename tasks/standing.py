@@ -17,6 +17,7 @@ from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
+from tasks.reading import notes, other_rows
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import has_begun
@@ -30,11 +31,13 @@ class Standing:
     inputs: int
     """That lie at the source now."""
     is_outdated: bool
-    """Another model or config made what is published."""
+    """Another model or config made what is published, or it was read in another way."""
     is_done: bool
     """Every input is published as it is, by this model and config."""
     dropped: list[str]
     """Published inputs that a new version would be without."""
+    notes: list[str]
+    """What to know of what is published."""
 
 
 def allowing_gaps(spec: BatchInferenceSpec) -> BatchInferenceSpec:
@@ -73,7 +76,10 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     inputs_storage, inputs = list_inputs(spec.source)
-    is_outdated = other_config(seen, config_digests(spec, fingerprints, None)) is not None
+    is_outdated = (
+        other_config(seen, config_digests(spec, fingerprints, None)) is not None
+        or other_rows(seen, spec.source) is not None
+    )
     replaces = is_outdated or spec.sink.mode == "replace"
     there = {stat.path for stat in inputs}
     dropped = sorted(set(published_paths(seen)) - there) if replaces else []
@@ -83,7 +89,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         and not dropped
         and not unpublished(spec.source, inputs_storage, inputs, seen)
     )
-    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped)
+    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source))
 
 
 def has_restarted(portion: Portion, flow_run: str) -> bool:

@@ -1,0 +1,95 @@
+"""How rows are read: by which of the source's settings published ones were, and by which now."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.errors import InvalidSpec, shown
+from tasks.kinds.sources.source import Source
+from tasks.protocol.ledger import Snapshot
+
+WHICH_INPUTS = {
+    *("path", "exclude", "on_empty", "shuffle_seed", "storage_options", "catalog", "endings"),
+    *("version", "as_of", "snapshot", "tag", "split_name", "split_above_mib"),
+}
+"""Fields of a source that decide which inputs there are, not what is read of them."""
+TELLS_OF_INPUTS = {
+    *("columns", "types", "null_values", "partition_columns", "version_column"),
+    *("delimiter", "quote_char", "column_names"),
+}
+"""Fields that say what inputs are like. They are mended when another input comes that is not: what
+was read before stays, and whoever wants it anew says so."""
+
+
+DEFAULT = "its default"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that published rows were read by, and another value now."""
+
+    field: str
+    was: Any
+    now: Any
+    version: int
+    """The newest that was read by it."""
+    run_id: str
+
+    @property
+    def makes_other_rows(self) -> bool:
+        """Whether rows of then and now are not to be mixed."""
+        return self.field not in TELLS_OF_INPUTS
+
+    def __str__(self) -> str:
+        was, now = (each if each == DEFAULT else shown(each) for each in (self.was, self.now))
+        return f"source.{self.field} was {was} in version {self.version} (run {self.run_id}), now {now}"
+
+
+def reading_of(source: Source) -> dict[str, Any]:
+    """What decides which rows an input gives, as the ledger keeps it, where it is not default."""
+    return source.identity(WHICH_INPUTS)
+
+
+def changes(seen: Snapshot, source: Source) -> list[Change]:
+    """What differs from the newest version of what is published that a source of this kind fed.
+
+    Of what earlier releases have published, and of redrives, nothing is known.
+    """
+    now = reading_of(source)
+    for version, entry in sorted(seen.entries.items(), reverse=True):
+        was = entry.get("reading") or {}
+        if version >= seen.base and was.get("kind") == now["kind"]:
+            return [
+                Change(field, was.get(field, DEFAULT), now.get(field, DEFAULT), version, run)
+                for run in [entry["run_id"]]
+                for field in sorted(was.keys() | now.keys())
+                if was.get(field, DEFAULT) != now.get(field, DEFAULT)
+            ]
+    return []
+
+
+def other_rows(seen: Snapshot, source: Source) -> Change | None:
+    """The first change by which rows of then and now are not to be mixed."""
+    return next((each for each in changes(seen, source) if each.makes_other_rows), None)
+
+
+def refuse_other_rows(seen: Snapshot, source: Source) -> None:
+    """Never mix rows that were read in two ways in one output.
+
+    Raises:
+        InvalidSpec: names the field, and the way out.
+    """
+    if change := other_rows(seen, source):
+        raise InvalidSpec(
+            f"{change}: rows that are read in two ways are not mixed. Set it back, or "
+            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
+            "or use another sink.path"
+        )
+
+
+def notes(seen: Snapshot, source: Source) -> list[str]:
+    """What to tell of changes that leave published rows as they are."""
+    return [
+        f"{each}: what is published stays as it was read; --replace-output reads all of it again"
+        for each in changes(seen, source)
+        if not each.makes_other_rows
+    ]
