@@ -89,7 +89,9 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         and not dropped
         and not unpublished(spec.source, inputs_storage, inputs, seen)
     )
-    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source))
+    return Standing(
+        seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source)
+    )
 
 
 def has_restarted(portion: Portion, flow_run: str) -> bool:

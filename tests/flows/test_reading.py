@@ -49,7 +49,8 @@ def test_another_choice_of_rows_is_refused_until_all_are_read_by_it(tmp_path: Pa
     put(tmp_path, "b.txt", "\nbb\n")
     other = lines_of(tmp_path, skip_blank=True)
     with pytest.raises(
-        InvalidSpec, match=r"source\.skip_blank was its default in version 1 \(run \w+\), now True: "
+        InvalidSpec,
+        match=r"source\.skip_blank was its default in version 1 \(run \w+\), now True: ",
     ):
         batch_inference(other)
     assert told(backfill(other)) == ["replaced, 3 rows written"]

@@ -174,8 +174,13 @@ TASKS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("vit", "image-feature-extraction", "image", {}),
     ("bert", "text-classification", "text", {"top_k": 3}),
     ("bert", "feature-extraction", "text", {"normalize": True}),
-    ("gpt2", "text-generation", "prompt", {"max_new_tokens": 6}),
-    ("gpt2", "text-generation", "prompt", {"max_new_tokens": 6, "do_sample": True, "seed": 3}),
+    ("gpt2", "text-generation", "prompt", {"max_new_tokens": 6, "max_length": 40}),
+    (
+        "gpt2",
+        "text-generation",
+        "prompt",
+        {"max_new_tokens": 6, "max_length": 40, "do_sample": True, "seed": 3},
+    ),
 ]
 
 

@@ -48,8 +48,13 @@ TINY_TASKS = (
     # A detector of random weights is sure of nothing.
     TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),
     # A row's draws are its own.
-    TinyTask("text-generation", save_gpt2, texts(60), FEW_TOKENS | {"do_sample": True, "seed": 3}),
-    TinyTask("translation", save_t5, texts(60), FEW_TOKENS),
+    TinyTask(
+        "text-generation",
+        save_gpt2,
+        texts(60, longest=40),
+        FEW_TOKENS | {"do_sample": True, "seed": 3},
+    ),
+    TinyTask("translation", save_t5, texts(60, longest=40), FEW_TOKENS),
     TinyTask(
         "automatic-speech-recognition",
         save_whisper,

@@ -19,6 +19,7 @@ from tasks.kinds.models.hf.options import (
     Task,
 )
 from tasks.kinds.models.hf.room import longest_text
+from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
@@ -36,12 +37,13 @@ MUCH_SHORTER = 0.97
 def tokens_function(
     checkpoint: Checkpoint, column: str, task: Task, options: HuggingFaceOptions
 ) -> Function:
-    """Texts to `__input_ids`, cut off where the model can read no more, not padded."""
+    """Texts to `__input_ids`, not padded; what is too long as `TooLong` has it."""
     tokenizer = checkpoint.tokenizer()
     if options.source_language is not None:
         tokenizer.src_lang = options.source_language
     room = longest_text(checkpoint, tokenizer, task, options)
     prefix = prefix_of(checkpoint, task, options)
+    too_long = TooLong(tokenizer, room, task, options)
     # Writers read none, and of chats there are none.
     has_types = "token_type_ids" in tokenizer.model_input_names and task not in GENERATION
 
@@ -50,7 +52,9 @@ def tokens_function(
             conversations = conversations_of(rows, column, options.system_prompt)
             return {"input_ids": chat_tokens(tokenizer, conversations, room)}
         texts = [prefix + text for text in texts_of(rows, column)]
-        return dict(tokenizer(texts, truncation=True, max_length=room)) if texts else {}
+        encoded = dict(tokenizer(texts, truncation=True, max_length=room)) if texts else {}
+        too_long.look_at(texts, encoded.get("input_ids", []))
+        return encoded
 
     def preprocess(rows: pa.Table) -> pa.Table:
         encoded = {"input_ids": [], "token_type_ids": [], **encode(rows)}

@@ -1,0 +1,52 @@
+"""Texts of more tokens than a model can read: set aside, or cut off and said so."""
+
+from typing import Any
+
+from tasks.kinds.models.hf.checkpoint import quiet
+from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
+
+NEEDS_ALL: tuple[Task, ...] = ("text-generation", "translation")
+"""What they write goes on from a text's end, or is to be all of it in another language."""
+
+
+class TooLong:
+    """What becomes of a text that is too long, where the spec says nothing of it."""
+
+    def __init__(self, tokenizer: Any, room: int, task: Task, options: HuggingFaceOptions) -> None:
+        self.tokenizer, self.room = tokenizer, room
+        self.sets_aside = task in NEEDS_ALL
+        self.is_settled = options.max_length is not None
+        """Whether there is nothing more to say: the spec has said it, or it has been said."""
+
+    def look_at(self, texts: list[str], tokens: list[list[int]]) -> None:
+        """Look at texts whose tokens were cut off after so many as there is room for.
+
+        Says once that some are cut off, where they are.
+
+        Raises:
+            ValueError: one is, and must not be.
+        """
+        if self.is_settled:
+            return
+        full = [text for text, own in zip(texts, tokens, strict=True) if len(own) >= self.room]
+        longest = max(self.lengths(full), default=0)
+        if longest <= self.room:
+            return
+        if self.sets_aside:
+            raise ValueError(
+                f"the text has {longest} tokens, and the model has room for {self.room}; it is not "
+                f"cut off. Shorten it in a step, or model.options.max_length: {self.room} cuts all "
+                "that are longer"
+            )
+        print(
+            f"texts of more than {self.room} tokens are cut off there: the model reads no more. "
+            "The step chunk_text makes several rows of them; model.options.max_length: "
+            f"{self.room} says that it is meant",
+            flush=True,
+        )
+        self.is_settled = True
+
+    def lengths(self, texts: list[str]) -> list[int]:
+        """How many tokens texts have in all."""
+        with quiet():  # it would say that they are too long
+            return [len(each) for each in self.tokenizer(texts)["input_ids"]] if texts else []

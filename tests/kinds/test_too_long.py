@@ -1,0 +1,73 @@
+"""Texts of more tokens than the model reads: never cut off without a word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.kinds.models import HuggingFaceModel
+from tests.kinds.tiny_models import rows_of, save_bert, save_gpt2
+from tests.kinds.tiny_writers import save_nllb
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("writer")
+    save_gpt2(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("reader")
+    save_bert(made)
+    return made
+
+
+def tokens(folder: Path, task: str, words: list[int], **options: Any) -> list[int]:
+    """How many tokens become of texts of so many words."""
+    model = HuggingFaceModel(task=task, name_or_path=str(folder), options=options)  # type: ignore[arg-type]
+    rows = rows_of(model.input_column, ["a " * count for count in words])
+    return [len(each) for each in model.preprocessor()(rows)["__input_ids"].to_pylist()]
+
+
+def test_a_prompt_is_not_cut_off_unless_the_spec_says_so(
+    gpt2: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (most,) = tokens(gpt2, "text-generation", [9_999], max_new_tokens=8, max_length=9_999)
+    assert 8 < most < 9_999
+    assert tokens(gpt2, "text-generation", [most, 3], max_new_tokens=8) == [most, 3]
+    problem = rf"has {most + 1} tokens, and .* room for {most}; .*options.max_length: {most} cuts"
+    with pytest.raises(ValueError, match=problem):
+        tokens(gpt2, "text-generation", [3, most + 1], max_new_tokens=8)
+    assert capsys.readouterr().out == ""
+
+
+def test_half_a_text_is_not_translated(tmp_path: Path) -> None:
+    save_nllb(tmp_path)
+    languages = {"source_language": "eng_Latn", "target_language": "deu_Latn"}
+    with pytest.raises(ValueError, match=r"the model has room for 64; it is not cut off"):
+        tokens(tmp_path, "translation", [80], **languages)
+    assert tokens(tmp_path, "translation", [80], max_length=64, **languages) == [64]
+
+
+@pytest.mark.parametrize("task", ["text-classification", "feature-extraction"])
+def test_that_texts_are_cut_off_is_said_once(
+    task: str, bert: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = HuggingFaceModel(task=task, name_or_path=str(bert))  # type: ignore[arg-type]
+    preprocess = model.preprocessor()
+    (most,) = tokens(bert, task, [9_999], max_length=9_999)
+    preprocess(rows_of("text", ["a " * (most - 2), "a"]))  # with two special tokens all of it
+    assert capsys.readouterr().out == ""
+    for _ in range(2):
+        preprocess(rows_of("text", ["a", "a " * 9_999]))
+    told = capsys.readouterr().out
+    assert told.count(f"texts of more than {most} tokens are cut off there") == 1
+    assert f"model.options.max_length: {most} says that it is meant" in told
+    assert tokens(bert, task, [9_999], max_length=most) == [most]
+    assert capsys.readouterr().out == ""
+
+
+def test_no_text_is_no_text_too_long(bert: Path) -> None:
+    assert tokens(bert, "text-classification", []) == []
