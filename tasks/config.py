@@ -9,7 +9,7 @@ from tasks.kinds.models import Model
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 
-PLACE = frozenset({"name_or_path", "path"})
+PLACE = frozenset({"name_or_path", "path", "weight_files"})
 """Fields of models that only say where weights lie; the fingerprint is of what lies there."""
 
 

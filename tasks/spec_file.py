@@ -167,6 +167,9 @@ def name_of(part: str) -> str:
     return part
 
 
+MODEL_PLACES = ("path", "weight_files")
+
+
 def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Make the file's relative local paths absolute; names of hub models stay as they are."""
     raw = dict(raw)
@@ -184,9 +187,8 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         raw["steps"] = [resolve_name(step, "tokenizer", folder) for step in raw["steps"]]
     model = resolve_name(raw.get("model"), "name_or_path", folder)
     if isinstance(model, dict):
-        raw["model"] = model
-    if isinstance(model, dict) and "path" in model:
-        raw["model"] = {**model, "path": absolute(model["path"], folder)}
+        places = {name: absolute(model[name], folder) for name in MODEL_PLACES if name in model}
+        raw["model"] = {**model, **places}
     cluster = raw.get("cluster")
     if isinstance(cluster, dict) and isinstance(cluster.get("manifest"), str):
         raw["cluster"] = {**cluster, "manifest": absolute(cluster["manifest"], folder)}

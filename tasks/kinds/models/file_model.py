@@ -37,6 +37,8 @@ class FileModel(Model):
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """How the file's name may end; empty: in any way, or it is a folder."""
+    place_field: ClassVar[str] = "model.path"
+    """The spec's field that says where it lies, for messages."""
 
     def check(self) -> None:
         """See that the model is there.
@@ -47,10 +49,10 @@ class FileModel(Model):
         """
         files = self.files()
         if not files:
-            raise InvalidSpec.at("model.path", self.path, "holds no file; see that it is right")
+            raise InvalidSpec.at(self.place_field, self.path, "holds no file; see that it is right")
         if self.suffixes and not self.path.endswith(self.suffixes):
             problem = f"must end in {' or '.join(self.suffixes)}"
-            raise InvalidSpec.at("model.path", self.path, problem)
+            raise InvalidSpec.at(self.place_field, self.path, problem)
 
     def fingerprint(self) -> str:
         """Hash of the local files' bytes; of remote ones' names, sizes and versions."""
@@ -101,14 +103,15 @@ class FileModel(Model):
         try:
             return open_storage(os.path.expanduser(self.path), self.storage_options)
         except (ValueError, ImportError) as error:
-            raise InvalidSpec.at("model.path", self.path, f"cannot be opened: {error}") from error
+            problem = f"cannot be opened: {error}"
+            raise InvalidSpec.at(self.place_field, self.path, problem) from error
         except Exception as error:
             raise self.unreachable(error) from error
 
     def unreachable(self, error: Exception) -> Unreachable:
         """What to say of a storage that does not answer."""
         problem = f"cannot be reached: {first_line(error)}; see the credentials in the environment"
-        return Unreachable(f"model.path: {self.path!r} {problem}, and the network")
+        return Unreachable(f"{self.place_field}: {self.path!r} {problem}, and the network")
 
     def local(self) -> Path:
         """The file or folder on this node; fetched once for all replicas where it is elsewhere."""

@@ -2,15 +2,22 @@
 
 import hashlib
 import json
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code, user_modules, user_rows
+from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
 from tasks.protocol.batch import ROW
+
+
+class Weights(FileModel):
+    """A file or folder that user code loads."""
+
+    place_field: ClassVar[str] = "model.weight_files"
 
 
 class PythonModel(Model):
@@ -26,6 +33,12 @@ class PythonModel(Model):
     )
     init: user_code.Init = Field(
         default={}, description="Arguments of the class, or of the function beside the batch."
+    )
+    weight_files: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[],
+        description="Files and folders that your code loads, as in model.pt or s3://bucket/model: "
+        "with other content they are another model, as your code is when it changes. Relative to "
+        "the spec's file; code that is to open them gets their paths in init.",
     )
     batch_format: user_code.BatchFormat = Field(
         default="numpy",
@@ -46,17 +59,35 @@ class PythonModel(Model):
     """Nobody knows how long they take: of slow ones a batch comes out in parts."""
 
     def check(self) -> None:
-        """See that the class or function is there."""
+        """See that the class or function is there, and its weights."""
         user_code.check_reference("model.class", self.class_)
+        for each in self.places:
+            each.check()
 
     def code_digest(self) -> str:
         """Digest of its module or package."""
         return user_modules.digest("model.class", self.class_)
 
     def fingerprint(self) -> str:
-        """Digest of the arguments; the code has a digest of its own."""
-        content = json.dumps([self.class_, self.init, self.batch_format], sort_keys=True)
+        """Digest of the arguments and the weights; the code has a digest of its own."""
+        given: list[Any] = [self.class_, self.init, self.batch_format]
+        given += [each.fingerprint() for each in self.places]
+        content = json.dumps(given, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    @property
+    def places(self) -> "list[Weights]":
+        """Where its weights lie."""
+        return [Weights(path=path) for path in self.weight_files]
+
+    @property
+    def is_known_by_content(self) -> bool:
+        """Only what is local is read."""
+        return all(each.is_known_by_content for each in self.places)
+
+    def has_changed(self, fingerprint: str) -> bool:
+        """Whether other weights lie there now, as ones that were trained meanwhile."""
+        return bool(self.weight_files) and self.fingerprint() != fingerprint
 
     def embedder(self, media: Media) -> Self:
         """The class itself: only it knows what it takes."""
