@@ -152,12 +152,14 @@ def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> I
     found: dict[str, Info] = storage.filesystem.glob(path, detail=True)
     fixed = path.rfind("/", 0, special.start())
     shown = {name: info for name, info in found.items() if is_shown(name[fixed:], path[fixed:])}
-    files = {name: info for name, info in shown.items() if info["type"] == "file"}
-    if files:
-        any_name = not path.rsplit("/", 1)[-1].strip("*")
-        wanted = suffixes if any_name else ()
-        return (info for name, info in files.items() if has_suffix(name, wanted))
-    return chain.from_iterable(list_folder(storage, name, suffixes) for name in shown)
+    any_name = not path.rsplit("/", 1)[-1].strip("*")
+    wanted = suffixes if any_name else ()
+    files = [info for info in shown.values() if info["type"] == "file"]
+    if inputs := [info for info in files if has_suffix(info["name"], wanted)]:
+        return iter(inputs)
+    folders = [name for name, info in shown.items() if info["type"] != "file"]
+    # A file of another kind beside folders, as a README, is not what was meant.
+    return chain.from_iterable(list_folder(storage, name, suffixes) for name in folders)
 
 
 def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:

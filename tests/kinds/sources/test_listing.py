@@ -56,6 +56,17 @@ def test_paths(folder: Path, path: Any, expected: list[str]) -> None:
     assert names(folder, path) == expected
 
 
+def test_a_file_of_another_kind_hides_no_folders(tmp_path: Path) -> None:
+    for name in ("README.md", "day=1/d.parquet", "day=2/deep/e.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    both = ["day=1/d.parquet", "day=2/deep/e.parquet"]
+    assert names(tmp_path, "*") == names(tmp_path, "**") == both
+    assert names(tmp_path, "*", BinarySource) == ["README.md"]
+    (tmp_path / "f.parquet").touch()
+    assert names(tmp_path, "*") == ["f.parquet"]
+
+
 def test_every_file_where_the_source_takes_any(folder: Path) -> None:
     assert names(folder, "", BinarySource) == sorted([*ALL, "c.txt"])
 
