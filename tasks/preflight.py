@@ -117,7 +117,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     if isinstance(cluster, InlineCluster | LocalCluster):
         refuse_lacking(spec)
     if isinstance(cluster, LocalCluster) and cluster.address is None:
-        machine = this_machine()
+        machine = this_machine(names_gpu=spec.resources.accelerator_type is not None)
         refuse_unmet(spec, [machine], "this machine")
         return (
             f"this machine: {counted(machine['CPU'], 'CPU core')}, {counted(machine['GPU'], 'GPU')}"
@@ -157,10 +157,23 @@ CHECKS = (
 )
 
 
-def this_machine() -> Node:
-    """What this machine has."""
+def this_machine(*, names_gpu: bool = False) -> Node:
+    """What this machine has.
+
+    Args:
+        names_gpu: whether to ask what its GPUs are, which imports Ray.
+    """
     num_cpus, gpus = float(cores()), float(count_gpus())
-    return {"CPU": num_cpus, "GPU": gpus, "memory": memory_gib()}
+    node = {"CPU": num_cpus, "GPU": gpus, "memory": memory_gib()}
+    return node | gpu_of_this_machine() if gpus and names_gpu else node
+
+
+def gpu_of_this_machine() -> Node:
+    """Its GPUs by the name that Ray, once it is started, gives the node; nothing where none."""
+    from ray._private.accelerators import NvidiaGPUAcceleratorManager
+
+    name = NvidiaGPUAcceleratorManager.get_current_node_accelerator_type()
+    return {f"accelerator_type:{name}": 1.0} if name else {}
 
 
 def could_run_inline(spec: BatchInferenceSpec) -> bool:

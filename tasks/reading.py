@@ -41,7 +41,8 @@ class Change:
 
     def __str__(self) -> str:
         was, now = (each if each == DEFAULT else shown(each) for each in (self.was, self.now))
-        return f"source.{self.field} was {was} in version {self.version} (run {self.run_id}), now {now}"
+        then = f"version {self.version} (run {self.run_id})"
+        return f"source.{self.field} was {was} in {then}, now {now}"
 
 
 def reading_of(source: Source) -> dict[str, Any]:

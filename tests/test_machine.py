@@ -8,7 +8,9 @@ import psutil
 import pytest
 
 from tasks import machine, preflight
-from tasks.preflight import count_gpus, this_machine
+from tasks.errors import InvalidSpec
+from tasks.preflight import check_cluster, count_gpus, this_machine
+from tasks.spec_file import parse_spec
 
 GIB = 1 << 30
 NEW = {
@@ -139,3 +141,39 @@ def test_gpus_are_those_that_this_process_may_use(
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert count_gpus() == gpus
+
+
+def test_a_gpu_of_this_machine_has_the_name_that_ray_gives_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stand-in for the driver: no GPU is at hand."""
+    from ray._private.thirdparty import pynvml
+
+    spec = parse_spec(
+        {
+            "source": {"kind": "text", "path": "in.txt"},
+            "model": {"kind": "python", "class": "code:Model"},
+            "sink": {"kind": "jsonl", "path": "out"},
+            "cluster": {"kind": "local"},
+            "resources": {"accelerator_type": "A100", "num_gpus": 1, "num_cpus": 1},
+        }
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda at: at)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA A100-SXM4-40GB")
+    assert "1 GPU" in check_cluster(spec)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "Tesla T4")
+    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is asked for"):
+        check_cluster(spec)
+    monkeypatch.setattr(pynvml, "nvmlInit", unreachable_driver)
+    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is asked for"):
+        check_cluster(spec)
+
+
+def unreachable_driver() -> None:
+    from ray._private.thirdparty import pynvml
+
+    raise pynvml.NVMLError_DriverNotLoaded()

@@ -1,6 +1,7 @@
 """Rows that are read in two ways: never mixed, or told where published ones stay as they are."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -107,11 +108,9 @@ def test_what_earlier_releases_have_published_goes_on(
     assert changes(seen, CsvSource(path="x")) == [], "of another kind nothing is known"
 
 
-def test_a_value_of_nothing_is_no_default(tmp_path: Path) -> None:
-    class Seen:
-        base = 0
-        entries = {1: {"run_id": "r", "reading": {"kind": "video", "every_seconds": None}}}
-
-    (change,) = changes(Seen(), VideoSource(path="x"))  # type: ignore[arg-type]
+def test_a_value_of_nothing_is_no_default() -> None:
+    entry = {"run_id": "r", "reading": {"kind": "video", "every_seconds": None}}
+    seen: Any = SimpleNamespace(base=0, entries={1: entry})
+    (change,) = changes(seen, VideoSource(path="x"))
     assert str(change) == "source.every_seconds was None in version 1 (run r), now its default"
     assert change.makes_other_rows

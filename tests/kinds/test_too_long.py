@@ -26,7 +26,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tokens(folder: Path, task: str, words: list[int], **options: Any) -> list[int]:
     """How many tokens become of texts of so many words."""
-    model = HuggingFaceModel(task=task, name_or_path=str(folder), options=options)  # type: ignore[arg-type]
+    model = HuggingFaceModel(task=task, name_or_path=str(folder), options=options)
     rows = rows_of(model.input_column, ["a " * count for count in words])
     return [len(each) for each in model.preprocessor()(rows)["__input_ids"].to_pylist()]
 
@@ -55,7 +55,7 @@ def test_half_a_text_is_not_translated(tmp_path: Path) -> None:
 def test_that_texts_are_cut_off_is_said_once(
     task: str, bert: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = HuggingFaceModel(task=task, name_or_path=str(bert))  # type: ignore[arg-type]
+    model = HuggingFaceModel(task=task, name_or_path=str(bert))
     preprocess = model.preprocessor()
     (most,) = tokens(bert, task, [9_999], max_length=9_999)
     preprocess(rows_of("text", ["a " * (most - 2), "a"]))  # with two special tokens all of it

@@ -10,9 +10,9 @@ from tasks.config import config_digests
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import PythonModel
 from tasks.preflight import check_spec
+from tasks.protocol.storage import open_storage
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
-from tasks.protocol.storage import open_storage
 from tests.s3_server import S3
 
 SPEC = """

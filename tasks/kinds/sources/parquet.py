@@ -15,6 +15,7 @@ from tasks.kinds.column_types import plain
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
+from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
@@ -163,6 +164,8 @@ class ParquetSource(Source):
                 yield from repeat(BadRow(error), rows)
                 return
             schema = settled(file.schema_arrow) if pinned is None else without(pinned, folders)
+            if not self.columns:
+                tell_of_other_columns(shard.path, file.schema_arrow.names, schema.names)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):
                 for read in read_group(file, group, schema, self.columns_inside):

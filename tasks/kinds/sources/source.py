@@ -46,7 +46,8 @@ class Source(Kind):
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
         "such as s3://bucket/folder/; with https:// a URL a file. Folders are searched at any "
         "depth for the endings of this kind, but for names that start with . or _; a glob such as "
-        "data/*.json names others, or folders where it matches no such file. {scheduled:%Y-%m-%d} stands for the scheduled time.",
+        "data/*.json names others, or folders where it matches no such file. "
+        "{scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
     exclude: list[str] = Field(
         default=[],

@@ -37,6 +37,23 @@ def test_rows_in_order(tmp_path: Path) -> None:
     assert read_all(source(tmp_path, columns=["x"])) == [{"x": at} for at in range(5000)]
 
 
+def test_columns_that_differ_from_the_first_files_are_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, z = (f"{tmp_path.name}_{name}" for name in "xyz")  # a process tells of each once
+    store(tmp_path, "a.parquet", {x: [1], y: [1]})
+    for name in "bc":
+        store(tmp_path, f"{name}.parquet", {x: [2], z: [2]})
+    rows = [{x: 1, y: 1}, {x: 2, y: None}, {x: 2, y: None}]
+    assert read_all(source(tmp_path)) == rows
+    lacks, has = capsys.readouterr().out.splitlines()
+    assert f"b.parquet lacks columns {y}, as others have; they are null in its rows" in lacks
+    assert f"b.parquet has columns {z}, as the first file has not; they are not read" in has
+    # Who names columns has said what is wanted.
+    assert read_all(source(tmp_path, columns=[x])) == [{x: 1}, {x: 2}, {x: 2}]
+    assert capsys.readouterr().out == ""
+
+
 def test_empty_file(tmp_path: Path) -> None:
     store(tmp_path, "a.parquet", {"x": pa.array([], pa.int64())})
     assert read_all(source(tmp_path)) == []
