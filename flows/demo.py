@@ -10,7 +10,7 @@ from flows.console import console, escape
 from flows.demo_data import DemoData, prepare_digits
 from flows.printed_report import print_report
 from tasks.errors import InvalidSpec
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec

@@ -11,8 +11,9 @@ from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
+from tasks.ledgers import ledger_of
 from tasks.patience import storage_of_output
-from tasks.plan import ledger_of, make_plan
+from tasks.plan import make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
 from tasks.spec import BatchInferenceSpec

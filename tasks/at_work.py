@@ -10,7 +10,7 @@ from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.lease import Holder, holder_of, is_held_for
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT

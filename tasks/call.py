@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from tasks import baselines, reading
+from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.lease import hold
 from tasks.new_inputs import NewInputs
@@ -13,7 +15,7 @@ from tasks.protocol.plan_file import Plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.job import output_of
-from tasks.reading import notes, refuse_other_rows
+from tasks.reading import refuse_other_rows
 from tasks.run_folder import (
     check_schema,
     pin_schema,
@@ -78,11 +80,18 @@ class Call:
             refuse_other_rows(self.seen, self.spec.source)
             refuse_other_config(self.seen, self.configs, self.options.limit)
 
+    def refuse_no_baseline(self) -> None:
+        """Refuse gates of which it is known that they will have nothing to compare with."""
+        if not self.options.redrive:
+            last_runs(self.spec, self.seen)
+
     @property
     def notes(self) -> list[str]:
         """What whoever runs it should know of what is published already."""
-        adds = not (self.replaces or self.options.redrive)
-        return notes(self.seen, self.spec.source) if adds else []
+        if self.options.redrive:
+            return []
+        reread = [] if self.replaces else reading.notes(self.seen, self.spec.source)
+        return [*reread, *baselines.notes(self.spec.gates, self.seen)]
 
     def refuse_emptied(self) -> None:
         """Refuse to add to an output that is gone; a new version needs nothing of it."""

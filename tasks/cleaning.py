@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from tasks.lease import holder_of
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.local_files import is_half_written

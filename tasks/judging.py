@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
+from tasks.baselines import last_runs
 from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.gate import Judgement, LastRun, check_columns, written
@@ -19,7 +20,6 @@ from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.ledger import Snapshot
 from tasks.protocol.publication import Keys
 from tasks.ray_job.output_schema import pinned
 
@@ -36,7 +36,8 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None
 
     Raises:
         GateFailed: a gate failed, and the call did not say to publish nevertheless.
-        InvalidSpec: a gate looks at a column that is not there.
+        InvalidSpec: a gate looks at a column that is not there, or has nothing to compare with in
+            the output that it names.
         KeysRepeated: which of several rows would be published, nobody knows.
     """
     seen = planned.ledger.look()
@@ -44,7 +45,7 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None
         return {}
     try:
         chosen = keys.chosen() if keys else {}
-        judged = judge(planned, accepted, chosen, last_run(seen))
+        judged = judge(planned, accepted, chosen, last_runs(planned.spec, seen))
     except FileNotFoundError:
         # Somebody else may have published the run while we looked at its staged files.
         if planned.ledger.look().version_of(planned.run_key):
@@ -67,7 +68,7 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None
 
 
 def judge(
-    planned: PlannedRun, accepted: Accepted, chosen: Mapping[str, Mask], last: LastRun
+    planned: PlannedRun, accepted: Accepted, chosen: Mapping[str, Mask], last: list[LastRun]
 ) -> list[Judgement]:
     """Run the rows that would be published past all gates at once.
 
@@ -75,7 +76,7 @@ def judge(
         planned: the run.
         accepted: what its records cover.
         chosen: by staged file, which of its rows are published, where that is not all of them.
-        last: what to compare with.
+        last: what to compare with, of each gate.
     """
     gates = planned.spec.gates
     schema = pinned(planned.storage, planned.run)
@@ -85,11 +86,11 @@ def judge(
         return [
             gate.judgement(None, True, note="no rows to judge")
             if gate.columns
-            else gate.meter(empty, last).judge()
-            for gate in gates
+            else gate.meter(empty, its_last).judge()
+            for gate, its_last in zip(gates, last, strict=True)
         ]
     check_columns(gates, schema)
-    meters = [gate.meter(schema, last) for gate in gates]
+    meters = [gate.meter(schema, its_last) for gate, its_last in zip(gates, last, strict=True)]
     names = sorted({name for gate in gates for name in gate.columns.values()})
     reader = OutputReader(planned.storage, planned.spec.sink, schema, names)
     for file, rows in zip(files, reader.stream(files), strict=True):
@@ -107,16 +108,6 @@ def staged_files(run: RunFolder, accepted: Accepted) -> list[OutputFile]:
         for record in accepted.records
         for file in record.files
     ]
-
-
-def last_run(seen: Snapshot) -> LastRun:
-    """The latest distribution of each column that some published run has left."""
-    distributions: dict[str, dict[str, Any]] = {}
-    versions: dict[str, int] = {}
-    for version, entry in seen.entries.items():
-        for column, distribution in entry.get("distributions", {}).items():
-            distributions[column], versions[column] = distribution, version
-    return LastRun(distributions, versions)
 
 
 def explain(planned: PlannedRun, judged: list[Judgement]) -> str:

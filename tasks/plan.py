@@ -9,6 +9,7 @@ from tasks.counted import counted
 from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
 from tasks.lease import hold
+from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown, try_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
@@ -129,13 +130,6 @@ class PlannedRun:
         return find_gap(self.plan, accepted, retry_rejected=retry_rejected)
 
 
-def ledger_of(spec: BatchInferenceSpec) -> DeltaLedger:
-    """The output's ledger."""
-    storage, output = output_of(spec)
-    url = output.ledger if storage.is_local else storage.filesystem.unstrip_protocol(output.ledger)
-    return DeltaLedger(url, spec.sink.storage_options)
-
-
 def make_plan(
     spec: BatchInferenceSpec, options: RunOptions | None = None, *, save: bool = True
 ) -> PlannedRun:
@@ -154,6 +148,7 @@ def make_plan(
     options = options or RunOptions()
     fingerprints = check_spec(spec)
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
+    call.refuse_no_baseline()
     call.refuse_other_config()
     call.refuse_emptied()
     run_key = call.run_key()

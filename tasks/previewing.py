@@ -5,12 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.baselines import last_runs
 from tasks.errors import InvalidSpec
-from tasks.judging import judge, last_run, line_of, staged_files
+from tasks.judging import judge, line_of, staged_files
 from tasks.kinds.clusters import InlineCluster
+from tasks.ledgers import ledger_of
 from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
-from tasks.plan import PlannedRun, ledger_of
+from tasks.plan import PlannedRun
 from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
@@ -157,7 +159,8 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     gates = [gate for gate in spec.gates if gate.columns]
     trial = planned.spec.model_copy(update={"gates": gates})
     try:
-        judged = judge(replace(planned, spec=trial), accepted, {}, last_run(ledger_of(spec).look()))
+        last = last_runs(spec.model_copy(update={"gates": gates}), ledger_of(spec).look())
+        judged = judge(replace(planned, spec=trial), accepted, {}, last)
     except InvalidSpec as error:  # a gate's column is not there
         return [*found, str(error)]
     return found + [line_of(each).strip() for each in judged if not each.passed]

@@ -91,7 +91,6 @@ def publish_planned(planned: PlannedRun) -> int:
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that the output's types do not take: run again")
     sink, pins = planned.spec.sink, planned.plan.pins
-    fingerprint = pins["fingerprints"]["model"]
     return publish(
         planned.storage,
         planned.ledger,
@@ -109,20 +108,26 @@ def publish_planned(planned: PlannedRun) -> int:
             keys=keys,
             rows=count_rows(accepted),
             configs=config_digests(planned.spec, pins["fingerprints"], planned.options.limit),
-            details={
-                # A redrive may use another model, on purpose: it is no measure for later runs.
-                "config": None if planned.plan.redrives else planned.config,
-                "reading": None if planned.plan.redrives else reading_of(planned.spec.source),
-                "name": planned.spec.name,
-                "published_at": time.time(),
-                "flow_runs": planned.options.flow_runs,
-                "model": fingerprint,
-                "model_digest": model_digest(planned.spec.model, fingerprint),
-                "schema": schema,
-                **judged,
-            },
+            details=details(planned, schema) | judged,
         ),
     )
+
+
+def details(planned: PlannedRun, schema: str | None) -> dict[str, Any]:
+    """What the ledger keeps of a run beside its rows, for later runs and for whoever asks."""
+    spec, redrives = planned.spec, planned.plan.redrives
+    fingerprint = planned.plan.pins["fingerprints"]["model"]
+    return {
+        # A redrive may use another model, on purpose: it is no measure for later runs.
+        "config": None if redrives else planned.config,
+        "reading": None if redrives else reading_of(spec.source),
+        "name": spec.name,
+        "published_at": time.time(),
+        "flow_runs": planned.options.flow_runs,
+        "model": fingerprint,
+        "model_digest": model_digest(spec.model, fingerprint),
+        "schema": schema,
+    }
 
 
 def brings_rows_to_judge(planned: PlannedRun) -> bool:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.ledgers import ledger_of
 from tasks.output_rows import OutputFile, OutputReader
-from tasks.plan import ledger_of
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run_folder import published_schema

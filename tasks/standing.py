@@ -10,9 +10,9 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.kinds.sources.table_reading.carried import GONE
+from tasks.ledgers import ledger_of
 from tasks.new_inputs import unpublished
 from tasks.periods import Portion
-from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage

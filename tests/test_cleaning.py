@@ -16,7 +16,7 @@ from flows.cli import app
 from tasks.cleaning import find_orphans, remove
 from tasks.kinds.sinks.delta import DeltaSink
 from tasks.lease import Holder, save_holder
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.protocol.cleanup import OLD_SECONDS
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.layout import RunFolder

@@ -9,8 +9,8 @@ from tasks.clusters.own_ray import joined
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
+from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs
-from tasks.plan import ledger_of
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.hive import folder_names
+from tasks.ledgers import ledger_of
 from tasks.machine import cores
 from tasks.output_rows import READERS, OutputFile, OutputReader
-from tasks.plan import ledger_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.python_rows import python_rows

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tasks.config import config_digests
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import merge_span
 from tasks.protocol.ids import IdRuns, as_ids

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.reporting.versions import told_version
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE, published

@@ -29,8 +29,9 @@ from tasks.errors import (
     StageFailed,
     Unreachable,
 )
+from tasks.ledgers import ledger_of
 from tasks.patience import Deadline
-from tasks.plan import PlannedRun, ledger_of, make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
 from tasks.published import rows_set_aside

@@ -13,8 +13,9 @@ from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from tasks import lineage, standing
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
+from tasks.ledgers import ledger_of
 from tasks.periods import Portion
-from tasks.plan import PlannedRun, ledger_of
+from tasks.plan import PlannedRun
 from tasks.publish import publish_planned
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec

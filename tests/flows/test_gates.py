@@ -11,7 +11,7 @@ import yaml
 from flows.batch_inference import batch_inference
 from flows.redrive import redrive
 from tasks.errors import GateFailed, InvalidSpec
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tests.flows.test_cli import call
 from tests.reporting import classify_spec, make_inputs
 
@@ -64,6 +64,35 @@ def test_rows_that_pass_are_published(folder: Path, sink: dict[str, Any]) -> Non
     page = Path(report["report"]).read_text()
     assert "<td>rows written</td><td>200</td><td>200 to 200</td>" in page
     assert 'alt="accuracy of predicted_label against label" src="data:image/svg+xml' in page
+
+
+def test_a_day_is_compared_with_the_output_of_another_day(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    drift: dict[str, Any] = {"kind": "drift", "column": "predicted_label", "maximum": 0.1}
+    first = classify_spec(folder, gates=[drift], sink={"kind": "jsonl", "path": f"{folder}/1"})
+    batch_inference(first)
+    assert "gates.0: drift of predicted_label (PSI) has nothing to compare with yet" in caplog.text
+    caplog.clear()
+    against = {**drift, "baseline": str(folder / "1")}
+
+    def day(name: str, inputs: str = "in", **gate: Any) -> Any:
+        sink = {"kind": "jsonl", "path": str(folder / name)}
+        source = {"kind": "parquet", "path": str(folder / inputs)}
+        return classify_spec(folder, gates=[{**against, **gate}], sink=sink, source=source)
+
+    (judged,) = batch_inference(day("2"))["gates"]
+    assert (judged["value"], judged["passed"]) == (0, True)
+    assert judged["note"] == f"against version 1 of {folder / '1'}"
+    assert "nothing to compare with" not in caplog.text
+    make_inputs(folder / "others", files=1, rows=1)  # of another mixture
+    with pytest.raises(GateFailed, match=r"drift of predicted_label .* against version 1 of"):
+        batch_inference(day("3", "others"))
+    for column, problem in (("label", "no run with a drift gate of label"), ("id", "gate of id")):
+        with pytest.raises(InvalidSpec, match=rf"gates.0.baseline: '{folder}/1' .*{problem}"):
+            batch_inference(day("4", column=column))
+    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*/none' has published no run"):
+        batch_inference(day("4", baseline=str(folder / "none")))
 
 
 def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) -> None:

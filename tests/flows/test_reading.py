@@ -11,7 +11,7 @@ from flows.batch_inference import batch_inference
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.video import VideoSource
-from tasks.plan import ledger_of
+from tasks.ledgers import ledger_of
 from tasks.reading import changes
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of

@@ -14,7 +14,8 @@ from flows.printed_report import print_report
 from flows.redrive import redrive
 from flows.testing import RunSpec
 from tasks.errors import KeysRepeated
-from tasks.plan import ledger_of, make_plan
+from tasks.ledgers import ledger_of
+from tasks.plan import make_plan
 from tasks.previewing import trial_of
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions

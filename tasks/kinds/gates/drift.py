@@ -1,7 +1,7 @@
 """How far a column's distribution has moved since the last published run."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
@@ -31,11 +31,26 @@ class DriftGate(Gate):
         ge=0, description="The distance at most. The first run has nothing to compare with."
     )
 
+    baseline: str | None = Field(
+        default=None,
+        min_length=1,
+        pattern=r"^[^{}]+$",
+        description="Path of another output, reached with the sink's storage_options: compare with "
+        "its last run instead. Its runs had a drift gate of this column. Where sink.path has a "
+        "{scheduled:...} in it, an output has no run before to compare with.",
+    )
+    compares: ClassVar[bool] = True
+
     @model_validator(mode="after")
     def _can_fail(self) -> Self:
         if self.metric == "jensen_shannon" and self.maximum >= 1:
             raise ValueError("maximum is 1 or more, which no Jensen-Shannon distance exceeds")
         return self
+
+    @property
+    def compared_with(self) -> str | None:
+        """The output that is named."""
+        return self.baseline
 
     @property
     def subject(self) -> str:
@@ -85,7 +100,7 @@ class DriftMeter:
         if earlier is None:
             note = "nothing to compare with yet"
             return self.gate.judgement(None, True, note=note, distribution=tally.anew())
-        version = f"version {self.last.versions[self.gate.column]}"
+        version = self.last.versions[self.gate.column]
         if earlier["kind"] != tally.kind:
             note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
             return self.gate.judgement(None, False, note=note, distribution=tally.anew())

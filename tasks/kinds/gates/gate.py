@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -42,8 +42,8 @@ class LastRun:
 
     distributions: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """The latest one of each column."""
-    versions: Mapping[str, int] = field(default_factory=dict)
-    """The version that published it, by column."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The version that published it, in words, by column."""
 
 
 class Meter(Protocol):
@@ -58,6 +58,14 @@ class Meter(Protocol):
 
 class Gate(Kind):
     """A condition on a run's rows, judged before they are published."""
+
+    compares: ClassVar[bool] = False
+    """Whether it compares with what an earlier run left."""
+
+    @property
+    def compared_with(self) -> str | None:
+        """The path of another output, whose last run it compares with; None: with its own."""
+        return None
 
     @property
     def subject(self) -> str:

@@ -31,7 +31,7 @@ def two_runs(gate: Gate, first: Any, second: Any) -> tuple[Judgement, Judgement]
 
 
 def last_run(kept: dict[str, Any]) -> LastRun:
-    return LastRun({"x": kept}, {"x": 1})
+    return LastRun({"x": kept}, {"x": "version 1"})
 
 
 def entropy(values: np.ndarray) -> float:
