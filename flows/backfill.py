@@ -9,6 +9,7 @@ from prefect.runtime import flow_run
 
 from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
+from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from tasks.artifacts import artifact_key, show_page
@@ -60,7 +61,7 @@ def backfill(
         BatchInferenceError: says at which period it stopped; the periods before it are done.
     """
     check_whole_paths(spec)
-    runs = portions(spec, start, end, every)
+    runs = portions(spec, start, end, every, time_to_start())
     fingerprints = patient(check)(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
     try:

@@ -91,6 +91,11 @@ class Call:
         if self.options.redrive:
             return []
         reread = [] if self.replaces else reading.notes(self.seen, self.spec.source)
+        kept = self.spec.stages.preprocess
+        if kept.path and not kept.materialize:
+            reread.append(
+                "stages.preprocess.path: no rows are kept there without materialize: true"
+            )
         return [*reread, *baselines.notes(self.spec.gates, self.seen)]
 
     def refuse_emptied(self) -> None:

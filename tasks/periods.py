@@ -53,7 +53,11 @@ def label(time: datetime) -> str:
 
 
 def portions(
-    spec: BatchInferenceSpec, start: datetime | None, end: datetime | None, every: str
+    spec: BatchInferenceSpec,
+    start: datetime | None,
+    end: datetime | None,
+    every: str,
+    now: datetime | None = None,
 ) -> list[Portion]:
     """The runs of a backfill, oldest first.
 
@@ -62,6 +66,7 @@ def portions(
         start: the first scheduled time; without a timezone in the spec's.
         end: the last, itself included.
         every: the step between them, as in `1d`.
+        now: what placeholders of `exclude` stand for where there is no range.
 
     Raises:
         InvalidSpec: the range is none, or does not fit the spec's paths.
@@ -70,7 +75,7 @@ def portions(
     if start is None and end is None:
         if is_timed_source or is_timed(spec.sink.path):
             raise needs_range(spec)
-        return [Portion(spec, ())]
+        return [Portion(spec if now is None else excluding_at(spec, now), ())]
     if start is None or end is None:
         given, other = ("--from", "--to") if start else ("--to", "--from")
         raise InvalidSpec.at(given, str(start or end), f"needs {other} beside it")
@@ -84,6 +89,13 @@ def portions(
     for time in times_between(first, in_zone(spec, end), every):
         by_output.setdefault(at_time(spec, time).sink.path, []).append(time)
     return [portion_of(spec, times) for times in by_output.values()]
+
+
+def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
+    """The spec, leaving out what it leaves out at a time."""
+    exclude = [literal(each) for each in at_time(spec, time).source.exclude]
+    source = spec.source.model_copy(update={"exclude": exclude})
+    return spec.model_copy(update={"source": source})
 
 
 def needs_range(spec: BatchInferenceSpec) -> InvalidSpec:

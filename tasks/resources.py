@@ -139,12 +139,6 @@ class PreprocessOptions(StageOptions):
     def _as_folder(cls, path: str | None) -> str | None:
         return path and as_folder(path)
 
-    @model_validator(mode="after")
-    def _path_of_what_is_kept(self) -> Self:
-        if self.path is not None and not self.materialize:
-            raise ValueError("path goes with materialize: true; else no rows are kept there")
-        return self
-
 
 class WriteOptions(StageOptions):
     """Resources of the write stage."""

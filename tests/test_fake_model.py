@@ -32,7 +32,7 @@ OUTPUTS += ["boxes", "labels", "scores"]
         (save_bert, "text-classification", {}, {}),
         (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
-        (save_gpt2, "text-generation", {"max_new_tokens": 4}, {}),
+        (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),
         (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
     ],
 )

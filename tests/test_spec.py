@@ -124,14 +124,6 @@ def test_a_job_ends_itself_before_its_cluster_is_deleted(
     parse_spec({**RAW, "timeouts": timeouts})
 
 
-def test_a_place_for_rows_that_nobody_keeps_is_refused() -> None:
-    kept = {"path": "/data/kept"}
-    with pytest.raises(InvalidSpec, match=r"stages.preprocess: .* goes with materialize: true"):
-        parse_spec({**RAW, "stages": {"preprocess": kept}})
-    both = parse_spec({**RAW, "stages": {"preprocess": {**kept, "materialize": True}}})
-    assert both.stages.preprocess.path == "/data/kept"
-
-
 def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_path: Path) -> None:
     folder = tmp_path / "specs/mine"
     folder.mkdir(parents=True)

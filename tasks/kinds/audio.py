@@ -31,6 +31,10 @@ MP3_LENGTH = re.compile(
     rb"\xff.{11,41}(?:Xing|Info)\0\0\0[\x03\x07\x0b\x0f].{4}(?P<bytes>.{4})", re.DOTALL
 )
 """What most encoders put into an MP3 file's first frame: its frames and bytes."""
+MP3_SYNC = re.compile(rb"\xff[\xe0-\xff]")
+"""How each frame of an MP3 file begins."""
+MP3_TITLES = (b"ID3", b"TAG", b"APETAGEX", b"LYRICSBEGIN")
+"""How what names title and artist begins."""
 OGG_PAGE, OGG_HEADER = b"OggS\0", 27
 """How a page begins, and what its header has before the lengths of its parts."""
 
@@ -180,13 +184,48 @@ def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:
     """The sound in pieces, at a rate; one channel, since models listen with one ear."""
     import av
 
-    # Channels are mixed here: the resampler's own mix of two is louder than each of them.
-    resampler = av.AudioResampler(format="fltp", rate=sampling_rate)
-    for frame in container.decode(audio=0):
-        for piece in resampler.resample(frame):
-            yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
-    for piece in resampler.resample(None):
+    resampler, form = None, None
+    for frame in frames_of(container):
+        found = (frame.format.name, frame.layout.name, frame.sample_rate)
+        if found != form:  # what was joined of several recordings may change midway
+            yield from mixed(resampler, None)
+            # Channels are mixed here: the resampler's own mix of two is louder than each of them.
+            resampler, form = av.AudioResampler(format="fltp", rate=sampling_rate), found
+        yield from mixed(resampler, frame)
+    yield from mixed(resampler, None)
+
+
+def mixed(resampler: Any, frame: Any) -> Iterator[Samples]:
+    """A frame's pieces as one channel; of None, what the resampler still holds, if there is one."""
+    for piece in resampler.resample(frame) if resampler else ():
         yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
+
+
+def frames_of(container: Any) -> Iterator[Any]:
+    """The frames of sound.
+
+    In an MP3 file there may be titles between them and anything behind the last: players pass both
+    over, and FFmpeg hands them out as if they were sound.
+
+    Raises:
+        av.error.FFmpegError: something else is no sound.
+    """
+    import av
+
+    no_sound = None
+    for packet in container.demux(audio=0):
+        data = bytes(packet)
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError as error:
+            if container.format.name != "mp3" or MP3_SYNC.match(data):
+                raise
+            if not data.startswith(MP3_TITLES):
+                no_sound = error
+            continue
+        if no_sound and frames and data:
+            raise no_sound  # a hole: there is more behind it
+        yield from frames
 
 
 def not_too_many(pieces: Iterator[Samples], sampling_rate: int) -> Iterator[Samples]:

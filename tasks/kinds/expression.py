@@ -38,6 +38,7 @@ TIMES: dict[str, Callable[[str], date]] = {
     "timestamp": datetime.fromisoformat,
 }
 """What is written as in date('2026-01-31'); a timestamp with an offset is one in UTC."""
+UTC_NAMES = ("UTC", "Etc/UTC", "Z", "+00:00")
 
 
 def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, set[str]]:
@@ -161,8 +162,26 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
     if is_none(right) or is_none(node.left):
         raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
     kinds = types_in(node, columns)
+    refuse_day_elsewhere([node.left, right], kinds)
     sides = (build_side(each, columns, kinds) for each in (node.left, right))
     return COMPARISONS[type(op)](*sides)
+
+
+def refuse_day_elsewhere(sides: list[ast.expr], kinds: set[pa.DataType]) -> None:
+    """Refuse a date beside times of a timezone: Arrow would take it for the day in UTC.
+
+    Raises:
+        ValueError: says what to write.
+    """
+    zones = {kind.tz for kind in kinds if pa.types.is_timestamp(kind)} - {None, *UTC_NAMES}
+    for side in sides:
+        match side:
+            case ast.Call(func=ast.Name(id="date")) if zones:
+                day, zone = time_of(side).isoformat(), min(zones)
+                raise ValueError(
+                    f"{ast.unparse(side)!r} would be that day in UTC, and the column's times are "
+                    f"of {zone}: write timestamp('{day}T00:00+00:00') with the offset there"
+                )
 
 
 def build_membership(node: ast.Compare, columns: Columns) -> Any:

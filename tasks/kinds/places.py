@@ -106,7 +106,8 @@ def check_apart(source: Source, sink: Sink) -> None:
 def is_input(source: Source, folder: str, name: str) -> bool:
     """Whether a file would be one, if it were there."""
     below = name.removeprefix(f"{folder.rstrip('/')}/")
-    is_found = below != name and is_shown(below) and has_suffix(name, source.endings_wanted)
+    shown = is_shown(below, hides_underscores=source.hides_underscores)
+    is_found = below != name and shown and has_suffix(name, source.endings_wanted)
     return is_found and not is_excluded(name, source.exclude)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,21 @@ def test_without_a_range_new_inputs_then_nothing_then_another_model(
     # An input that is gone goes with the new version, and that is told.
     (tmp_path / "in" / DAYS[0] / "a.parquet").unlink()
     assert told(backfill(spec)) == ["replaced, 10 rows written, 1 input gone"]
+
+
+def test_without_a_range_what_is_left_out_today_is_left_out(tmp_path: Path) -> None:
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    for day in (DAYS[0], today):
+        put(tmp_path, day)
+    source = {
+        "kind": "parquet",
+        "path": str(tmp_path / "in"),
+        "exclude": ["*/{scheduled:%Y-%m-%d}/*", "*/{{draft}}/*"],
+    }
+    spec = spec_of(tmp_path, source=source, sink={"kind": "parquet", "path": str(tmp_path / "out")})
+    assert told(backfill(spec)) == ["published, 10 rows written"]
+    assert told(backfill(spec)) == ["up to date, 1 input skipped"]
+    assert [row["id"] for row in published(spec)] == [*range(100, 110)]
 
 
 def test_a_run_for_each_day_oldest_first(daily: Path) -> None:

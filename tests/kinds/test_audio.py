@@ -53,6 +53,44 @@ def test_what_is_no_sound_says_why(data: bytes, reason: str) -> None:
         decode_audio(data, RATE)
 
 
+ID3 = b"ID3\4\0\0\0\0\0\x14" + b"TIT2\0\0\0\x0a\0\0\3a title!!"
+MP3 = encoded([tone(3, RATE)], RATE, "mp3")
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [bytes(1), bytes(417), bytes(5_000), b"words " * 99, ID3, b"TAG" + bytes(125), b"\xff"],
+    ids=["a zero", "as a frame", "zeros", "words", "ID3", "ID3v1", "half a sync"],
+)
+def test_what_stands_behind_an_mp3_files_sound_is_passed_over(behind: bytes) -> None:
+    whole, heard = decode_audio(MP3, RATE), decode_audio(MP3 + behind, RATE)
+    # FFmpeg leaves the encoder's padding there where the file is longer than its first frame says.
+    assert 0 <= len(heard) - len(whole) < 0.1 * RATE
+    np.testing.assert_array_equal(heard[: len(whole)], whole)
+
+
+def test_an_mp3_file_that_is_joined_of_several_is_heard_to_its_end() -> None:
+    other = encoded([tone(2, RATE, 880)], RATE, "mp3")
+    heard = decode_audio(ID3 + MP3 + ID3 + other, RATE)
+    assert len(heard) / RATE == pytest.approx(5, abs=0.2)
+    loudest = np.fft.rfft(heard[-RATE:])[1:]
+    assert abs(loudest).argmax() + 1 == pytest.approx(880, abs=2)
+
+
+@pytest.mark.parametrize("form", ["mp3", "adts"])
+def test_channels_and_rate_may_change_midway(form: str) -> None:
+    stereo = encoded([tone(2, 44_100), tone(2, 44_100)], 44_100, form)
+    mono = encoded([tone(2, RATE)], RATE, form)
+    assert len(decode_audio(stereo + mono, RATE)) / RATE == pytest.approx(4, abs=0.3)
+
+
+def test_a_hole_in_an_mp3_file_is_no_title() -> None:
+    middle = len(MP3) // 2
+    for hole in (bytes(2_000), b"\x55" * 2_000):
+        with pytest.raises(ValueError, match="cut off or corrupt"):
+            decode_audio(MP3[:middle] + hole + MP3[middle + len(hole) :], RATE)
+
+
 def test_the_length_is_no_guess_by_the_size() -> None:
     """FFmpeg takes it that all packets of a format without a header are like the first ones."""
     sound = np.concatenate([0 * tone(2, RATE), tone(2, RATE)])

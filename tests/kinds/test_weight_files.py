@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from s3fs import S3FileSystem
 
 from flows.testing import RunSpec
 from tasks.config import config_digests
@@ -83,6 +84,7 @@ def test_weights_that_change_while_a_replica_loads_them_are_noticed(tmp_path: Pa
 @pytest.mark.s3
 def test_weights_in_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.storage_options["endpoint_url"])
+    S3FileSystem.clear_instance_cache()  # a process reads the environment once
     url = s3.url("weights/factor.txt")
     storage, path = open_storage(url, s3.storage_options)
     storage.write(path, b"2")

@@ -9,9 +9,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from pydantic import ConfigDict, Field
 
+from tasks.errors import SchemaMismatch
 from tasks.kinds.lossless import bare
-from tasks.kinds.sinks.jsonl import from_json, json_text, short_floats, without_bytes
+from tasks.kinds.short_floats import short_floats
+from tasks.kinds.sinks.jsonl import from_json, json_text, without_bytes
 from tasks.kinds.sinks.sink import Mask, Sink
+
+UNSPELLED = b"<value out of range"
+"""What Arrow writes in place of a date or time that it cannot spell."""
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class CsvSink(Sink):
@@ -35,14 +41,17 @@ class CsvSink(Sink):
         """Rows as one CSV file.
 
         Raises:
-            SchemaMismatch: a column holds bytes.
+            SchemaMismatch: a column holds bytes, or a time that nobody could read again.
         """
         rows = without_bytes(rows, "CSV")
         rows = without_blank_lines(flat(short_floats(rows)))
         stream = pa.BufferOutputStream()
         options = pyarrow.csv.WriteOptions(delimiter=self.delimiter)
         pyarrow.csv.write_csv(rows, stream, options)
-        return stream.getvalue().to_pybytes()
+        data: bytes = stream.getvalue().to_pybytes()
+        if UNSPELLED in data:
+            refuse_unspelled(rows)
+        return data
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a CSV file; what a value was is inferred, nested values stay text."""
@@ -91,14 +100,32 @@ def records_of(data: bytes) -> list[bytes]:
 
 
 def flat(rows: pa.Table) -> pa.Table:
-    """Rows with nested values as JSON text, and others of extension types, as UUIDs, as text."""
+    """Rows with nested values as JSON text, durations in seconds, UUIDs and the like as text."""
     for at, each in enumerate(rows.schema):
-        if pa.types.is_nested(each.type) or isinstance(each.type, pa.BaseExtensionType):
+        if pa.types.is_duration(each.type):
+            counts = rows[each.name].cast(pa.int64()).cast(pa.float64(), safe=False)
+            seconds = pc.divide(counts, float(PER_SECOND[each.type.unit]))
+            rows = rows.set_column(at, each.name, seconds)
+        elif pa.types.is_nested(each.type) or isinstance(each.type, pa.BaseExtensionType):
             values = rows[each.name].to_pylist()
             to_text = json_text if pa.types.is_nested(bare(each.type)) else str
             text = [None if value is None else to_text(value) for value in values]
             rows = rows.set_column(at, each.name, pa.array(text, pa.string()))
     return rows
+
+
+def refuse_unspelled(rows: pa.Table) -> None:
+    """Refuse times that Arrow writes a remark for.
+
+    Raises:
+        SchemaMismatch: names the column.
+    """
+    for each in rows.schema:
+        if pa.types.is_temporal(each.type):
+            text = rows[each.name].cast(pa.string())
+            if pc.any(pc.starts_with(text, UNSPELLED.decode())).as_py():
+                problem = f"column {each.name!r} holds a time that no calendar has: mend it in a "
+                raise SchemaMismatch(f"{problem}step, or write Parquet")
 
 
 def text_type(kind: pa.DataType) -> pa.DataType:

@@ -25,6 +25,7 @@ class ImagesSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     one_row_per_file: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
+    hides_underscores: ClassVar[bool] = False  # cameras name files so
 
     def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
         """The same for all files."""

@@ -3,8 +3,9 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -142,16 +143,19 @@ def refuse_web_folder(url: str) -> None:
         )
 
 
-def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
+def list_path(
+    storage: FsspecStorage, path: str, suffixes: tuple[str, ...], *, hides_underscores: bool = True
+) -> Iterator[Info]:
     """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
+    shows = partial(is_shown, hides_underscores=hides_underscores)
     storage = linked(storage)
     storage.filesystem.invalidate_cache()
     special = glob_in(path)
     if not special or storage.filesystem.exists(path):
-        return list_folder(storage, path, suffixes)
+        return list_folder(storage, path, suffixes, shows)
     found: dict[str, Info] = storage.filesystem.glob(path, detail=True)
     fixed = path.rfind("/", 0, special.start())
-    shown = {name: info for name, info in found.items() if is_shown(name[fixed:], path[fixed:])}
+    shown = {name: info for name, info in found.items() if shows(name[fixed:], path[fixed:])}
     any_name = not path.rsplit("/", 1)[-1].strip("*")
     wanted = suffixes if any_name else ()
     files = [info for info in shown.values() if info["type"] == "file"]
@@ -159,10 +163,12 @@ def list_path(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> I
         return iter(inputs)
     folders = [name for name, info in shown.items() if info["type"] != "file"]
     # A file of another kind beside folders, as a README, is not what was meant.
-    return chain.from_iterable(list_folder(storage, name, suffixes) for name in folders)
+    return chain.from_iterable(list_folder(storage, name, suffixes, shows) for name in folders)
 
 
-def list_folder(storage: FsspecStorage, path: str, suffixes: tuple[str, ...]) -> Iterator[Info]:
+def list_folder(
+    storage: FsspecStorage, path: str, suffixes: tuple[str, ...], is_shown: Callable[[str], bool]
+) -> Iterator[Info]:
     """Inputs below a folder; a file that is named itself, whatever it is called."""
     with suppress(FileNotFoundError):
         for info in storage.find(path):
@@ -176,9 +182,18 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
     return not name.endswith("/") and (not suffixes or name.lower().endswith(suffixes))
 
 
-def is_shown(name: str, glob: str = "") -> bool:
-    """Whether no part of a path is hidden; a glob that spells the hidden part out shows it."""
-    hidden = [part for part in name.split("/") if part.startswith((".", "_"))]
+def is_shown(name: str, glob: str = "", *, hides_underscores: bool = True) -> bool:
+    """Whether no part of a path is hidden; a glob that spells the hidden part out shows it.
+
+    Args:
+        name: the path.
+        glob: that it matches.
+        hides_underscores: whether _ hides files; it hides folders anyway.
+    """
+    *folders, file = name.split("/")
+    hidden = [part for part in folders if part.startswith((".", "_"))]
+    if file.startswith("." if not hides_underscores else (".", "_")):
+        hidden.append(file)
     return all(part[0] in [each[:1] for each in glob.split("/")] for part in hidden)
 
 

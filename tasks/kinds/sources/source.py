@@ -45,7 +45,8 @@ class Source(Kind):
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
         "such as s3://bucket/folder/; with https:// a URL a file. Folders are searched at any "
-        "depth for the endings of this kind, but for names that start with . or _; a glob such as "
+        "depth for the endings of this kind, but for names that start with . or _ (of pictures, "
+        "sounds and videos only folders' may not start with _); a glob such as "
         "data/*.json names others, or folders where it matches no such file. "
         "{scheduled:%Y-%m-%d} stands for the scheduled time.",
     )
@@ -73,6 +74,8 @@ class Source(Kind):
     """Endings of the names that a folder is searched for; empty: every file."""
     holds: ClassVar[str] = "file"
     """What lies at a path, for messages."""
+    hides_underscores: ClassVar[bool] = True
+    """Whether files are left out whose names begin with _, as what lies beside tables does."""
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
@@ -145,7 +148,8 @@ class Source(Kind):
 
     def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
         """What lies at one of the paths, as fsspec shows it."""
-        return list_path(storage, path, self.endings_wanted)
+        hides = self.hides_underscores
+        return list_path(storage, path, self.endings_wanted, hides_underscores=hides)
 
     def check(self) -> None:
         """See that what reading needs is installed.

@@ -54,6 +54,7 @@ class VideoSource(Source):
     )
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     has_media: ClassVar[bool] = True
+    hides_underscores: ClassVar[bool] = False  # cameras name files so
 
     def check(self) -> None:
         """See that the decoder is installed."""
@@ -76,11 +77,16 @@ class VideoSource(Source):
                 if isinstance(found, DamagedVideo):
                     yield BadRow(found)
                     continue
+                try:
+                    picture = encode(found.pixels)
+                except ValueError as error:  # JPEG has no room for more than 65,500 pixels a side
+                    yield BadRow(error)
+                    continue
                 values: list[list[Any]] = [
                     [path],
                     [found.number],
                     [float(found.seconds)],
-                    [encode(found.pixels)],
+                    [picture],
                 ]
                 yield pa.table(values, schema=SCHEMA)
 

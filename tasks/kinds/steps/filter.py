@@ -69,7 +69,7 @@ class FilterStep(Step):
         given = rows.select(names)
         try:
             is_kept = holding(tree, given)
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError) as error:
             if isinstance(error, pa.ArrowInvalid) and fits(tree, given.schema):
                 raise
             types = ", ".join(f"{each.name}: {each.type}" for each in given.schema)

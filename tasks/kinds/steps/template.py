@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import inner, is_media
 from tasks.kinds.columns import visible, with_column
+from tasks.kinds.short_floats import short_floats
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
 
 WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
@@ -88,7 +89,8 @@ class TemplateStep(Step):
         if is_media(field) or not is_written(field.type):
             raise self.wrong(f"{part.column!r} holds {field.type}, which is no text")
         as_json = pa.types.is_nested(field.type)
-        return [self.value(part, each, as_json=as_json) for each in rows[part.column].to_pylist()]
+        values = short_floats(rows.select([part.column]))[0].to_pylist()
+        return [self.value(part, each, as_json=as_json) for each in values]
 
     def value(self, part: "Part", value: Any, *, as_json: bool) -> str:
         """A row's value as it is written; errors as `write`."""

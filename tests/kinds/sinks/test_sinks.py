@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import tracemalloc
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -114,6 +114,24 @@ def test_a_time_that_json_cannot_have_is_refused() -> None:
     rows = pa.table({"until": pa.array([300_000_000_000_000_000], pa.timestamp("us"))})
     with pytest.raises(SchemaMismatch, match=r"a time cannot be written as JSON.*parquet"):
         JsonlSink(path="/out").encode(rows)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("ms"), pa.date32()])
+def test_a_time_that_no_calendar_has_is_not_written_as_a_remark(kind: pa.DataType) -> None:
+    few = 20_000_000 if kind == pa.date32() else 2**62
+    number = pa.int32() if kind == pa.date32() else pa.int64()
+    rows = pa.table({"x": ["<value out of range: 1>"], "t": pa.array([few], number).cast(kind)})
+    with pytest.raises(SchemaMismatch, match="column 't' holds a time that no calendar has"):
+        CsvSink(path="/out").encode(rows)
+    assert b"<value out of range: 1>" in CsvSink(path="/out").encode(rows.select(["x"]))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_seconds_whatever_their_unit(unit: str) -> None:
+    took = pa.array([timedelta(seconds=90), None], pa.duration(unit))
+    rows = pa.table({"took": took, "x": [1, 2]})
+    assert CsvSink(path="/out").encode(rows) == b'"took","x"\n90,1\n,2\n'
+    assert json.loads(JsonlSink(path="/out").encode(rows).splitlines()[0])["took"] == 90
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=repr)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InputNotFound, InvalidSpec
-from tasks.kinds.sources import BinarySource, ParquetSource
+from tasks.kinds.sources import BinarySource, ImagesSource, ParquetSource
 from tasks.kinds.sources.listing import is_excluded, list_inputs
 from tasks.protocol.infos import stat_of
 from tasks.protocol.storage import open_storage
@@ -65,6 +65,14 @@ def test_a_file_of_another_kind_hides_no_folders(tmp_path: Path) -> None:
     assert names(tmp_path, "*", BinarySource) == ["README.md"]
     (tmp_path / "f.parquet").touch()
     assert names(tmp_path, "*") == ["f.parquet"]
+
+
+@pytest.mark.parametrize("path", ["", "*.JPG", "**", "*"])
+def test_cameras_name_pictures_with_an_underscore(tmp_path: Path, path: str) -> None:
+    for name in ("DSC_1.JPG", "_DSC2.JPG", "._DSC2.JPG", "_thumbs/DSC_3.JPG", "_SUCCESS"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert names(tmp_path, path, ImagesSource) == ["DSC_1.JPG", "_DSC2.JPG"]
 
 
 def test_every_file_where_the_source_takes_any(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -306,6 +306,19 @@ def test_types_that_do_not_fit_are_no_rows_fault(expression: str, reason: str) -
     keep = FilterStep(expression=expression).build()
     with pytest.raises(UserCodeBroke, match=rf"does not fit .*at: timestamp\[us\].*{reason}"):
         call_with_blame(keep, rows.append_column("price", price))
+
+
+def test_a_day_is_not_guessed_to_be_one_in_utc() -> None:
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    by_day = FilterStep(expression="at >= date('2026-01-31')").build()
+    rows = ROWS.slice(0, 2)
+    for zone, is_told in [("America/New_York", True), ("UTC", False), (None, False)]:
+        at = pa.array([noon] * 2, pa.timestamp("us", zone))
+        if is_told:
+            with pytest.raises(UserCodeBroke, match=r"of America/New_York: write timestamp\('2026"):
+                call_with_blame(by_day, rows.append_column("at", at))
+        else:
+            assert len(by_day(rows.append_column("at", at))) == 2
 
 
 def test_filter_blames_a_row_for_its_values() -> None:

@@ -56,6 +56,12 @@ def test_columns_are_written_as_python_formats_them(template: str, first: str) -
     assert written(template)[0] == first
 
 
+def test_single_floats_are_written_as_a_person_would() -> None:
+    kinds = {"x": pa.float32(), "several": pa.list_(pa.float32())}
+    rows = pa.table({"x": [0.1], "several": [[0.1, 2.5]]}, pa.schema(kinds))
+    assert written("{x} {x:.3f} {several}", rows) == ["0.1 0.100 [0.1, 2.5]"]
+
+
 def test_the_text_joins_the_row_or_takes_a_columns_place() -> None:
     made = TemplateStep(template="query: {review}", column="review").build()(ROWS)
     assert made.column_names == ROWS.column_names
