@@ -30,7 +30,7 @@ def last_run_for(spec: BatchInferenceSpec, at: int, gate: Gate, seen: Snapshot) 
     found = last_run(ledger_of(spec.model_copy(update={"sink": sink})).look(), gate.compared_with)
     for column in gate.columns.values():
         if column not in found.distributions:
-            problem = f"has published no run with a {gate.kind} gate of {column}: name an output "
+            problem = f"has published no run with a drift gate of {column}: name an output "
             problem += "that has, or run one with such a gate there first"
             raise InvalidSpec.at(f"gates.{at}.baseline", gate.compared_with, problem)
     return found

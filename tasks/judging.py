@@ -23,6 +23,10 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.publication import Keys
 from tasks.ray_job.output_schema import pinned
 
+NO_ROWS = {
+    False: "no rows to judge",
+    True: "no rows to judge, and they would replace what is published",
+}
 RECORDED = ("gate", "value", "limit", "passed", "note")
 
 
@@ -84,7 +88,7 @@ def judge(
     if schema is None or not files:
         empty = pa.schema([])
         return [
-            gate.judgement(None, True, note="no rows to judge")
+            gate.judgement(None, not planned.replaces, note=NO_ROWS[planned.replaces])
             if gate.columns
             else gate.meter(empty, its_last).judge()
             for gate, its_last in zip(gates, last, strict=True)

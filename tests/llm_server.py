@@ -52,6 +52,8 @@ class LlmServer:
     url: str = ""
     behave: Behaviour = lambda texts, before: None
     delay_seconds: float = 0.0
+    blank_lines: int = 0
+    """Sent before an answer, one each 50 ms."""
     key: str | None = None
     """The only one that is let in."""
     lists_models: bool = True
@@ -157,11 +159,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         content = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
+        blank = b"\n" * self.told.blank_lines
+        content = blank + content
         self.send_response(said.status)
         for name, value in {**said.headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
+        for _ in blank:
+            self.wfile.write(b"\n")
+            time.sleep(0.05)
+        self.wfile.write(content[len(blank) :])
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""

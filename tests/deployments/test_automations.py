@@ -137,7 +137,8 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(suspended, Suspended())
     await_that(lambda: awaits_retry(silent), lambda: states_of(silent))
-    assert states_of(silent) == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
+    # Where SQLite is locked as the trigger is to be put away, it goes off once more.
+    assert states_of(silent)[:4] == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
     with get_client(sync_client=True) as client:
         again = client.read_flow_run(silent)
         assert again.next_scheduled_start_time is not None, "a worker would take it now"

@@ -86,7 +86,7 @@ def test_a_day_is_compared_with_the_output_of_another_day(
     assert judged["note"] == f"against version 1 of {folder / '1'}"
     assert "nothing to compare with" not in caplog.text
     make_inputs(folder / "others", files=1, rows=1)  # of another mixture
-    with pytest.raises(GateFailed, match=r"drift of predicted_label .* against version 1 of"):
+    with pytest.raises(GateFailed, match=r"drift of predicted_label .*against version 1 of"):
         batch_inference(day("3", "others"))
     for column, problem in (("label", "no run with a drift gate of label"), ("id", "gate of id")):
         with pytest.raises(InvalidSpec, match=rf"gates.0.baseline: '{folder}/1' .*{problem}"):
@@ -183,6 +183,16 @@ def test_a_run_without_rows_has_nothing_to_judge(folder: Path) -> None:
         batch_inference(classify_spec(folder, steps=steps, gates=gates))
     report = batch_inference(classify_spec(folder, steps=steps, gates=gates[:5]))
     assert {each["note"] for each in report["gates"]} == {"no rows to judge"}
+
+
+def test_no_rows_replace_what_is_published_on_a_word_only(folder: Path) -> None:
+    batch_inference(classify_spec(folder))
+    steps = [{"kind": "filter", "expression": "id < 0"}]
+    nothing = classify_spec(folder, steps=steps, gates=PASSING[:1])
+    with pytest.raises(GateFailed, match="no rows to judge, and they would replace what is publ"):
+        batch_inference(nothing, replace_output=True)
+    assert ledger_of(nothing).look().version == 1
+    assert batch_inference(nothing, replace_output=True, accept=True)["version"] == 2
 
 
 def test_what_a_redrive_brings_in_is_not_judged(folder: Path) -> None:

@@ -284,6 +284,10 @@ def test_an_answer_that_was_cut_off_says_so(server: LlmServer) -> None:
     server.behave = saying({"p": '{"kind": "pra'}, finish_reason="length")
     outcome = outcome_of(model_of(server).predictor(Placement()), ["p"])
     assert "the answer was cut off after 7 tokens, before its JSON ended" in str(outcome.failed[0])
+    draft = f"First: ```json\n{json.dumps(GOOD)}\n``` But wait: ```json\n{{"
+    server.behave = saying({"p": draft}, finish_reason="length")
+    outcome = outcome_of(model_of(server).predictor(Placement()), ["p"])
+    assert "the answer was cut off after 7 tokens, before its JSON ended" in str(outcome.failed[0])
     server.behave = saying({"p": json.dumps(GOOD)}, finish_reason="length")
     assert not outcome_of(model_of(server).predictor(Placement()), ["p"]).failed
 

@@ -222,7 +222,7 @@ def test_what_passes_is_asked_again(server: LlmServer, bad: Said) -> None:
 
 def test_a_slow_server_is_asked_again_and_then_given_up(server: LlmServer) -> None:
     server.delay_seconds = 0.3
-    with pytest.raises(Unreachable, match=r"ReadTimeout \(after 2 tries of one request\)"):
+    with pytest.raises(Unreachable, match=r"within 0.05 s \(after 2 tries of one request\)"):
         asked(server, ["a"], timeout_seconds=0.05, max_retries=1)
 
 
@@ -232,6 +232,85 @@ def test_a_server_that_stays_down_is_no_rows_fault(server: LlmServer) -> None:
     with pytest.raises(Unreachable, match=r"answered 500 boom \(after 3 tries"):
         call_with_blame(predict, rows_of(words(200)))
     assert len(server.bodies) <= 4 + 2 * 3, "nobody goes on asking, nor in halves"
+
+
+def test_a_server_that_sends_blank_lines_is_not_waited_for(server: LlmServer) -> None:
+    server.blank_lines = 20
+    with pytest.raises(Unreachable, match=r"no answer within 0.2 s"):
+        asked(server, ["a"], timeout_seconds=0.2, max_retries=0)
+
+
+def test_waits_grow_also_where_the_server_names_a_short_one(server: LlmServer) -> None:
+    server.behave = lambda texts, before: (
+        error(429, "slow down", Retry_After="0.01") if before < 6 else None
+    )
+    asked(server, ["a"])
+    assert server.times[-1] - server.times[0] > 0.3  # half of 10 to 320 ms
+
+
+@pytest.mark.parametrize("status", [403, 200])
+def test_a_text_that_is_forbidden_is_set_aside_where_others_are_answered(
+    server: LlmServer, status: int
+) -> None:
+    flagged = Said(status, {"error": {"code": 403, "message": "your input was flagged"}})
+    server.behave = lambda texts, before: flagged if "word 3" in texts else None
+    predict = model_of(server, concurrency=4).predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(words(20)))
+    assert list(outcome.failed) == [3]
+    assert "your input was flagged" in str(outcome.failed[3])
+
+
+def test_a_key_that_is_forbidden_everything_is_no_rows_fault(server: LlmServer) -> None:
+    server.behave = lambda texts, before: error(403, "not yours")
+    with pytest.raises(InvalidSpec, match=r"answered 403 not yours; see model.api_key_env"):
+        asked(server, words(4))
+
+
+def test_an_error_with_a_good_status_is_told(server: LlmServer) -> None:
+    server.behave = lambda texts, before: Said(200, {"error": {"message": "no provider is up"}})
+    with pytest.raises(Unreachable, match=r"answered 502 no provider is up \(after 2 tries"):
+        asked(server, ["a"], max_retries=1)
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_answer_that_the_server_gave_up_is_asked_for_again(
+    server: LlmServer, reason: str
+) -> None:
+    half = {"choices": [{"message": {"content": "half a"}, "finish_reason": reason}]}
+    server.behave = lambda texts, before: Said(200, half) if before < 1 else None
+    assert asked(server, ["a"])["generated_text"].to_pylist() == ["a (1)"]
+
+
+def test_what_an_answers_parts_say_is_its_text(server: LlmServer) -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "yes, "},
+        {"type": "text", "text": "it is"},
+    ]
+    said = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
+    server.behave = lambda texts, before: Said(200, said)
+    assert asked(server, ["a"])["generated_text"].to_pylist() == ["yes, it is"]
+
+
+def test_a_refusal_beside_an_empty_text_is_no_answer(server: LlmServer) -> None:
+    said = {"choices": [{"message": {"content": "", "refusal": "I may not"}}]}
+    server.behave = lambda texts, before: Said(200, said)
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows_of(["a"]))
+    assert "the model refused: I may not" in str(outcome.failed[0])
+
+
+@pytest.mark.parametrize("extra", [{"n": 2}, {"stream": True}])
+def test_several_answers_or_pieces_are_not_asked_for(
+    server: LlmServer, extra: dict[str, Any]
+) -> None:
+    with pytest.raises(ValidationError, match="leave out n and stream"):
+        model_of(server, options={"extra_body": extra})
+
+
+def test_a_call_of_few_tokens_a_minute_is_short(server: LlmServer) -> None:
+    """Rows count as done when their call is, and ten minutes without one are too long."""
+    assert model_of(server, concurrency=8).rows_per_call == 4 * 8
+    assert model_of(server, concurrency=8, tokens_per_minute=30_000).rows_per_call == 8
 
 
 def test_retry_after_is_kept_by_all_requests(server: LlmServer) -> None:
@@ -291,7 +370,7 @@ def test_what_no_row_survives_stops_at_once(server: LlmServer, bad: Said, proble
     server.behave = lambda texts, before: bad
     with pytest.raises(InvalidSpec, match=problem):
         asked(server, words(500), concurrency=4)
-    assert len(server.bodies) <= 8
+    assert len(server.bodies) <= 3 * 4, "a 403 is asked about twice more"
 
 
 @pytest.mark.parametrize("lists_models", [True, False])

@@ -3,8 +3,9 @@
 Missing values (null, NaN) are a bin of their own: that there are more of them is drift too.
 """
 
+import math
 from collections import Counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,35 +20,15 @@ Numbers = npt.NDArray[np.float64]
 SAMPLE_SIZE = 100_000
 TRACKED_VALUES = 10_000
 KEPT_VALUES = 50
+CERTAIN = 5
+"""Standard deviations beyond which a count is no chance."""
 SHOWN_CHARACTERS = 100
 """Of a text; the ledger keeps no documents."""
 DECILES = np.linspace(0, 1, 11)
 MISSING, OTHER = "(missing)", "(other)"
 
 
-class Tally(Protocol):
-    """Counts a column's values in bounded memory."""
-
-    kind: str
-    """`numbers` or `values`."""
-
-    def add(self, column: pa.ChunkedArray) -> None:
-        """Count some rows."""
-
-    def as_before(self) -> dict[str, Any]:
-        """The distribution over the earlier one's bins."""
-
-    def to_keep(self) -> dict[str, Any]:
-        """The distribution to compare the next run with, where this one is like the last."""
-
-    def anew(self) -> dict[str, Any]:
-        """The same, over bins of its own."""
-
-    def bins(self) -> list[str]:
-        """Names of the earlier one's bins."""
-
-
-def tally_for(kind: pa.DataType, earlier: dict[str, Any] | None) -> Tally:
+def tally_for(kind: pa.DataType, earlier: dict[str, Any] | None) -> "NumberTally | ValueTally":
     """A tally for a column of some type.
 
     Args:
@@ -61,6 +42,30 @@ def shares(distribution: dict[str, Any]) -> list[float]:
     """A distribution as shares of all rows, bin by bin, what is missing last."""
     counts = [*distribution["counts"], distribution["missing"]]
     return [count / sum(counts) for count in counts]
+
+
+def compared(
+    earlier: dict[str, Any], tally: "NumberTally | ValueTally"
+) -> tuple[list[str], list[float], list[float]]:
+    """Bins, and the shares of them that were and are.
+
+    Of the earlier run's values only the most frequent are kept. One of the others that is frequent
+    now has a bin of its own: it had no more than the least of those that were kept.
+    """
+    now = tally.as_before()
+    bins, expected, seen = tally.bins(), shares(earlier), shares(now)
+    if isinstance(tally, NumberTally) or not now["values"]:
+        return bins, expected, seen
+    (*kept, other, missing), (*_, other_now, missing_now) = expected, seen
+    least, rows = min(kept), sum(now["counts"]) + now["missing"]
+    more = tally.more_than(least * rows)
+    before = [min(least, other / len(more)) for _ in more]
+    after = [count / rows for count in more.values()]
+    return (
+        [*bins[: len(kept)], *more, *bins[len(kept) :]],
+        [*kept, *before, other - sum(before), missing],
+        [*seen[: len(kept)], *after, other_now - sum(after), missing_now],
+    )
 
 
 class NumberTally:
@@ -189,6 +194,16 @@ class ValueTally:
             "counts": [*counts, other],
             "missing": self.missing,
         }
+
+    def more_than(self, expected: float) -> dict[str, int]:
+        """Values that the earlier run has not kept, and more of each than chance explains.
+
+        Args:
+            expected: so many there would be at most.
+        """
+        most = expected + CERTAIN * (1 + math.sqrt(expected))
+        found = self.tracked.most_common(len(self.earlier) + KEPT_VALUES)
+        return {value: n for value, n in found if n > most and value not in {*self.earlier}}
 
     def bins(self) -> list[str]:
         """The values."""

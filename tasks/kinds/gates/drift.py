@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.kinds.gates.distances import DISTANCES
-from tasks.kinds.gates.distribution import Tally, shares, tally_for
+from tasks.kinds.gates.distribution import NumberTally, ValueTally, compared, tally_for
 from tasks.kinds.gates.gate import Chart, Gate, Judgement, LastRun
 from tasks.kinds.gates.values import refuse_nested
 
@@ -84,7 +84,7 @@ class DriftMeter:
     gate: DriftGate
     kind: pa.DataType
     last: LastRun
-    tally: Tally = field(init=False)
+    tally: NumberTally | ValueTally = field(init=False)
 
     def __post_init__(self) -> None:
         self.earlier = self.last.distributions.get(self.gate.column)
@@ -104,14 +104,14 @@ class DriftMeter:
         if earlier["kind"] != tally.kind:
             note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
             return self.gate.judgement(None, False, note=note, distribution=tally.anew())
-        expected, seen = shares(earlier), shares(tally.as_before())
+        bins, expected, seen = compared(earlier, tally)
         value = DISTANCES[self.gate.metric](expected, seen)
         passed = value <= self.gate.maximum
         return self.gate.judgement(
             value,
             passed,
             note=f"against {version}",
-            chart=Chart(tally.bins(), expected, seen, version, "this run"),
+            chart=Chart(bins, expected, seen, version, "this run"),
             # Who publishes a drift on their word makes it the new measure.
             distribution=tally.to_keep() if passed else tally.anew(),
         )

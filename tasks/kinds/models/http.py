@@ -172,6 +172,8 @@ class HttpModel(Model):
         requests = REQUESTS_PER_CALL * self.concurrency
         if self.requests_per_minute is not None:
             requests = max(1, min(requests, int(self.requests_per_minute)))
+        if self.tokens_per_minute is not None:  # how many a row has, nobody knows before
+            requests = min(requests, self.concurrency)
         return requests * self.rows_per_request
 
     @property

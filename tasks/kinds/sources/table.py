@@ -195,7 +195,7 @@ class TableSource(Source):
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if self.filter is None:
             return
-        condition, names = expression.parse(self.filter, schema)
+        condition, names = self.condition_over(schema), self.columns_of_filter
         if missing := sorted(names - set(schema.names)):
             raise InvalidSpec.at(
                 "source.filter", self.filter, f"names {missing}, not among {known}"

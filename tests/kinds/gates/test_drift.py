@@ -53,6 +53,32 @@ def test_distances(counts: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("gate", [PSI, JENSEN_SHANNON], ids=["psi", "jensen_shannon"])
+@pytest.mark.parametrize("classes", [60, 500, 1000])
+def test_a_model_that_says_one_of_many_classes_only_has_drifted(gate: Gate, classes: int) -> None:
+    before = [f"class {number % classes:04}" for number in range(10 * classes)]
+    for label in ("class 0059", "class 0001"):  # not kept, and kept
+        _, now = two_runs(gate, before, [label] * 5_000)
+        assert not now.passed
+        assert now.value is not None
+        assert now.value > 0.5
+        assert now.chart is not None
+        assert label in now.chart.bins
+        assert sum(now.chart.expected) == pytest.approx(1)
+        assert sum(now.chart.seen) == pytest.approx(1)
+    _, alike = two_runs(gate, before, before)
+    assert alike.value == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("rows", [200, 2_000, 50_000])
+def test_chance_among_many_classes_is_no_drift(rows: int) -> None:
+    random = np.random.default_rng(0)
+    draws = [[f"{n}" for n in random.integers(0, 1_000, size)] for size in (50_000, rows)]
+    _, now = two_runs(PSI, *draws)
+    assert now.chart is not None
+    assert len(now.chart.bins) == 52, "no other value has a bin of its own"
+
+
+@pytest.mark.parametrize("gate", [PSI, JENSEN_SHANNON], ids=["psi", "jensen_shannon"])
 @pytest.mark.parametrize("of", [lambda n: f"class {n}", float, int, lambda n: [n, 0]])
 def test_the_same_rows_have_not_drifted_and_others_have(gate: Gate, of: Any) -> None:
     values = [of(number % 7) for number in range(700)]

@@ -111,16 +111,22 @@ class AnswerSchema:
 
     def settle(self, answer: Generated) -> Outcome:
         """One answer with what it holds, or the ValueError that sets its row aside."""
+        was_cut = answer.finish_reason == "length"
         try:
-            return replace(answer, value=self.read(answer.text))
+            # A block that is whole is a draft then: the answer was to come behind it.
+            return replace(answer, value=self.read(answer.text, may_be_fenced=not was_cut))
         except ValueError as error:
-            if answer.finish_reason == "length":
+            if was_cut:
                 problem = f"the answer was cut off after {answer.completion_tokens} tokens"
                 return ValueError(f"{problem}, before its JSON ended: allow more of them")
             return error
 
-    def read(self, text: str) -> dict[str, Any]:
+    def read(self, text: str, *, may_be_fenced: bool = True) -> dict[str, Any]:
         """What an answer holds, as its column's type has it.
+
+        Args:
+            text: the answer.
+            may_be_fenced: whether its JSON may stand in a block of it.
 
         Raises:
             ValueError: it is no JSON, or does not fit.
@@ -128,7 +134,8 @@ class AnswerSchema:
         from jsonschema.exceptions import best_match
 
         try:
-            value = json.loads(unfenced(text), parse_constant=refuse_constant, parse_float=finite)
+            whole = unfenced(text) if may_be_fenced else text
+            value = json.loads(whole, parse_constant=refuse_constant, parse_float=finite)
             misfit = best_match(self.validator.iter_errors(value))
         except OverflowError as error:
             raise ValueError(f"the answer does not fit its columns: {error}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.pace import Pace
-from tasks.kinds.models.llm.verdicts import Reply, TryAgain, reply_of
+from tasks.kinds.models.llm.verdicts import Forbidden, Refused, Reply, TryAgain, reply_of
 
 if TYPE_CHECKING:
     import httpx
@@ -20,6 +20,8 @@ CONNECT_SECONDS = 10.0
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 60.0
 LONGEST_WAIT_SECONDS = 300.0
 """A server that asks for more is not waited for: the job would seem to have stalled."""
+FORBIDDEN_TRIES = 2
+"""Before it is taken for the key's fault: some other request may be answered meanwhile."""
 CHARACTERS_PER_TOKEN = 4
 """About; what a request really cost is known from its answer."""
 
@@ -45,12 +47,13 @@ class Endpoint:
     max_retries: int
     requests: Pace = field(default_factory=lambda: Pace(None))
     tokens: Pace = field(default_factory=lambda: Pace(None))
+    has_answered: bool = False
 
     def client(self) -> "httpx.AsyncClient":
         """Connections to the server; as many as there are requests in flight."""
         import httpx
 
-        timeout = httpx.Timeout(self.timeout_seconds, connect=CONNECT_SECONDS, pool=None)
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         return httpx.AsyncClient(
             base_url=self.url,
             headers=self.credentials.headers,
@@ -68,7 +71,16 @@ class Endpoint:
         """
         for tries in itertools.count(1):
             try:
-                return await self.try_to_post(client, request)
+                found = await self.try_to_post(client, request)
+                self.has_answered = True
+                return found
+            except Forbidden as error:
+                # Those that moderate say so of a text; of a key it would be true of all requests.
+                if self.has_answered:
+                    raise Refused(f"the server refused this row: {error}") from None
+                if tries > FORBIDDEN_TRIES:
+                    raise
+                wait = self.backoff(tries, TryAgain(str(error)))
             except TryAgain as error:
                 wait = self.backoff(tries, error)
                 if tries > self.max_retries or wait > LONGEST_WAIT_SECONDS:
@@ -85,10 +97,14 @@ class Endpoint:
         await self.requests.take()
         used = 0
         try:
-            response = await client.post(request.path, json=request.body)
+            # The client's own limit is for each of an answer's pieces, and some send blank lines.
+            async with asyncio.timeout(self.timeout_seconds):
+                response = await client.post(request.path, json=request.body)
             reply = reply_of(response, self.url)
             used = int((reply.get("usage") or {}).get("total_tokens") or expected)
             return request.read(reply)
+        except TimeoutError:
+            raise TryAgain(f"gave no answer within {self.timeout_seconds:g} s") from None
         except httpx.RequestError as error:
             said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
             raise TryAgain(said) from None
@@ -103,14 +119,14 @@ class Endpoint:
     def backoff(self, tries: int, error: TryAgain) -> float:
         """How long to wait, in seconds; all requests wait where the server says how long.
 
-        No time at all, as of a date that has passed by our clock, says nothing.
+        Longer each time; no time at all, as of a date that has passed by our clock, says nothing.
         """
-        if error.seconds:
-            if error.seconds <= LONGEST_WAIT_SECONDS:
-                self.requests.pause(error.seconds)
-            return error.seconds
         longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** (tries - 1))
-        return random.uniform(longest / 2, longest)
+        own = random.uniform(longest / 2, longest)
+        if error.seconds and error.seconds <= LONGEST_WAIT_SECONDS:
+            self.requests.pause(error.seconds)
+        # A server may name a second each time, for as long as a quota's minute lasts.
+        return max(own, error.seconds or 0)
 
     def given_up(self, error: TryAgain, tries: int) -> Unreachable:
         """What to say where trying again has not helped."""
@@ -124,4 +140,4 @@ class Endpoint:
 def tokens_of(body: dict[str, Any]) -> int:
     """About how many tokens a request costs, before it is known."""
     read = len(json.dumps(body, allow_nan=False)) // CHARACTERS_PER_TOKEN
-    return read + int(body.get("max_tokens") or 0)
+    return read + int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)

@@ -14,10 +14,9 @@ from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.memory import Key, Outcome
 from tasks.kinds.models.llm.options import VllmOptions
+from tasks.kinds.models.llm.verdicts import GIVEN_UP
 
 POOLING = ("embed", "classify")
-GIVEN_UP = ("error", "abort")
-"""Finish reasons of requests that nobody has answered."""
 CUT_OFF = {"truncate_prompt_tokens": -1}
 """Texts that are too long for the model are read up to where it can."""
 

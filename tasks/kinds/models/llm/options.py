@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationInfo
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.hf.options import NEW_TOKENS
@@ -76,6 +76,13 @@ class HttpOptions(SamplingOptions):
         description="Anything else for the request's body, as in {max_completion_tokens: 200} or "
         "{chat_template_kwargs: {enable_thinking: false}}.",
     )
+
+    @field_validator("extra_body")
+    @classmethod
+    def _one_answer_at_once(cls, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("n") not in (None, 1) or body.get("stream"):
+            raise ValueError("asks for several answers or one in pieces: leave out n and stream")
+        return body
 
     @property
     def body(self) -> dict[str, Any]:

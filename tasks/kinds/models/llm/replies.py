@@ -3,7 +3,7 @@
 from typing import Any
 
 from tasks.kinds.models.llm.answers import Generated
-from tasks.kinds.models.llm.verdicts import Reply, TryAgain
+from tasks.kinds.models.llm.verdicts import GIVEN_UP, Reply, TryAgain
 
 
 def read_chat(reply: Reply, *, rows: int) -> list[Generated]:
@@ -67,11 +67,15 @@ def generated(reply: Reply, choice: dict[str, Any], text: object, refusal: objec
 
     Raises:
         ValueError: there is none, or less than the model would have said.
+        TryAgain: the server has stopped in the middle, as one does that is shut down.
     """
     reason = choice.get("finish_reason")
     if reason == "content_filter":
         raise ValueError("the server's content filter stopped the answer")
-    if not isinstance(text, str):
+    if reason in GIVEN_UP:
+        raise TryAgain(f"gave an answer up; finish_reason is {reason}")
+    text = joined(text)
+    if refusal or not isinstance(text, str):
         why = f"the model refused: {refusal}" if refusal else f"finish_reason is {reason}"
         raise ValueError(f"the answer holds no text; {why}")
     usage = reply.get("usage") or {}
@@ -83,3 +87,11 @@ def generated(reply: Reply, choice: dict[str, Any], text: object, refusal: objec
         reply.get("model"),
         reply.get("system_fingerprint"),
     )
+
+
+def joined(text: object) -> object:
+    """A text that comes in parts, without those that are none, such as the model's reasoning."""
+    if not isinstance(text, list):
+        return text
+    parts = [each["text"] for each in text if isinstance(each, dict) and each.get("type") == "text"]
+    return "".join(parts) if parts and all(isinstance(each, str) for each in parts) else None

@@ -1,6 +1,7 @@
 """What a server's reply means: an answer, a bad row, a wrong spec, or a moment to wait."""
 
 import email.utils
+import re
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,17 @@ HINTS = {
 }
 OUT_OF_MONEY = "insufficient_quota"
 """OpenAI's code for a limit that no waiting lifts, said with the status for too many requests."""
+GIVEN_UP = ("error", "abort")
+"""Finish reasons of answers that a server or an engine has not brought to their end."""
 MESSAGE_CHARACTERS = 1_000
 
 
 class Refused(ValueError):
     """The server refuses this very request: the row's fault."""
+
+
+class Forbidden(InvalidSpec):
+    """The server does not let this request pass: the key's fault, or the text's."""
 
 
 class TryAgain(Exception):
@@ -51,23 +58,39 @@ def reply_of(response: "httpx.Response", url: str) -> Reply:
     """
     status = response.status_code
     if status == HTTPStatus.OK:
-        return json_of(response)
+        reply = json_of(response)
+        if not is_error(reply):
+            return reply
+        status = status_within(reply)
     said = f"{status} {message_of(response)}"
     if status in OF_THE_ROW:
         raise Refused(f"the server refused this row: {said}")
     may_change = status in WORTH_ANOTHER_TRY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if may_change and OUT_OF_MONEY not in code_of(response):
         raise TryAgain(f"answered {said}", seconds_to_wait(response))
-    raise InvalidSpec.at("model.url", url, f"answered {said}; {hint_of(response)}")
+    kind = Forbidden if status == HTTPStatus.FORBIDDEN else InvalidSpec
+    raise kind.at("model.url", url, f"answered {said}; {hint_of(response, status)}")
 
 
-def hint_of(response: "httpx.Response") -> str:
+def is_error(reply: Reply) -> bool:
+    """Whether a reply is an error in spite of its status, as gateways send them."""
+    return bool(reply.get("error")) and not (reply.get("choices") or reply.get("data"))
+
+
+def status_within(reply: Reply) -> int:
+    """The status that such an error names; that of a gateway's own trouble where it names none."""
+    inner = reply["error"]
+    code = str(inner.get("code") if isinstance(inner, dict) else None)
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else int(HTTPStatus.BAD_GATEWAY)
+
+
+def hint_of(response: "httpx.Response", status: int) -> str:
     """What to do about an answer that is the spec's fault."""
     if OUT_OF_MONEY in code_of(response):
         return HINTS[402]
     if response.is_redirect:
         return f"it has moved: take {response.headers.get('location', 'its new address')}"
-    return HINTS.get(response.status_code, "see model.url")
+    return HINTS.get(status, "see model.url")
 
 
 def json_of(response: "httpx.Response") -> Reply:
