@@ -248,6 +248,15 @@ def test_waits_grow_also_where_the_server_names_a_short_one(server: LlmServer) -
     assert server.times[-1] - server.times[0] > 0.3  # half of 10 to 320 ms
 
 
+def test_what_a_request_fails_with_is_told_before_the_job_seems_to_stall(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "LONGEST_REQUEST_SECONDS", 0.5)
+    server.delay_seconds = 0.4
+    with pytest.raises(Unreachable, match=r"gave no answer within 0.2 s \(after [23] tries"):
+        asked(server, ["a"], timeout_seconds=0.2, max_retries=99)
+
+
 @pytest.mark.parametrize("status", [403, 200])
 def test_a_text_that_is_forbidden_is_set_aside_where_others_are_answered(
     server: LlmServer, status: int

@@ -104,11 +104,11 @@ class HttpModel(Model):
         default=120, gt=0, description="How long to wait for the answer to one request."
     )
     max_retries: int = Field(
-        default=6,
+        default=9,
         ge=0,
-        description="How often to ask again after 429, 5xx or a broken connection; the pause "
-        "doubles, or is what Retry-After says. After that the attempt fails, and no row is set "
-        "aside for it.",
+        description="How often to ask again after 429, 5xx or a broken connection, for eight "
+        "minutes at most; the pause doubles up to a minute, or is what Retry-After says where that "
+        "is longer. After that the attempt fails, and no row is set aside for it.",
     )
 
     own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ LONGEST_WAIT_SECONDS = 300.0
 """A server that asks for more is not waited for: the job would seem to have stalled."""
 FORBIDDEN_TRIES = 2
 """Before it is taken for the key's fault: some other request may be answered meanwhile."""
+LONGEST_REQUEST_SECONDS = 480.0
+"""With all its tries: what it failed with is to be told before the job counts as stalled."""
 CHARACTERS_PER_TOKEN = 4
 """About; what a request really cost is known from its answer."""
 
@@ -69,6 +72,7 @@ class Endpoint:
             InvalidSpec: it refuses all of them.
             Unreachable: it does not answer, or not in time, however often it is asked.
         """
+        began = time.monotonic()
         for tries in itertools.count(1):
             try:
                 found = await self.try_to_post(client, request)
@@ -83,7 +87,8 @@ class Endpoint:
                 wait = self.backoff(tries, TryAgain(str(error)))
             except TryAgain as error:
                 wait = self.backoff(tries, error)
-                if tries > self.max_retries or wait > LONGEST_WAIT_SECONDS:
+                is_late = time.monotonic() - began + wait > LONGEST_REQUEST_SECONDS
+                if tries > self.max_retries or wait > LONGEST_WAIT_SECONDS or is_late:
                     raise self.given_up(error, tries) from None
             await asyncio.sleep(wait)
         raise AssertionError
