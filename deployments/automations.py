@@ -93,7 +93,9 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
     again = ChangeFlowRunState(
         state=StateType.SCHEDULED, name="AwaitingRetry", message="retried after a crash", force=True
     )
-    counts = [str(count) for count in range(max_runs)]
+    # None that has never begun to run: what keeps it from that, as a worker without the package,
+    # keeps the next one from it too, and it would be scheduled again for ever.
+    counts = [str(count) for count in range(1, max_runs)]
     return Automation(
         name="batch-inference: retry runs that crashed",
         description="Schedules a crashed run again, which is started "
@@ -103,6 +105,30 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
             expect={"prefect.flow-run.Crashed"},
             match={**FLOW_RUN, "prefect.run-count": counts},
             match_related=[OUR_FLOW, ANY_DEPLOYMENT],  # without one no worker would take it
+        ),
+        actions=[again],
+    )
+
+
+def retry_unstarted_runs() -> Automation:
+    """A run that crashed before it had begun is tried once more, and then once an hour.
+
+    What keeps it from beginning may be a moment's trouble, or a worker without the package: that
+    one would take it again and again.
+    """
+    again = ChangeFlowRunState(
+        state=StateType.SCHEDULED, name="AwaitingRetry", message="it had not begun", force=True
+    )
+    return Automation(
+        name="batch-inference: retry runs that never began",
+        description="Schedules a run again that crashed before it had begun, once an hour at most.",
+        trigger=EventTrigger(
+            posture=Posture.Reactive,
+            expect={"prefect.flow-run.Crashed"},
+            match={**FLOW_RUN, "prefect.run-count": ["0"]},
+            match_related=[OUR_FLOW, ANY_DEPLOYMENT],
+            for_each={"prefect.resource.id"},
+            within=timedelta(hours=1),
         ),
         actions=[again],
     )
@@ -200,7 +226,7 @@ def deploy_automations(automations: Sequence[Automation] = ()) -> list[UUID]:
     Args:
         automations: where empty, those that every server should have.
     """
-    wanted = automations or (end_silent_runs(), retry_crashed_runs())
+    wanted = automations or (end_silent_runs(), retry_crashed_runs(), retry_unstarted_runs())
     return [deployed(automation) for automation in wanted]
 
 

@@ -198,6 +198,8 @@ class Attempt:
         While its cluster cannot be asked, what it writes shows that it lives.
         """
         alive = running.is_alive()
+        if alive is None:  # to learn nothing may have taken a minute, in which the job went on
+            look = self.read()
         if alive or look.progress != self.last.progress:
             self.heard_at = time.monotonic()
         return alive is False or time.monotonic() - self.heard_at > SILENT_SECONDS

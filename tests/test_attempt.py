@@ -109,6 +109,33 @@ def test_a_storage_that_answers_again_in_time_costs_nothing(
             assert following.look().result is None
 
 
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_cluster_that_says_nothing_for_a_minute_has_not_lost_its_job(
+    moves: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Silent()
+    following = follow(silent, tmp_path, monkeypatch)
+
+    def hangs() -> None:
+        silent.now += 60  # as a dashboard that has too much to do, until the request is given up
+
+    def progress(path: str) -> bytes:
+        if path != "progress":
+            raise FileNotFoundError(path)
+        return json.dumps({"at": silent.now // 2 if moves else 0}).encode()
+
+    monkeypatch.setattr(silent, "read", progress)
+    monkeypatch.setattr(silent, "sleep", lambda seconds: None, raising=False)
+    monkeypatch.setattr(attempt, "lost", lambda *_: {"error": {"message": "is gone"}})
+    monkeypatch.setattr(attempt, "as_stopped", lambda job, result: result)
+    following.look()
+    silent.now += 1
+    monkeypatch.setattr(following.running, "is_alive", hangs)
+    found = following.look().result
+    assert (found is None) == moves
+    assert moves or "is gone" in json.dumps(found)
+
+
 def test_a_storage_that_never_answers_ends_the_following(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

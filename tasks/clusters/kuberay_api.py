@@ -107,8 +107,8 @@ class KubeApi:
                     name=name, body=body, **self.where
                 )
             )
-        except MissingError:
-            return
+        except (MissingError, ConflictError):
+            return  # it is gone, or others write at the same moment: it is renewed again soon
 
     def delete(self, found: Manifest) -> None:
         """Delete this very RayCluster; it is gone when all of its pods are."""

@@ -50,7 +50,7 @@ class Job:
     profile: bool = False
     """Whether its stages leave profiles in the run's folder."""
     avoid: tuple[str, ...] = ()
-    """Ray's ids of nodes that are left out: a stage could not be set up there."""
+    """Ray's ids of nodes that are left out: they could not do their part before."""
 
     @property
     def id(self) -> str:

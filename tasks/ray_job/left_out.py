@@ -28,7 +28,7 @@ def leaving_out(job: Job) -> Job:
     except InvalidSpec:
         print(f"node {names}: tried again, since others have no room", flush=True)
         return replace(job, avoid=())
-    print(f"node {names}: left out, since a stage could not be set up there", flush=True)
+    print(f"node {names}: left out, since it could not do its part before", flush=True)
     return replace(job, avoid=avoid)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def check_nodes(job: Job, tell: Callable[[str], None]) -> None:
     Raises:
         InvalidSpec: names the node and what it lacks.
         Unreachable: a node does not reach a storage, cannot set up the environment, or does not
-            answer.
+            answer; says which node, where others can do the job.
     """
     digest = own_digest()
     alive = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in job.avoid]
@@ -122,17 +123,34 @@ def check_nodes(job: Job, tell: Callable[[str], None]) -> None:
     for node_id, found in probes.items():
         try:
             problem = answer_of(found, job, addresses[node_id], tell)
+        except Unreachable as error:
+            problem = error
         except ray.exceptions.RuntimeEnvSetupError as error:
             # The head's node could, for the driver: this one may in a moment.
-            raise Unreachable(
+            problem = Unreachable(
                 f"node {addresses[node_id]}: cannot set up environment.pip or working_dir: {error}"
-            ) from error
+            )
         except ray.exceptions.RayError:
             if any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes()):
                 raise
             continue  # it died meanwhile, and is of no concern
         if problem is not None:
+            others = [each for other, each in probes.items() if other != node_id]
+            if problem.can_retry and any_is_well(others):
+                problem.node = node_id  # another attempt leaves it out, where others have room
             raise problem
+
+
+def any_is_well(probes: list[Any]) -> bool:
+    """Whether some node can do the job, as far as they have said so."""
+    if not probes:
+        return False
+    ready = ray.wait(probes, num_returns=len(probes), timeout=LOOK_EVERY_SECONDS)[0]
+    for found in ready:
+        with suppress(ray.exceptions.RayError):
+            if ray.get(found) is None:
+                return True
+    return False
 
 
 def answer_of(

@@ -16,7 +16,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
 from prefect.client.schemas.objects import State, StateType
 from prefect.events import emit_event
-from prefect.states import Cancelling, Completed, Crashed, Failed, Running, Suspended
+from prefect.states import Cancelling, Completed, Crashed, Failed, Pending, Running, Suspended
 
 from deployments.automations import (
     HEARTBEAT,
@@ -25,6 +25,7 @@ from deployments.automations import (
     deploy_automations,
     end_silent_runs,
     retry_crashed_runs,
+    retry_unstarted_runs,
     run_after,
     run_on_arrival,
 )
@@ -154,11 +155,26 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
 
 
+def test_a_run_that_never_began_is_not_started_again_and_again(
+    deploy: Any, deployments: dict[str, UUID]
+) -> None:
+    deploy(retry_crashed_runs(), retry_unstarted_runs())
+    run = flow_run(deployments["first"], Pending(), Crashed(message="no such package"))
+    await_that(lambda: awaits_retry(run), lambda: states_of(run))
+    with get_client(sync_client=True) as client:
+        for state in (Pending(), Crashed(message="still no such package")):
+            client.set_flow_run_state(run, state, force=True)
+    begun = flow_run(deployments["first"], Running(), Crashed(message="by its worker's word"))
+    await_that(lambda: awaits_retry(begun), lambda: states_of(begun))
+    assert states_of(run)[-1] == "Crashed", "as the one that crashed after it would be by now"
+
+
 def test_all_flows_are_ended_and_those_that_publish_are_started_again() -> None:
     publishing = {each.name for each in (batch_inference, redrive, backfill)}
     for automation, flows in (
         (end_silent_runs(), {*publishing, preview.name, search.name}),
         (retry_crashed_runs(), publishing),
+        (retry_unstarted_runs(), publishing),
     ):
         related: Any = automation.trigger.match_related  # type: ignore[union-attr]
         first = related[0] if isinstance(related, list) else related

@@ -163,6 +163,30 @@ def test_a_node_that_cannot_install_may_in_a_moment(monkeypatch: pytest.MonkeyPa
         nodes.check_nodes(job, nothing)
 
 
+SICK = "ab" * 28
+
+
+@pytest.mark.parametrize(
+    ("others", "named"), [([None], SICK), ([Unreachable("nor from here")], None), ([], None)]
+)
+def test_a_sick_node_is_named_where_others_can_do_the_job(
+    others: list[Any], named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = dict(enumerate([Unreachable("node 10.0.0.7: no route to the storage"), *others]))
+    ids = [SICK, "cd" * 28][: len(found)]
+    asked = iter(found)
+    probes = Probes(monkeypatch, looks=0)
+    alive = [{"Alive": True, "NodeID": each, "NodeManagerAddress": each} for each in ids]
+    monkeypatch.setattr(probes, "nodes", lambda: alive)
+    monkeypatch.setattr(probes, "wait", lambda refs, **_: (refs, []))
+    monkeypatch.setattr(probes, "get", found.__getitem__)
+    options = SimpleNamespace(remote=lambda *_: next(asked))
+    monkeypatch.setattr(nodes, "probe", SimpleNamespace(options=lambda **_: options))
+    with pytest.raises(Unreachable, match="no route to the storage") as raised:
+        nodes.check_nodes(job_of(spec(cluster=WAITS)), nothing)
+    assert raised.value.node == named
+
+
 def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned, probe = make_plan(spec_of(numbers)), nodes.probe._function
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
