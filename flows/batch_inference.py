@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from prefect import flow, get_run_logger
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
@@ -14,7 +14,9 @@ from flows.cancellation import stop_its_jobs
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
+from tasks.errors import UnfinishedRun
 from tasks.patience import Deadline
+from tasks.plan import PlannedRun
 from tasks.report import report_run
 from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
@@ -72,7 +74,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)
     options = replace(options, scheduled_time=used, flow_runs=own_flow_runs())
-    planned = plan_run(at_time(spec, time_meant), options)
+    planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
     for note in planned.notes:
         get_run_logger().warning(note)
@@ -83,6 +85,33 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     with accounted_for(planned, started):
         planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
     return told(report_run(planned, started, version, attempts))
+
+
+def plan_after_unfinished(
+    written: BatchInferenceSpec, spec: BatchInferenceSpec, options: RunOptions
+) -> PlannedRun:
+    """Plan a run, which a deployment's does once it has finished the one of an earlier night.
+
+    What that one could not do in its time, as during an outage, would keep all nights after it from
+    theirs, and nobody is there to finish it.
+
+    Args:
+        written: the spec with its placeholders.
+        spec: filled in.
+        options: how it was called.
+
+    Raises:
+        BatchInferenceError: as `plan_run`, or what that other run failed with.
+    """
+    try:
+        return plan_run(spec, options)
+    except UnfinishedRun as error:
+        if not (deployment.id and error.scheduled_time) or options.makes_new_version(spec):
+            raise
+        earlier = datetime.fromisoformat(error.scheduled_time)
+    get_run_logger().warning("the unfinished run of %s is finished first", earlier.isoformat())
+    carry_out(written, replace(options, scheduled_time=earlier))
+    return plan_run(spec, options)
 
 
 def own_flow_runs() -> tuple[str, ...]:

@@ -123,6 +123,9 @@ class InputNotFound(InvalidSpec):
 class UnfinishedRun(InvalidSpec):
     """The output has an unfinished run of another spec."""
 
+    scheduled_time: str | None = None
+    """Of that run, in ISO's form, where it is the same spec's of another scheduled time."""
+
 
 class SchemaMismatch(Final):
     """Rows do not fit the run's output schema."""

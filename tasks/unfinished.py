@@ -160,11 +160,13 @@ def refuse_other_run(
         names, time = differing(header, call, spec), header.get("scheduled_time")
         has = f"{output.path} has the unfinished run {header['run_id']}"
         if time and time != scheduled_time and names == ["source"]:
-            raise UnfinishedRun(
+            error = UnfinishedRun(
                 f"{has} of the scheduled time {time}, whose inputs are others: finish it first, "
                 f"with --scheduled-time {time}. With --restart it is given up, and its inputs are "
                 "left to a backfill --from that time"
             )
+            error.scheduled_time = time
+            raise error
         what = ", ".join(names) or UNSEEN
         raise UnfinishedRun(
             f"{has} of another spec; what differs: {what}. Go back to that spec to finish it, or "

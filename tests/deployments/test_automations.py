@@ -162,8 +162,8 @@ def test_a_run_that_never_began_is_not_started_again_and_again(
     run = flow_run(deployments["first"], Pending(), Crashed(message="no such package"))
     await_that(lambda: awaits_retry(run), lambda: states_of(run))
     with get_client(sync_client=True) as client:
-        for state in (Pending(), Crashed(message="still no such package")):
-            client.set_flow_run_state(run, state, force=True)
+        client.set_flow_run_state(run, Pending(), force=True)
+        client.set_flow_run_state(run, Crashed(message="still no such package"), force=True)
     begun = flow_run(deployments["first"], Running(), Crashed(message="by its worker's word"))
     await_that(lambda: awaits_retry(begun), lambda: states_of(begun))
     assert states_of(run)[-1] == "Crashed", "as the one that crashed after it would be by now"
