@@ -107,7 +107,8 @@ class Call:
     def given_up(self) -> list[str]:
         """Runs on this version of the output that are not to be gone on with."""
         restart = self.options.restart and not self.has_restarted
-        return runs_given_up(self.storage, self.output, self.seen, restart=restart)
+        redrive = self.options.redrive
+        return runs_given_up(self.storage, self.output, self.seen, restart=restart, redrive=redrive)
 
     @property
     def has_restarted(self) -> bool:

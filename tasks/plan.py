@@ -159,7 +159,7 @@ def make_plan(
     plan = call.plan(work, old)
     if len(plan.shards):
         plan = call.settle(plan, run, run_key, save=save)
-    elif save:
+    elif save and options.restart:
         call.give_up()
     return PlannedRun(
         spec=spec,

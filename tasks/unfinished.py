@@ -25,18 +25,39 @@ UNSEEN = "the model's files, the code of steps or model, or resources.dtype"
 
 
 def runs_given_up(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool, redrive: bool
 ) -> list[str]:
-    """Runs given up on this version of the output; with `restart` those too that are to be.
+    """Runs given up on this version of the output, and those that are to be.
+
+    A redrive that nobody is at work on is in no other run's way: its rows are set aside still.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+        seen: what is published.
+        restart: whether all of them are to be.
+        redrive: whether it is a redrive that asks.
 
     Raises:
-        OutputHeld: somebody is at work on one of these.
+        OutputHeld: somebody is at work on one that is to be given up with `restart`.
     """
     headers = run_headers(storage, output, seen)
     if restart:
         for header in headers:
             refuse_live(storage, output, output.run(header["run_id"]))
-    return sorted(header["run_id"] for header in headers if restart or header["abandoned"])
+    return sorted(
+        header["run_id"]
+        for header in headers
+        if restart
+        or header["abandoned"]
+        or (not redrive and is_dead_redrive(storage, output, header))
+    )
+
+
+def is_dead_redrive(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> bool:
+    """Whether a run is a redrive that nobody is at work on."""
+    is_one = bool(header["call"].get("redrive"))
+    return is_one and holder_of(storage, output.run(header["run_id"])) is None
 
 
 def give_up(spec: BatchInferenceSpec, run: RunFolder) -> None:

@@ -12,12 +12,14 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.redrive import redrive
-from tasks.errors import InvalidSpec, OutputHeld, StageFailed, UnfinishedRun
+from tasks.errors import InvalidSpec, OutputHeld, StageFailed
+from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import runs_begun
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -172,10 +174,24 @@ def test_a_redrive_that_dies_is_resumed(numbers: Path) -> None:
     with pytest.raises(StageFailed, match="the device is gone"):
         redrive(breaks)
     assert ids(breaks) == all_but(*BAD), "nothing is published by half"
-    with pytest.raises(UnfinishedRun, match="one of them is a redrive"):
-        batch_inference(picky(numbers, *BAD, sink={"kind": "parquet", "path": breaks.sink.path}))
     report = redrive(picky(numbers), restart=True)
     assert (report["rows"]["written"], ids(breaks)) == (3, all_but())
+
+
+def test_a_redrive_that_dies_keeps_no_night_waiting(numbers: Path) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    with pytest.raises(StageFailed, match="the device is gone"):
+        redrive(picky(numbers, init={"dies": 305.0}, stages={"read": {"rows_per_batch": 1}}))
+    (begun,) = runs_begun(spec, ledger_of(spec).look())
+    assert not batch_inference(spec)["published"]
+    assert [*runs_begun(spec, ledger_of(spec).look())] == [begun], "as nothing is new"
+    new = pa.table({"id": [1000], "x": [1000.0]})
+    pq.write_table(new, numbers / "new.parquet")
+    assert batch_inference(spec)["rows"]["written"] == 1
+    assert not runs_begun(spec, ledger_of(spec).look())
+    report = redrive(picky(numbers))
+    assert (report["rows"]["written"], ids(spec)) == (3, [*range(1001)])
 
 
 def test_of_two_redrives_one_brings_the_rows_in(numbers: Path) -> None:
