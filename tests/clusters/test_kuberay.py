@@ -100,11 +100,14 @@ def test_a_follower_renews_it_now_and_then(kube: Kubernetes, fields: Fields) -> 
     cluster.renewed = float("-inf")
     kube.refusals["PATCH"] = [500]
     renew(cluster, RUN)
+    cluster.renewed = float("-inf")
+    kube.refusals["PATCH"] = [409]  # others write at the same moment
+    renew(cluster, RUN)
     kube.clusters.clear()
     kube.times.clear()
     cluster.renewed = float("-inf")
     renew(cluster, RUN)
-    assert kube.count("PATCH") == 3
+    assert kube.count("PATCH") == 4
 
 
 def test_only_what_was_made_for_runs_is_deleted(kube: Kubernetes, fields: Fields) -> None:

@@ -45,8 +45,8 @@ class Source(Kind):
         title="Path",
         description="File, folder, glob or list of them; local or any URL that fsspec knows, "
         "such as s3://bucket/folder/; with https:// a URL a file. Folders are searched at any "
-        "depth for the endings of this kind, but for names that start with . or _ (of pictures, "
-        "sounds and videos only folders' may not start with _); a glob such as "
+        "depth for the endings of this kind, but for names that start with . or _ (a picture's, a "
+        "sound's or a video's own may start with _); a glob such as "
         "data/*.json names others, or folders where it matches no such file. "
         "{scheduled:%Y-%m-%d} stands for the scheduled time.",
     )

@@ -15,6 +15,7 @@ from tasks.kinds.places import check_source
 from tasks.kinds.sources import VideoSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.video import ENCODE
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.test_parquet import BreakingFile
 from tests.kinds.videos import picture, save, turn
@@ -40,6 +41,23 @@ def test_the_first_frame_of_each_stretch(tmp_path: Path, form: str) -> None:
     assert [grey(row) for row in rows] == numbers
     assert [row["seconds"] for row in rows] == pytest.approx([n / 10 for n in numbers], abs=1e-3)
     assert {row["path"] for row in rows} == {str(file)}
+
+
+def test_a_frame_that_no_picture_has_room_for_is_set_aside_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one of more than 65,500 pixels a side, which would take too long to make here."""
+    save(tmp_path / "a.mp4", frames=3)
+    encode, asked = ENCODE["jpeg"], iter([False, True, False])
+
+    def refuse(pixels: Any) -> bytes:
+        if next(asked):
+            raise ValueError("too large for JPEG")
+        return encode(pixels)
+
+    monkeypatch.setitem(ENCODE, "jpeg", refuse)
+    rows = read_all(source(tmp_path, every_seconds=None))
+    assert [isinstance(row, BadRow) for row in rows] == [False, True, False]
 
 
 def test_every_frame_and_so_many_at_most(tmp_path: Path) -> None:
