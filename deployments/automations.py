@@ -31,6 +31,11 @@ ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 SUSPENDED = "Suspended"
 """Its process has ended, and another one goes on where somebody resumes it."""
 HEARTBEAT = "prefect.flow-run.heartbeat"
+NOT_BEGUN = ["Pending", "Submitting", "InfrastructurePending"]
+"""A worker has taken it, and its process is to come."""
+SCHEDULED = ["Scheduled", "Late", "AwaitingRetry", "AwaitingConcurrencySlot"]
+UNSTARTED_MINUTES = 30
+"""So long may a process take to begin: a node is started for it, an image of many GB loaded."""
 SILENT_HEARTBEATS = 3
 """So many heartbeats of a flow run must be missing before it counts as crashed."""
 MAX_RUNS = 5
@@ -79,6 +84,39 @@ def end_silent_runs(silent_seconds: float | None = None) -> Automation:
             match_related=ANY_FLOW_OF_OURS,
             for_each={"prefect.resource.id"},
             within=within,
+        ),
+        actions=[crashed],
+    )
+
+
+def end_unstarted_runs(minutes: float = UNSTARTED_MINUTES) -> Automation:
+    """A run whose worker died before the run's process began: nobody else would ever take it.
+
+    It also holds its place in a queue with a limit, where all others wait for it. Should its
+    process come after all, that runs: beside another one it follows the same Ray job.
+
+    Args:
+        minutes: since a worker took it.
+    """
+    crashed = ChangeFlowRunState(
+        state=StateType.CRASHED,
+        name="Crashed",
+        message=f"it has not begun in {counted(minutes, 'minute')}: its worker is gone, "
+        "or no machine was to be had",
+        force=False,
+    )
+    begun = ["Running", "Retrying", "Cancelling", *ENDS, "TimedOut", *SCHEDULED, SUSPENDED]
+    return Automation(
+        name="batch-inference: end runs that do not begin",
+        description="Marks a run as crashed that a worker took, and that has not begun since.",
+        trigger=EventTrigger(
+            posture=Posture.Proactive,
+            after={f"prefect.flow-run.{each}" for each in NOT_BEGUN},
+            expect={HEARTBEAT, *(f"prefect.flow-run.{each}" for each in begun)},
+            match=FLOW_RUN,
+            match_related=ANY_FLOW_OF_OURS,
+            for_each={"prefect.resource.id"},
+            within=timedelta(minutes=minutes),
         ),
         actions=[crashed],
     )
@@ -226,7 +264,12 @@ def deploy_automations(automations: Sequence[Automation] = ()) -> list[UUID]:
     Args:
         automations: where empty, those that every server should have.
     """
-    wanted = automations or (end_silent_runs(), retry_crashed_runs(), retry_unstarted_runs())
+    wanted = automations or (
+        end_silent_runs(),
+        end_unstarted_runs(),
+        retry_crashed_runs(),
+        retry_unstarted_runs(),
+    )
     return [deployed(automation) for automation in wanted]
 
 

@@ -16,7 +16,18 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
 from prefect.client.schemas.objects import State, StateType
 from prefect.events import emit_event
-from prefect.states import Cancelling, Completed, Crashed, Failed, Pending, Running, Suspended
+from prefect.states import (
+    AwaitingConcurrencySlot,
+    Cancelling,
+    Completed,
+    Crashed,
+    Failed,
+    InfrastructurePending,
+    Pending,
+    Running,
+    Submitting,
+    Suspended,
+)
 
 from deployments.automations import (
     HEARTBEAT,
@@ -24,6 +35,7 @@ from deployments.automations import (
     alert_when_overdue,
     deploy_automations,
     end_silent_runs,
+    end_unstarted_runs,
     retry_crashed_runs,
     retry_unstarted_runs,
     run_after,
@@ -150,13 +162,35 @@ def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[
     await_that(lambda: awaits_retry(silent), lambda: states_of(silent))
     assert states_of(silent)[:4] == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
     # Its second start was its last; it crashes once, for SQLite may tell of a crash twice.
-    spent = flow_run(deployments["first"], Running(), Pending(), Running(), Crashed(message="again"))
+    spent = flow_run(
+        deployments["first"], Running(), Pending(), Running(), Crashed(message="again")
+    )
     await_events(deployments["first"])
     assert states_of(spent)[-1] == "Crashed"
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
     assert states_of(suspended) == ["Scheduled", "Running", "Suspended"], "it waits for a person"
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
+
+
+def test_a_run_whose_worker_died_before_it_began_is_started_again(
+    deploy: Any, deployments: dict[str, UUID]
+) -> None:
+    deploy(end_unstarted_runs(SILENT_SECONDS / 60), retry_unstarted_runs())
+    taken = flow_run(deployments["first"], Pending(), Submitting(), InfrastructurePending())
+    slow = flow_run(deployments["first"], Pending(), InfrastructurePending())
+    begun = flow_run(deployments["first"], Pending(), Running())
+    cancelled = flow_run(deployments["first"], Pending(), Cancelling())
+    put_back = flow_run(deployments["first"], Pending(), AwaitingConcurrencySlot())
+    await_that(lambda: awaits_retry(taken), lambda: states_of(taken))
+    await_that(lambda: awaits_retry(slow), lambda: states_of(slow))
+    assert states_of(taken)[-2:] == ["Crashed", "AwaitingRetry"]
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(slow, Running())
+    assert states_of(slow)[-1] == "Running", "its process came after all"
+    assert states_of(begun)[-1] == "Running"
+    assert states_of(cancelled)[-1] == "Cancelling"
+    assert states_of(put_back)[-1] == "AwaitingConcurrencySlot", "it waits for its turn"
 
 
 def test_a_run_that_never_began_is_not_started_again_and_again(
@@ -177,6 +211,7 @@ def test_all_flows_are_ended_and_those_that_publish_are_started_again() -> None:
     publishing = {each.name for each in (batch_inference, redrive, backfill)}
     for automation, flows in (
         (end_silent_runs(), {*publishing, preview.name, search.name}),
+        (end_unstarted_runs(), {*publishing, preview.name, search.name}),
         (retry_crashed_runs(), publishing),
         (retry_unstarted_runs(), publishing),
     ):
