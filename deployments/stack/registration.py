@@ -20,8 +20,8 @@ HEARTBEAT_SECONDS = 30
 BLOCK = "ray"
 """The block RayCluster that the specs of deployments/specs name."""
 
-TEXTS_QUEUE = "texts"
-"""The queue of the deployments that write one output, of which one runs at a time."""
+QUEUES = ("digits", "texts")
+"""Each of the deployments that write one output, of which one runs at a time."""
 
 
 class DeployFailedError(RuntimeError):
@@ -54,7 +54,7 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
 
 
 def register(state: State) -> None:
-    """Make pool, queue, automations and the block by which runs reach Ray, as they are now."""
+    """Make pool, queues, automations and the block by which runs reach Ray, as they are now."""
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectNotFound
     from prefect.workers.process import ProcessWorker
@@ -70,7 +70,8 @@ def register(state: State) -> None:
             template = ProcessWorker.get_default_base_job_template()
             pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
             client.create_work_pool(pool)
-        make_queue(client, TEXTS_QUEUE)
+        for queue in QUEUES:
+            make_queue(client, queue)
         ray = RayCluster(address=state.ray_url, token=SecretStr(state.ray_token))
         ray.save(BLOCK, overwrite=True)
         deploy_automations()

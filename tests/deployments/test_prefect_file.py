@@ -9,7 +9,7 @@ import yaml
 
 from deployments.parameters import STACK_FOLDER, full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
-from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, TEXTS_QUEUE
+from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, QUEUES
 from deployments.stack.services import prefect_worker
 from deployments.stack.state import POOL, State
 from tasks.errors import InvalidSpec
@@ -132,11 +132,18 @@ def test_the_stack_has_what_the_deployments_name() -> None:
         assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
 
 
-def test_deployments_that_write_the_texts_output_share_a_queue() -> None:
+def test_deployments_that_write_one_output_share_a_queue() -> None:
     """A scheduled run that finds another at work on its output fails, and is not started again."""
-    deployments = {each.name: each.work_pool for each in load_prefect_file().deployments}
-    sharing = {deployments[name].work_queue_name for name in ("embed-texts", "reembed-texts")}
-    assert sharing == {TEXTS_QUEUE}
+    writers: dict[str, list[str | None]] = {}
+    for deployment in load_prefect_file().deployments:
+        if deployment.entrypoint.rpartition(".")[2] in {"batch_inference", "backfill", "redrive"}:
+            (step,) = deployment.build
+            (parameters,) = step.values()
+            queue = deployment.work_pool.work_queue_name
+            writers.setdefault(parameters["file"], []).append(queue)
+    shared = {queue for queues in writers.values() if len(queues) > 1 for queue in queues}
+    assert shared == set(QUEUES)
+    assert all(len(set(queues)) == 1 for queues in writers.values())
 
 
 def test_all_other_runs_of_the_stacks_worker_beat_as_often(tmp_path: Path) -> None:

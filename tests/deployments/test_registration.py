@@ -9,7 +9,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.states import Pending, Running
 
 from deployments.stack import registration
-from deployments.stack.registration import TEXTS_QUEUE, make_queue
+from deployments.stack.registration import QUEUES, make_queue
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 
@@ -22,8 +22,8 @@ def test_of_two_deployments_in_a_queue_one_runs_at_a_time(monkeypatch: pytest.Mo
     with get_client(sync_client=True) as client:
         client.create_work_pool(WorkPoolCreate(name="queued", type="process"), overwrite=True)
         for _ in range(2):
-            make_queue(client, TEXTS_QUEUE)
-        place: Any = {"work_pool_name": "queued", "work_queue_name": TEXTS_QUEUE}
+            make_queue(client, QUEUES[0])
+        place: Any = {"work_pool_name": "queued", "work_queue_name": QUEUES[0]}
         flows: list[Any] = [batch_inference, backfill]
         hourly, weekly = (
             client.create_deployment(client.create_flow(flow), name=flow.name, **place)
