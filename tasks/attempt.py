@@ -14,7 +14,7 @@ from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.followed import STOPPED, refuse_if_stopped
+from tasks.ray_job.followed import STOPPED, leave_sign, refuse_if_stopped
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
@@ -76,6 +76,8 @@ class Attempt:
         self.begun = self.heard_at = self.answered_at = time.monotonic()
         self.is_wanted = False
         """Whether word from before that it is to stop is cleared away."""
+        self.has_stalled = False
+        """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.drained = set[str]()
         """Stages whose tasks are done; for what a node has lost Ray may have them work again."""
 
@@ -223,7 +225,7 @@ class Attempt:
         self.marked_at = time.monotonic()
         renew(self.cluster, self.job.run_id)
         try:
-            self.job.storage.write(self.job.followed_file, json.dumps({"at": time.time()}).encode())
+            leave_sign(self.job)
             is_stopped = self.job.storage.stat(self.job.stopped_file) is not None
         except OSError:
             return  # the next look finds out whether the storage answers

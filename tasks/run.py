@@ -21,7 +21,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.followed import refuse_if_stopped
+from tasks.ray_job.followed import leave_sign, refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import failure
 from tasks.spec import BatchInferenceSpec
@@ -74,7 +74,7 @@ def next_attempt(
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
-    if job is None or not is_wanted(job, planned, cluster):
+    if job is None or not is_wanted(job, planned, cluster, after):
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         number = number_of(job_files[-1]) + 1 if job_files else 1
         job = new_job(planned, gap, number, nodes_left_out(after))
@@ -84,13 +84,14 @@ def next_attempt(
     return attempt
 
 
-def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
+def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster, after: Attempt | None) -> bool:
     """Whether the last attempt's job is to be followed; one that is not is not left running.
 
     One that lives for a while with its result behind it is ended: what it has to say is of the
     spec as it was. Of a cluster that does not answer nobody can say: to start another job beside
-    one that may still run is what must not happen. One in another place than the spec now says is
-    told to stop, and where nobody answers there, stops itself.
+    one that may still run is what must not happen, but beside one in which nothing moves. One in
+    another place than the spec now says is told to stop, and where nobody answers there, stops
+    itself.
     """
     if not is_same_place(job.spec.cluster, planned.spec.cluster):
         stop_elsewhere(job)
@@ -100,8 +101,12 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster) -> bool:
         if planned.storage.stat(job.result_file):
             stop_if_alive(job, cluster)
             return True
-        if cluster.attach(job):
-            return False
+        if running := cluster.attach(job):
+            if after is None or not after.has_stalled or after.job.id != job.id:
+                return False
+            running.stop()  # once more, and should it move again, it finds that nobody follows
+            leave_sign(job, has_left=True)
+            return True
         return cluster.was_started(job) or not is_as_asked(job, planned)
 
     if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds):

@@ -62,6 +62,7 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
             attempt.drained.add(stage)
             return drained(artifact)
         if attempt.stall.lasts(look.progress) and stage == speaks_of_stall(attempt, look):
+            attempt.has_stalled = True
             attempt.stop()
             raise attempt.stall.error(look.progress)
         if is_suspended():

@@ -1,5 +1,6 @@
 """Which attempt comes next: the one that runs, or a new one."""
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +50,32 @@ def test_a_job_that_lives_on_with_its_result_answers_for_no_later_run(
     planned.storage.write(first.result_file, b"{}")
     assert run.next_attempt(planned, gap).job.attempt == 2
     assert not cluster.is_there
+
+
+class Deaf(Lingering):
+    """A cluster that takes note, and whose job does not end."""
+
+    def stop(self) -> None:
+        self.was_asked = True
+
+
+def test_a_job_in_which_nothing_moves_is_not_followed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    cluster = Deaf()
+    monkeypatch.setattr(run, "cluster_of", lambda spec: cluster)
+    gap = run.left_to_do(planned, tried=False)
+    first = run.next_attempt(planned, gap)
+    assert run.next_attempt(planned, gap, after=first).job.id == first.job.id
+    first.has_stalled = True
+    second = run.next_attempt(planned, gap, after=first)
+    assert second.job.attempt == 2
+    assert cluster.was_asked
+    sign = json.loads(planned.storage.read(first.job.followed_file))
+    assert sign["has_left"], "should it move again, it ends"
+    assert run.next_attempt(planned, gap, after=second).job.id == second.job.id
 
 
 class NeverStarted(Lingering):

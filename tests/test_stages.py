@@ -84,8 +84,10 @@ def test_a_stall_is_raised_by_the_stage_that_is_stuck(tmp_path: Path) -> None:
     with pytest.raises(StopIteration):
         follow_stage.fn("write", following)
     following.said = iter([progress(infer="running", write="running")] * 5)
+    assert not following.has_stalled
     with pytest.raises(NoProgress, match="stage infer failed"):
         follow_stage.fn("infer", following)
+    assert following.has_stalled
 
 
 def test_a_prefect_server_that_does_not_answer_holds_up_nobody_who_follows_a_job(

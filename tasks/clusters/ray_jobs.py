@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.errors import Unreachable
+from tasks.ray_job.followed import leave_sign
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
 from tasks.ray_job.room import gpus_of_replica
@@ -70,7 +72,7 @@ class RayJob:
             return ""
 
     def stop(self) -> None:
-        """Ask it to stop and wait until it has; a cluster that does not answer cannot be asked.
+        """Ask it to stop and wait until it has; where its cluster does not answer, it finds word.
 
         One that has left its result ends by itself: else Ray would show what went well as stopped.
         """
@@ -79,6 +81,8 @@ class RayJob:
         try:
             self.api.stop(self.id)
         except Unreachable:
+            with suppress(OSError):  # it ends by itself when it has had no sign for long enough
+                leave_sign(self.job, has_left=True)
             return
         self.ends_within(STOP_SECONDS)
 

@@ -1,5 +1,6 @@
 """A job that is told to stop, or that nobody follows any more, stops itself: it may hold GPUs."""
 
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,6 +9,8 @@ from tasks.errors import Orphaned, RunStopped
 from tasks.ray_job.job import Job
 
 LOOK_EVERY_SECONDS = 10.0
+HAS_LEFT = "has_left"
+"""Of a sign: it is the last one, left where the job's cluster could not be asked to stop it."""
 STOPPED = "somebody stopped the job; run again to go on where it stopped"
 
 
@@ -25,7 +28,8 @@ class Followed:
 
         Raises:
             RunStopped: somebody has left word that it is to stop.
-            Orphaned: nobody has left a sign for `timeouts.orphan_seconds`.
+            Orphaned: nobody has left a sign for `timeouts.orphan_seconds`, or the last one says
+                that nobody follows any more.
         """
         now, limit = time.monotonic(), self.job.spec.timeouts.orphan_seconds
         if now - self.looked < min(LOOK_EVERY_SECONDS, limit / 4):
@@ -37,11 +41,23 @@ class Followed:
             sign = self.job.storage.read(self.job.followed_file)
         if sign != self.seen:
             self.seen, self.since = sign, now
+            if json.loads(sign).get(HAS_LEFT):
+                raise Orphaned("the run that followed this job has ended; run it again to go on")
         if now - self.since > limit:
             raise Orphaned(
                 f"no run has followed this job for timeouts.orphan_seconds {limit:g}; run it "
                 "again to go on where it stopped"
             )
+
+
+def leave_sign(job: Job, *, has_left: bool = False) -> None:
+    """Say that somebody follows a job, or for the last time that nobody does any more.
+
+    Raises:
+        OSError: the output's storage does not answer.
+    """
+    sign = {"at": time.time(), HAS_LEFT: has_left}
+    job.storage.write(job.followed_file, json.dumps(sign).encode())
 
 
 def refuse_if_stopped(job: Job) -> None:

@@ -1,5 +1,6 @@
 """What is known before a job is submitted to a cluster whose GPUs are shared out."""
 
+import json
 import traceback
 from dataclasses import replace
 from importlib.metadata import version
@@ -161,6 +162,19 @@ def test_a_job_takes_no_more_gpus_than_it_has_claimed_whatever_nodes_come(
     taken = each * within_limit(job, each).spec.resources.most_replicas()
     assert taken <= float(metadata[GPUS])
     assert taken == (2 if FOUR_GPUS in later and at_first != [NO_GPU] else 0)
+
+
+def test_a_job_whose_cluster_cannot_be_asked_finds_word_that_nobody_follows(
+    tmp_path: Path,
+) -> None:
+    job = job_of(tmp_path, 2, {})
+
+    def away(_: str) -> None:
+        raise Unreachable("away")
+
+    api: Any = SimpleNamespace(stop=away)
+    RayJob(api, job).stop()
+    assert json.loads(job.storage.read(job.followed_file))["has_left"]
 
 
 @pytest.mark.parametrize(

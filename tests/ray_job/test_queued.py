@@ -10,7 +10,7 @@ import pytest
 
 from tasks.attempt import Attempt
 from tasks.errors import Orphaned, RunStopped
-from tasks.ray_job.followed import Followed
+from tasks.ray_job.followed import Followed, leave_sign
 from tasks.ray_job.job import Job
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -93,8 +93,22 @@ def test_a_job_that_is_told_to_stop_stops_though_somebody_follows_it(tmp_path: P
     job = remote_job(tmp_path)
     followed = Followed(job)
     followed.check()
-    job.storage.write(job.followed_file, b"now")
+    leave_sign(job)
     job.storage.write(job.stopped_file, b"")
     followed.looked = -1e9
     with pytest.raises(RunStopped, match="run again to go on"):
         followed.check()
+
+
+def test_a_job_whose_follower_has_left_ends_before_it_counts_as_an_orphan(tmp_path: Path) -> None:
+    job = remote_job(tmp_path)
+    followed = Followed(job)
+    leave_sign(job)
+    followed.check()
+    leave_sign(job, has_left=True)
+    followed.looked = -1e9
+    with pytest.raises(Orphaned, match="the run that followed this job has ended"):
+        followed.check()
+    again = Followed(job)
+    leave_sign(job)
+    again.check()
