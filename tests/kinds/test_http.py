@@ -222,7 +222,9 @@ def test_what_passes_is_asked_again(server: LlmServer, bad: Said) -> None:
 
 def test_a_slow_server_is_asked_again_and_then_given_up(server: LlmServer) -> None:
     server.delay_seconds = 0.3
-    with pytest.raises(Unreachable, match=r"within 0.05 s \(after 2 tries of one request\)"):
+    with pytest.raises(
+        Unreachable, match=r"no answer within model.timeout_seconds 0.05 s \(after 2 tries"
+    ):
         asked(server, ["a"], timeout_seconds=0.05, max_retries=1)
 
 
@@ -236,7 +238,7 @@ def test_a_server_that_stays_down_is_no_rows_fault(server: LlmServer) -> None:
 
 def test_a_server_that_sends_blank_lines_is_not_waited_for(server: LlmServer) -> None:
     server.blank_lines = 20
-    with pytest.raises(Unreachable, match=r"no answer within 0.2 s"):
+    with pytest.raises(Unreachable, match=r"no answer within model.timeout_seconds 0.2 s"):
         asked(server, ["a"], timeout_seconds=0.2, max_retries=0)
 
 
@@ -253,7 +255,9 @@ def test_what_a_request_fails_with_is_told_before_the_job_seems_to_stall(
 ) -> None:
     monkeypatch.setattr(endpoint, "LONGEST_REQUEST_SECONDS", 0.5)
     server.delay_seconds = 0.4
-    with pytest.raises(Unreachable, match=r"gave no answer within 0.2 s \(after [23] tries"):
+    with pytest.raises(
+        Unreachable, match=r"gave no answer within model.timeout_seconds 0.2 s \(after [23] tries"
+    ):
         asked(server, ["a"], timeout_seconds=0.2, max_retries=99)
 
 
@@ -267,6 +271,48 @@ def test_a_text_that_is_forbidden_is_set_aside_where_others_are_answered(
     outcome = call_with_blame(predict, rows_of(words(20)))
     assert list(outcome.failed) == [3]
     assert "your input was flagged" in str(outcome.failed[3])
+
+
+@pytest.mark.parametrize("task", ["chat", "embedding"])
+def test_a_row_that_the_server_fails_on_is_set_aside_where_others_are_answered(
+    server: LlmServer, task: str
+) -> None:
+    broken = error(500, "CUDA error")
+    server.behave = lambda texts, before: broken if {"word 3", "word 8"} & set(texts) else None
+    model = model_of(server, task=task, concurrency=4, texts_per_request=5, max_retries=4)
+    rows = rows_of(words(20), model.input_column)
+    outcome = call_with_blame(model.predictor(Placement()), rows)
+    assert list(outcome.failed) == [3, 8]
+    for each in outcome.failed.values():
+        assert "the server answered 500 CUDA error, " in str(each)
+        assert " times for this row, while it answered others" in str(each)
+    assert server.texts["word 3"] <= 5 + 3 * 3, "three times for each time the request is halved"
+
+
+def test_a_row_that_takes_too_long_is_set_aside_where_others_do_not(server: LlmServer) -> None:
+    server.behave = lambda texts, before: time.sleep(0.5 if "word 3" in texts else 0)
+    predict = model_of(server, concurrency=4, timeout_seconds=0.2, max_retries=1)
+    outcome = call_with_blame(predict.predictor(Placement()), rows_of(words(20)))
+    assert list(outcome.failed) == [3]
+    assert "no answer within model.timeout_seconds 0.2 s, 2 times" in str(outcome.failed[3])
+
+
+def test_a_server_that_breaks_down_while_it_answers_sets_nothing_aside(server: LlmServer) -> None:
+    """What it fails on at last was asked before it answered most others."""
+    server.behave = lambda texts, before: (
+        error(500, "the engine is dead") if before >= 16 or "word 3" in texts else None
+    )
+    predict = model_of(server, concurrency=4, max_retries=4).predictor(Placement())
+    with pytest.raises(Unreachable, match="the engine is dead"):
+        call_with_blame(predict, rows_of(words(15)))
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_a_server_that_is_busy_or_away_is_no_rows_fault(server: LlmServer, status: int) -> None:
+    away = error(status, "not now")
+    server.behave = lambda texts, before: away if "word 3" in texts else None
+    with pytest.raises(Unreachable, match=rf"answered {status} not now \(after 3 tries"):
+        asked(server, words(20), max_retries=2)
 
 
 def test_a_key_that_is_forbidden_everything_is_no_rows_fault(server: LlmServer) -> None:

@@ -108,7 +108,8 @@ class HttpModel(Model):
         ge=0,
         description="How often to ask again after 429, 5xx or a broken connection, for eight "
         "minutes at most; the pause doubles up to a minute, or is what Retry-After says where that "
-        "is longer. After that the attempt fails, and no row is set aside for it.",
+        "is longer. After that the attempt fails; a row that the server answers with 500, or not "
+        "in time, while it answers others, is set aside.",
     )
 
     own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"
@@ -195,10 +196,8 @@ class HttpModel(Model):
         """
         from tasks.kinds.models.llm.probing import check_server
 
-        trial: dict[str, Any] = {"model": self.model, **self.content(["."])}
-        if self.task in WRITING:
-            trial["max_tokens"] = 1
-        check_server(self.url, self.credentials, self.model, PATHS[self.task], trial, self.wanted)
+        path = PATHS[self.task]
+        check_server(self.url, self.credentials, self.model, path, self.trial, self.wanted)
 
     def fingerprint(self) -> str:
         """Digest of address, model and task: all that is known of weights that lie elsewhere."""
@@ -242,12 +241,19 @@ class HttpModel(Model):
         """What requests of the task look like."""
         from tasks.kinds.models.llm.asking import Form
 
-        return Form(PATHS[self.task], self.body, READ[self.task], self.rows_per_request)
+        read = READ[self.task]
+        return Form(PATHS[self.task], self.body, read, self.trial, self.rows_per_request)
 
     def body(self, prompts: Sequence[Any]) -> dict[str, Any]:
         """A request for one row, or for several texts."""
         asked = self.content(prompts) | self.wanted
         return {"model": self.model, **asked, **self.options.body}
+
+    @property
+    def trial(self) -> dict[str, Any]:
+        """The smallest request: whether the server answers."""
+        length = {"max_tokens": 1} if self.task in WRITING else {}
+        return {"model": self.model, **self.content(["."]), **length}
 
     @property
     def wanted(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.kinds.models.llm.endpoint import Endpoint, Request
 from tasks.kinds.models.llm.memory import Outcome
+from tasks.kinds.models.llm.verdicts import FailedOn
 
 if TYPE_CHECKING:
     import httpx
@@ -23,6 +24,8 @@ class Form:
     body: Callable[[Sequence[Prompt]], dict[str, Any]]
     read: Callable[..., list[Any]]
     """Answers of a reply to so many `rows`."""
+    trial: dict[str, Any]
+    """Body of the smallest request."""
     rows_per_request: int = 1
 
 
@@ -74,15 +77,19 @@ class Asking:
             raise errors.exceptions[0] from None
         return found
 
-    async def settle(self, client: "httpx.AsyncClient", prompts: Sequence[Prompt]) -> list[Outcome]:
+    async def settle(
+        self, client: "httpx.AsyncClient", prompts: Sequence[Prompt], *, is_suspect: bool = False
+    ) -> list[Outcome]:
         """Outcomes of one request; where it is refused, of its halves."""
-        form = self.form
-        read = partial(form.read, rows=len(prompts))
+        form, rows = self.form, len(prompts)
+        read = partial(form.read, rows=rows)
         try:
-            return await self.endpoint.post(client, Request(form.path, form.body(prompts), read))
+            body = form.body(prompts)
+            request = Request(form.path, body, read, form.trial, rows == 1, is_suspect)
+            return await self.endpoint.post(client, request)
         except (ValueError, TypeError) as error:  # TypeError: what JSON has no word for
-            if len(prompts) == 1:
+            if rows == 1:
                 return [error]
-        middle = len(prompts) // 2
-        first = await self.settle(client, prompts[:middle])
-        return [*first, *await self.settle(client, prompts[middle:])]
+            is_suspect = isinstance(error, FailedOn)
+        first = await self.settle(client, prompts[: rows // 2], is_suspect=is_suspect)
+        return [*first, *await self.settle(client, prompts[rows // 2 :], is_suspect=is_suspect)]

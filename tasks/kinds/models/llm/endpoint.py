@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.pace import Pace
-from tasks.kinds.models.llm.verdicts import Forbidden, Refused, Reply, TryAgain, reply_of
+from tasks.kinds.models.llm.verdicts import FailedOn, Forbidden, Refused, Reply, TryAgain, reply_of
 
 if TYPE_CHECKING:
     import httpx
@@ -25,6 +25,8 @@ FORBIDDEN_TRIES = 2
 """Before it is taken for the key's fault: some other request may be answered meanwhile."""
 LONGEST_REQUEST_SECONDS = 480.0
 """With all its tries: what it failed with is to be told before the job counts as stalled."""
+SUSPECT_RETRIES = 2
+"""Of the halves of a request that the server fails on: which of its rows it is, is to be found."""
 CHARACTERS_PER_TOKEN = 4
 """About; what a request really cost is known from its answer."""
 
@@ -37,6 +39,20 @@ class Request:
     body: dict[str, Any]
     read: Callable[[Reply], list[Any]]
     """Raises ValueError where the row is at fault, TryAgain where the server is."""
+    trial: dict[str, Any]
+    """Body of the smallest request that there is, to see whether the server answers any."""
+    is_single: bool = True
+    """Whether it is about one row."""
+    is_suspect: bool = False
+    """Whether it is part of one that the server fails on."""
+
+
+class GivenUp(Exception):
+    """A request that was not answered, however often it was sent."""
+
+    def __init__(self, last: TryAgain, tries: int) -> None:
+        super().__init__(str(last))
+        self.last, self.tries = last, tries
 
 
 @dataclass
@@ -50,7 +66,10 @@ class Endpoint:
     max_retries: int
     requests: Pace = field(default_factory=lambda: Pace(None))
     tokens: Pace = field(default_factory=lambda: Pace(None))
-    has_answered: bool = False
+    answered: int = 0
+    """Requests, so far."""
+    failing: int = 0
+    """Requests that are to be tried again."""
 
     def client(self) -> "httpx.AsyncClient":
         """Connections to the server; as many as there are requests in flight."""
@@ -68,30 +87,79 @@ class Endpoint:
         """The server's answers, asked for again where it fails.
 
         Raises:
-            ValueError: the server refuses this request, or the answer is of no use.
+            ValueError: the server refuses this request, or fails on it and on no other, or the
+                answer is of no use.
             InvalidSpec: it refuses all of them.
             Unreachable: it does not answer, or not in time, however often it is asked.
         """
-        began = time.monotonic()
-        for tries in itertools.count(1):
-            try:
-                found = await self.try_to_post(client, request)
-                self.has_answered = True
-                return found
-            except Forbidden as error:
-                # Those that moderate say so of a text; of a key it would be true of all requests.
-                if self.has_answered:
-                    raise Refused(f"the server refused this row: {error}") from None
-                if tries > FORBIDDEN_TRIES:
-                    raise
-                wait = self.backoff(tries, TryAgain(str(error)))
-            except TryAgain as error:
-                wait = self.backoff(tries, error)
-                is_late = time.monotonic() - began + wait > LONGEST_REQUEST_SECONDS
-                if tries > self.max_retries or wait > LONGEST_WAIT_SECONDS or is_late:
-                    raise self.given_up(error, tries) from None
-            await asyncio.sleep(wait)
-        raise AssertionError
+        answered = self.answered
+        try:
+            found = await self.post_until_answered(client, request)
+        except GivenUp as error:
+            if await self.answers_others(client, request, error.last, self.answered - answered):
+                raise FailedOn(
+                    f"the server {error.last}, {error.tries} times for this row, while it answered "
+                    "others"
+                ) from None
+            raise self.unreachable(error) from None
+        self.answered += 1
+        return found
+
+    async def post_until_answered(self, client: "httpx.AsyncClient", request: Request) -> list[Any]:
+        """As `post`, but whose fault it is that no answer came is not found out yet.
+
+        Raises:
+            GivenUp: no answer came.
+        """
+        began, has_failed = time.monotonic(), False
+        try:
+            for tries in itertools.count(1):
+                try:
+                    return await self.try_to_post(client, request)
+                except Forbidden as error:
+                    # Those that moderate say so of a text; of a key it is true of all requests.
+                    if self.answered:
+                        raise Refused(f"the server refused this row: {error}") from None
+                    if tries > FORBIDDEN_TRIES:
+                        raise
+                    wait = self.backoff(tries, TryAgain(str(error)))
+                except TryAgain as error:
+                    self.failing += not has_failed
+                    has_failed, wait = True, self.backoff(tries, error)
+                    is_late = time.monotonic() - began + wait > LONGEST_REQUEST_SECONDS
+                    is_bad = request.is_suspect and error.may_be_the_rows
+                    retries = min(self.max_retries, SUSPECT_RETRIES if is_bad else self.max_retries)
+                    if tries > retries or wait > LONGEST_WAIT_SECONDS or is_late:
+                        raise GivenUp(error, tries) from None
+                await asyncio.sleep(wait)
+            raise AssertionError
+        finally:
+            self.failing -= has_failed
+
+    async def answers_others(
+        self, client: "httpx.AsyncClient", request: Request, error: TryAgain, others: int
+    ) -> bool:
+        """Whether a request that was never answered is at fault itself.
+
+        Since it was first asked, more of the others must have been answered than fail now, if the
+        same is not known already of what it is part of; and the smallest of all must be, now.
+
+        Args:
+            client: to ask with.
+            request: that was not answered.
+            error: what its last try ended with.
+            others: requests that were answered meanwhile.
+        """
+        stands_out = request.is_suspect or others > self.failing
+        if not (error.may_be_the_rows and stands_out):
+            return False
+        await self.requests.take()
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                reply_of(await client.post(request.path, json=request.trial), self.url)
+        except Exception:
+            return False
+        return True
 
     async def try_to_post(self, client: "httpx.AsyncClient", request: Request) -> list[Any]:
         """The server's answers to one request, at one's turn; errors as `post`, and TryAgain."""
@@ -109,7 +177,8 @@ class Endpoint:
             used = int((reply.get("usage") or {}).get("total_tokens") or expected)
             return request.read(reply)
         except TimeoutError:
-            raise TryAgain(f"gave no answer within {self.timeout_seconds:g} s") from None
+            late = f"gave no answer within model.timeout_seconds {self.timeout_seconds:g} s"
+            raise TryAgain(late, may_be_the_rows=request.is_single) from None
         except httpx.RequestError as error:
             said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
             raise TryAgain(said) from None
@@ -133,12 +202,13 @@ class Endpoint:
         # A server may name a second each time, for as long as a quota's minute lasts.
         return max(own, error.seconds or 0)
 
-    def given_up(self, error: TryAgain, tries: int) -> Unreachable:
+    def unreachable(self, error: GivenUp) -> Unreachable:
         """What to say where trying again has not helped."""
-        asked = f" and asks to wait for {error.seconds:.0f} s" if error.seconds else ""
+        last = error.last
+        asked = f" and asks to wait for {last.seconds:.0f} s" if last.seconds else ""
         return Unreachable(
-            f"model.url: {self.url!r} {error}{asked} (after {tries} tries of one request); see the "
-            "server, model.timeout_seconds, model.max_retries and model.requests_per_minute"
+            f"model.url: {self.url!r} {last}{asked} (after {error.tries} tries of one request); "
+            "see the server, model.timeout_seconds, model.max_retries and model.requests_per_minute"
         )
 
 

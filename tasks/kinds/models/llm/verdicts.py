@@ -35,17 +35,25 @@ class Refused(ValueError):
     """The server refuses this very request: the row's fault."""
 
 
+class FailedOn(Refused):
+    """The server fails on this very request, however often, and answers others."""
+
+
 class Forbidden(InvalidSpec):
     """The server does not let this request pass: the key's fault, or the text's."""
 
 
 class TryAgain(Exception):
-    """The server cannot answer now: no row's fault."""
+    """The server cannot answer now: no row's fault, as far as one reply can tell."""
 
-    def __init__(self, problem: str, seconds: float | None = None) -> None:
+    def __init__(
+        self, problem: str, seconds: float | None = None, *, may_be_the_rows: bool = False
+    ) -> None:
         super().__init__(problem)
         self.seconds = seconds
         """How long the server asks to wait; None where it does not say."""
+        self.may_be_the_rows = may_be_the_rows
+        """Whether servers also fail so on one request that others beside it do not suffer from."""
 
 
 def reply_of(response: "httpx.Response", url: str) -> Reply:
@@ -67,7 +75,9 @@ def reply_of(response: "httpx.Response", url: str) -> Reply:
         raise Refused(f"the server refused this row: {said}")
     may_change = status in WORTH_ANOTHER_TRY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if may_change and OUT_OF_MONEY not in code_of(response):
-        raise TryAgain(f"answered {said}", seconds_to_wait(response))
+        is_broken = status == HTTPStatus.INTERNAL_SERVER_ERROR
+        seconds = seconds_to_wait(response)
+        raise TryAgain(f"answered {said}", seconds, may_be_the_rows=is_broken)
     kind = Forbidden if status == HTTPStatus.FORBIDDEN else InvalidSpec
     raise kind.at("model.url", url, f"answered {said}; {hint_of(response, status)}")
 
