@@ -154,7 +154,15 @@ def delta_url(url: str) -> str:
 
 
 def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
-    """Fsspec's options as deltalake takes them; credentials come from the environment."""
+    """Fsspec's options as deltalake takes them; credentials come from the environment.
+
+    Raises:
+        InvalidSpec: one that it has no word for says whose credentials are to be taken.
+    """
+    if "profile" in storage_options:
+        problem = "is not known to what reads and writes tables: name it in the environment, by "
+        problem += "AWS_PROFILE, here and on the cluster's nodes"
+        raise InvalidSpec.at("storage_options.profile", storage_options["profile"], problem)
     client = storage_options.get("client_kwargs", {})
     # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
     environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -166,5 +174,6 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": storage_options.get("key"),
         "AWS_SECRET_ACCESS_KEY": storage_options.get("secret"),
         "AWS_SESSION_TOKEN": storage_options.get("token"),
+        "AWS_SKIP_SIGNATURE": "true" if storage_options.get("anon") else None,
     }
     return {name: str(value) for name, value in given.items() if value}

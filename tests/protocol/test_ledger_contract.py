@@ -141,6 +141,14 @@ def test_options_of_fsspec_are_translated() -> None:
     }
 
 
+def test_whose_credentials_count_is_translated_or_refused() -> None:
+    assert delta_options({"anon": True}) == {"AWS_SKIP_SIGNATURE": "true"}
+    with pytest.raises(
+        InvalidSpec, match=r"storage_options\.profile: 'team' is not known .*AWS_PRO"
+    ):
+        delta_options({"profile": "team"})
+
+
 def test_a_long_ledger_keeps_every_line(open_ledger: Open) -> None:
     """Past the 64th version, which gathers those before it, and for who is late with it."""
     ledger = open_ledger()

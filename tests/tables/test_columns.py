@@ -147,3 +147,62 @@ def test_lists_whose_items_must_be_there_get_no_list_without_one(
     with pytest.raises(SchemaMismatch, match=r"cannot hold a value.* non-nullable"):
         bench.run("k2", {"b": "v1"}, **columns(4, 5, 6, labels=["x", None]))
     assert rows_in(bench) == rows_of({"a": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_column_that_differs_by_case_from_the_tables_is_refused_before_it_is_decided(
+    open_bench: OpenBench,
+) -> None:
+    """To Delta it is the same: the ledger would have it, and the table never."""
+    bench = open_bench(evolve_schema=True)
+    DeltaTable.create(bench.sink.path, pa.schema([("LABEL", pa.string())]))
+    with pytest.raises(InvalidSpec, match="has LABEL, and cannot have label beside it: rename it"):
+        bench.run("k1", {"a": "v1"}, extra={"label": "cat"})
+    assert not bench.ledger.look().version
+    bench.run("k2", {"a": "v1"}, extra={"LABEL": "cat"})
+    assert frame_of(bench)["LABEL"].to_list() == ["cat"] * 3
+
+
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_a_column_called_as_one_within_another_is_refused_before_it_is_decided(
+    bench: TableBench,
+) -> None:
+    within = pa.array([{"b": 1}] * 3, pa.struct([("b", pa.int64())]))
+    with pytest.raises(InvalidSpec, match=r"two columns called a\.b, one of them within another"):
+        bench.run("k1", {"a": "v1"}, extra={"a": within, "a.b": 1})
+    assert not bench.ledger.look().version
+    bench.run("k2", {"a": "v1"}, extra={"a": within, "b": 1})
+
+
+@pytest.mark.parametrize("kind", ["iceberg"])
+def test_bytes_of_a_length_are_others_than_bytes(open_bench: OpenBench) -> None:
+    from pyiceberg.schema import Schema as IcebergSchema
+    from pyiceberg.types import FixedType, NestedField, UUIDType
+
+    bench = open_bench(evolve_schema=True)
+    assert isinstance(bench.table, IcebergOutput)
+    fields = [NestedField(1, "uuid", UUIDType()), NestedField(2, "digest", FixedType(16))]
+    with bench.table.opened() as catalog:
+        catalog.create_namespace("default")
+        catalog.create_table(bench.table.identifier, IcebergSchema(*fields), bench.table.location)
+    for name, there in (("uuid", "extension<arrow.uuid>"), ("digest", r"fixed_size_binary\[16\]")):
+        with pytest.raises(InvalidSpec, match=f"{name} is {there} there and binary here"):
+            bench.run("k1", {"a": "v1"}, extra={name: bytes(16)})
+    assert not bench.ledger.look().version
+    bench.run("k2", {"a": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_table_of_narrow_numbers_takes_numbers_as_narrow(open_bench: OpenBench) -> None:
+    bench = open_bench(evolve_schema=True)
+    narrow = {"tiny": pa.int8(), "short": pa.int16()}
+    DeltaTable.create(bench.sink.path, pa.schema([*narrow.items()]))
+    numbers = {name: pa.array([1, -2, 3], kind) for name, kind in narrow.items()}
+    bench.run("k1", {"a": "v1"}, extra=numbers)
+    assert frame_of(bench).select(*narrow).sum().rows() == [(2, 2)]
+    assert {n: pa.schema(DeltaTable(bench.sink.path).schema()).field(n).type for n in narrow} == (
+        narrow
+    )
+    with pytest.raises(InvalidSpec, match="short is int16 there and int64 here"):
+        bench.run("k2", {"b": "v1"}, extra={"short": 1})

@@ -272,6 +272,19 @@ def test_a_file_of_which_others_have_marked_rows_is_not_replaced(bench: TableBen
         bench.run("k3", {"a": "v2"})
 
 
+@pytest.mark.parametrize("kind", ["delta"])
+def test_marked_rows_are_seen_by_way_of_a_link_too(
+    bench: TableBench, open_bench: OpenBench, tmp_path: Path
+) -> None:
+    bench.run("k1", {"a": "v1"})
+    delete_by_vector(bench.sink.path, 1)
+    for name in ("out", "out.state"):
+        (tmp_path / name).rename(tmp_path / f"real-{name}")
+        (tmp_path / name).symlink_to(f"real-{name}")
+    with pytest.raises(InvalidSpec, match=r"has lost 1 file of this output, .* and has others"):
+        open_bench().run("k2", {"a": "v2"})
+
+
 @pytest.mark.parametrize("kind", ["lance"])
 @pytest.mark.parametrize("how", ["deleted", "updated"])
 def test_a_fragment_of_which_others_have_changed_rows_is_not_replaced(

@@ -4,11 +4,13 @@ import uuid
 from pathlib import Path
 from shutil import rmtree
 
+import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.places import check_sink
 from tasks.kinds.sinks import IcebergSink
+from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tests.s3_server import S3
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.readers import rows_in
@@ -67,3 +69,26 @@ def test_a_glue_catalog(s3: S3) -> None:
     bench.run("k1", {"a": "v1", "b": "v1"})
     bench.run("k2", {"a": "v2"})
     assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"})
+
+
+@pytest.mark.s3
+def test_a_table_that_hadoop_has_placed(s3: S3, tmp_path: Path) -> None:
+    """Its readers may know no other scheme than s3a."""
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    url = s3.url(f"{uuid.uuid4().hex}/out")
+    sink = IcebergSink(
+        path=url, catalog=catalog, storage_options=s3.storage_options, evolve_schema=True
+    )
+    bench = TableBench(sink)
+    assert isinstance(bench.table, IcebergOutput)
+    with bench.table.opened() as opened:
+        opened.create_namespace("default")
+        columns = pa.schema([("path", pa.string())])
+        location = url.replace("s3://", "s3a://")
+        opened.create_table(bench.table.identifier, columns, location)
+    bench.run("k1", {"a": "v1", "b": "v1"})
+    bench.run("k2", {"a": "v2"})
+    assert rows_in(bench) == rows_of({"a": "v2", "b": "v1"})
+    with bench.table.loaded() as table:
+        files = [task.file.file_path for task in table.scan().plan_files()]
+    assert {file.partition("/out/")[0] for file in files} == {location.removesuffix("/out")}

@@ -69,6 +69,21 @@ class DeltaSink(ParquetTableSink):
             raise SchemaMismatch(f"a Delta table cannot have these columns: {error}") from error
         return stored
 
+    def check_names(self, columns: pa.Schema) -> None:
+        """See that no two columns differ by case only: to Delta they are the same.
+
+        Raises:
+            InvalidSpec: two do.
+        """
+        names: dict[str, str] = {}
+        for name in columns.names:
+            other = names.setdefault(name.lower(), name)
+            if other != name:
+                problem = (
+                    f"is a table that has {other}, and cannot have {name} beside it: rename it"
+                )
+                raise InvalidSpec.at("sink.path", self.path, f"{problem} in a step")
+
     def partition_columns(self) -> list[str] | None:
         """What parts the table; None where there is no table yet."""
         return self.as_table().partition_columns()

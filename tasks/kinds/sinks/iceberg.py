@@ -1,12 +1,15 @@
 """Rows as an Iceberg table."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import is_list
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import ParquetTableSink
 from tasks.kinds.tables.iceberg import NAME, CatalogProperties
@@ -53,6 +56,21 @@ class IcebergSink(ParquetTableSink):
         """What parts the table; None where there is no table yet."""
         return self.as_table().partition_columns()
 
+    def check_names(self, columns: pa.Schema) -> None:
+        """See that no column is called as one within another is.
+
+        Raises:
+            InvalidSpec: one is.
+        """
+        counts = Counter(name for each in columns for name in dotted(each))
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            problem = (
+                f"is a table that would have two columns called {twice[0]}, one of them within "
+            )
+            problem += "another: rename it in a step"
+            raise InvalidSpec.at("sink.path", self.path, problem)
+
     def check(self) -> None:
         """See that catalog and path can be used.
 
@@ -69,3 +87,17 @@ class IcebergSink(ParquetTableSink):
             problem = "has # or ? in it, which Iceberg's readers cut off: rename the folder"
             raise InvalidSpec.at("sink.path", self.path, problem)
         super().check()
+
+
+def dotted(column: pa.Field, above: str = "") -> Iterator[str]:
+    """Names of a column and of all within it, as Iceberg calls them."""
+    name = above + column.name
+    yield name
+    if is_list(column.type):
+        yield from dotted(column.type.value_field.with_name("element"), f"{name}.")
+    elif pa.types.is_struct(column.type):
+        for each in column.type.fields:
+            yield from dotted(each, f"{name}.")
+    elif pa.types.is_map(column.type):
+        yield from dotted(column.type.key_field.with_name("key"), f"{name}.")
+        yield from dotted(column.type.item_field.with_name("value"), f"{name}.")

@@ -11,6 +11,7 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import (
+    as_narrow,
     as_strict,
     check_fit,
     check_key,
@@ -127,8 +128,18 @@ class TableSink(Sink):
         check_key(wanted, self.key)
         check_order(wanted, self.newest_by)
         if there is not None:
+            wanted = as_narrow(wanted, schema, there)
             check_fit(self.path, wanted, there, evolve=self.evolve_schema)
+        new = [each for each in wanted if each.name not in known]
+        self.check_names(pa.schema([*(there or ()), *new]))
         return schema
+
+    def check_names(self, columns: pa.Schema) -> None:
+        """See that the table can have all of these columns, its own and the run's.
+
+        Raises:
+            InvalidSpec: names those that it cannot have side by side.
+        """
 
     def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
         """Rows as files to stage, one for each partition.
@@ -186,7 +197,8 @@ class ParquetTableSink(TableSink, ParquetSink):
         """
         there = self.known_columns()
         try:
-            return super().encode(rows.cast(as_strict(plain_schema(rows.schema), there)))
+            stored = as_narrow(plain_schema(rows.schema), rows.schema, there)
+            return super().encode(rows.cast(as_strict(stored, there)))
         except (ValueError, pa.ArrowNotImplementedError) as error:
             raise SchemaMismatch(f"a {self.kind} table cannot hold a value: {error}") from error
 

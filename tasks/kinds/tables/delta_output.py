@@ -1,6 +1,7 @@
 """A Delta table as the place where an output's files are published."""
 
 import json
+import os
 import time
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
@@ -133,8 +134,10 @@ class DeltaOutput:
         """Files of which others have marked rows as deleted."""
         if "deletionVectors" not in (table.protocol().reader_features or []):
             return set()
-        found = pa.table(table.deletion_vectors())["filepath"].to_pylist()
-        return {unquote(path).partition(f"{self.path}/")[2] for path in found}
+        found = map(unquote, pa.table(table.deletion_vectors())["filepath"].to_pylist())
+        # deltalake has followed the links.
+        home = os.path.realpath(self.path) if self.storage.is_local else self.path
+        return {path.partition(f"{home}/")[2] for path in found}
 
     def commit(self, change: TableChange, seen: TableState) -> None:
         """Add and remove files in one transaction on top of what was seen.

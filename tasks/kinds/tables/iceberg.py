@@ -30,6 +30,7 @@ FILE_PROPERTIES = {
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
     "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
     "AWS_SESSION_TOKEN": "s3.session-token",
+    "AWS_SKIP_SIGNATURE": "s3.anonymous",
 }
 
 

@@ -1,6 +1,7 @@
 """An Iceberg table as the place where an output's files are published."""
 
 import os
+import re
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -10,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
+from tasks.kinds.column_types import inner
 from tasks.kinds.tables.footers import KnownFiles, OnlyFooter, once, only_footer
 from tasks.kinds.tables.iceberg import open_catalog, planned
 from tasks.kinds.tables.types import plain, plain_schema, strict_field
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
+HADOOPS_S3 = re.compile("^s3[an]://")
 APPLIED = "prefect-ray-data.applied."
 """A property of the table for each ledger: properties outlive the snapshots that are expired."""
 
@@ -67,7 +70,7 @@ class IcebergOutput:
                 where = self.embedded or "its catalog"
                 problem = f"is a table that is gone, but not from {where}: remove it there: {error}"
                 raise InvalidSpec.at("sink.path", self.place, problem) from error
-            if table is not None and bare(table.location()) != self.location:
+            if table is not None and bare(table.location()).rstrip("/") != bare(self.location):
                 problem = (
                     f"lies at {table.location()}, not at sink.path: name another table or path"
                 )
@@ -81,7 +84,7 @@ class IcebergOutput:
                 return None
             fields = table.schema().as_arrow()
             return pa.schema(
-                [strict_field(pa.field(each.name, plain(each.type)), each) for each in fields]
+                [strict_field(pa.field(each.name, own_type(each.type)), each) for each in fields]
             )
 
     def partition_columns(self) -> list[str] | None:
@@ -122,7 +125,7 @@ class IcebergOutput:
             InvalidSpec: others have deleted rows by value.
         """
         tasks = planned(table.scan(snapshot_id=snapshot_id), "sink.path", self.place)
-        folder = f"{self.location}/"
+        folder = f"{bare(self.location)}/"
         return {bare(each.file.file_path).removeprefix(folder): each for each in tasks}
 
     def way_back(self, files: Set[str]) -> str | None:
@@ -173,7 +176,9 @@ class IcebergOutput:
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         live = self.files(table) if change.removed else {}
         transaction = table.transaction()
-        paths = [f"{self.location}/{file.path}" for file in change.added]
+        # Whoever reads the table may know no other scheme than its own.
+        home = self.location if table.location().startswith("file:") else table.location()
+        paths = [f"{home.rstrip('/')}/{file.path}" for file in change.added]
         once(self.known, paths, lambda path: only_footer(table.io.new_input(path)))
         io = KnownFiles(self.known)
         if change.added:
@@ -252,6 +257,16 @@ def load(catalog: Any, identifier: tuple[str, ...]) -> Any:
         return None
 
 
+def own_type(kind: pa.DataType) -> pa.DataType:
+    """A table's type as those of rows are written, but for bytes of a length: ours have none."""
+    return kind if any(map(is_of_a_length, inner(kind))) else plain(kind)
+
+
+def is_of_a_length(kind: pa.DataType) -> bool:
+    """Whether values are so many bytes, as those of UUIDs are."""
+    return isinstance(kind, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(kind)
+
+
 def bare(path: str) -> str:
-    """A path as local ones are written here, whoever wrote it."""
-    return path.removeprefix("file://")
+    """A path as it is written here, whoever wrote it: Hadoop has its own schemes for S3."""
+    return HADOOPS_S3.sub("s3://", path).removeprefix("file://")

@@ -14,6 +14,7 @@ WIDER = {
     pa.float16(): pa.float32(),
 }
 """Numbers that not every format has, in the next larger type that all have."""
+NARROW = (pa.int8(), pa.int16())
 UNKNOWN = (
     pa.types.is_time,
     pa.types.is_duration,
@@ -219,6 +220,17 @@ def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) 
             "them, leave them out with sink.keep_columns, or use another path"
         )
         raise InvalidSpec.at("sink.path", place, problem)
+
+
+def as_narrow(stored: pa.Schema, given: pa.Schema, there: pa.Schema) -> pa.Schema:
+    """A schema in a table's types, with whole numbers as narrow as both rows and table have them.
+
+    Delta has such numbers; a table that is made here has wider ones.
+    """
+    known = {each.name: each.type for each in there}
+    given_types = {each.name: each.type for each in given if each.type in NARROW}
+    narrow = dict(given_types.items() & known.items())
+    return pa.schema([each.with_type(narrow.get(each.name, each.type)) for each in stored])
 
 
 def as_strict(schema: pa.Schema, there: pa.Schema) -> pa.Schema:

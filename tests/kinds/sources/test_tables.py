@@ -23,6 +23,8 @@ from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.carried import GONE
+from tasks.kinds.sources.table_reading.delta import DeltaVersion
+from tasks.protocol.storage import open_storage
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.tables import DeltaLake, IcebergLake, Lake, LanceLake, rows_of
 from tests.s3_server import S3
@@ -150,7 +152,9 @@ def without_old_log(lake: DeltaLake) -> None:
     lake.table.cleanup_metadata()
 
 
-def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(tmp_path: Path) -> None:
+def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = DeltaLake(str(tmp_path))
     lake.append(0, 2)
     lake.append(4)
@@ -158,10 +162,36 @@ def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(tmp_path: P
     lake.compact()
     without_old_log(lake)
     storage, inputs = list_inputs(lake.source())
+    commit, asked = DeltaVersion.commit, list[int]()
+
+    def asked_for(self: DeltaVersion, version: int) -> list[dict[str, Any]]:
+        asked.append(version)
+        return commit(self, version)
+
+    monkeypatch.setattr(DeltaVersion, "commit", asked_for)
     left = lake.source().left(storage, inputs, published)
     assert [stat.identity == GONE for stat in left] == [False, True, True]
+    there = {int(commit.stem) for commit in Path(lake.url, "_delta_log").glob("0*.json")}
+    assert set(asked) == there - {0} != set(range(1, lake.table.version() + 1)), "what is left"
     with pytest.raises(InvalidSpec, match=r"source\.version: 1 is no version of .*cleaned up"):
         list_inputs(lake.source(version=1, on_empty="succeed"))
+
+
+@pytest.mark.s3
+def test_a_table_in_a_bucket_that_is_open_to_all(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = DeltaLake(s3.url(uuid.uuid4().hex), dict(s3.storage_options))
+    lake.append(1)
+    store = open_storage(lake.url, s3.storage_options)[0].filesystem
+    bucket = lake.url.removeprefix("s3://").partition("/")[0]
+    store.chmod(bucket, "public-read")
+    store.chmod(lake.url, "public-read", recursive=True)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = {k: v for k, v in s3.storage_options.items() if k not in ("key", "secret")}
+    assert ids(DeltaSource(path=lake.url, storage_options={**options, "anon": True})) == [1]
 
 
 @pytest.mark.s3

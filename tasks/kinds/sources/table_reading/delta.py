@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,6 +30,9 @@ from tasks.kinds.tables.delta import open_delta
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 LOG_READERS = 16
+LOGS_AT_ONCE = 1_024
+"""Of a table with a commit a minute there are tens of thousands."""
+LOGGED = re.compile(r"\d{20}\.json")
 DELETIONS = "deletionVectors"
 TRUE = pc.scalar(True)
 FORMAT = ds.ParquetFileFormat(
@@ -211,15 +215,23 @@ class DeltaVersion:
 
     def rewrites(self) -> "Iterator[tuple[DeltaVersion, DeltaVersion]]":
         """The commits that changed no data, such as OPTIMIZE's, as far back as the log goes."""
-        versions = range(1, self.pins["version"] + 1)
+        storage, root = self.place
+        names = (stat.path.rpartition("/")[2] for stat in storage.list(f"{root}/_delta_log"))
+        kept = sorted(int(name[:20]) for name in names if LOGGED.fullmatch(name))
+        versions = [each for each in kept if 1 <= each <= self.pins["version"]]
         with ThreadPoolExecutor(LOG_READERS) as pool:
-            for version, actions in zip(versions, pool.map(self.commit, versions), strict=True):
-                files = [
-                    each[name] for each in actions for name in ("add", "remove") if name in each
-                ]
-                if files and not any(file.get("dataChange", True) for file in files):
-                    with suppress(LookupError):  # a log that was cleaned up
-                        yield self.at(version - 1), self.at(version)
+            for start in range(0, len(versions), LOGS_AT_ONCE):
+                some = versions[start : start + LOGS_AT_ONCE]
+                for version, has_moved in zip(some, pool.map(self.moves_rows, some), strict=True):
+                    if has_moved:
+                        with suppress(LookupError):  # a log that was cleaned up
+                            yield self.at(version - 1), self.at(version)
+
+    def moves_rows(self, version: int) -> bool:
+        """Whether a commit put rows into other files, and changed none."""
+        actions = self.commit(version)
+        files = [each[name] for each in actions for name in ("add", "remove") if name in each]
+        return bool(files) and not any(file.get("dataChange", True) for file in files)
 
     def commit(self, version: int) -> list[dict[str, Any]]:
         """What a commit did, from the log; nothing where that is cleaned up.
