@@ -73,6 +73,12 @@ def with_room(side: pc.Expression, node: ast.expr, columns: Columns) -> pc.Expre
     return side.cast(pa.decimal256(min(kind.precision, DIGITS), kind.scale))
 
 
+def as_held(value: Any, kind: pa.DataType | None) -> Any:
+    """A number with a fraction as a column of 32 bits holds it: else 0.1 would equal none."""
+    is_narrow = kind == pa.float32() and type(value) is float
+    return pa.scalar(value, kind).as_py() if is_narrow else value
+
+
 def literals(values: list[Any], kinds: set[pa.DataType]) -> list[Any]:
     """Literals as Arrow is given them, which brings together fewer types of whole numbers.
 

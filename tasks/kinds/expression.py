@@ -13,6 +13,7 @@ from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.condition_types import (
     WHOLE,
     Columns,
+    as_held,
     literals,
     type_of_result,
     types_in,
@@ -163,8 +164,24 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
         raise ValueError(f"{ast.unparse(node)!r} is never true: write is None or is not None")
     kinds = types_in(node, columns)
     refuse_day_elsewhere([node.left, right], kinds)
-    sides = (build_side(each, columns, kinds) for each in (node.left, right))
+    pairs = ((node.left, right), (right, node.left))
+    sides = (build_side(beside(*pair, columns), columns, kinds) for pair in pairs)
     return COMPARISONS[type(op)](*sides)
+
+
+def beside(node: ast.expr, other: ast.expr, columns: Columns) -> ast.expr:
+    """A side as it is, or a literal as the column that it is compared with holds it."""
+    if isinstance(other, ast.Name) and is_number(node):
+        return ast.Constant(as_held(ast.literal_eval(node), columns.types.get(other.id)))
+    return node
+
+
+def is_number(node: ast.expr) -> bool:
+    """Whether a node is a number with a fraction, perhaps below zero."""
+    match node:
+        case ast.Constant(value=float()) | ast.UnaryOp(ast.USub(), ast.Constant(value=float())):
+            return True
+    return False
 
 
 def refuse_day_elsewhere(sides: list[ast.expr], kinds: set[pa.DataType]) -> None:
@@ -191,8 +208,10 @@ def build_membership(node: ast.Compare, columns: Columns) -> Any:
         raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
     kinds = types_in(node, columns)
     left = build_side(node.left, columns, kinds)
+    kind = columns.types.get(node.left.id) if isinstance(node.left, ast.Name) else None
     left = left.cast(WHOLE) if pa.uint64() in kinds and pa.float64() not in kinds else left
-    found = left.isin(literals([literal(each) for each in right.elts], kinds))
+    values = [as_held(literal(each), kind) for each in right.elts]
+    found = left.isin(literals(values, kinds))
     # Arrow finds an empty value in no list; `!=`, too, is not true of one.
     return found if isinstance(op, ast.In) else ~found & left.is_valid()
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE, as_text, has_null
-from tasks.kinds.hive import hive_folder
+from tasks.kinds.hive import NULL_FOLDER, hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.output_types import SCALARS, OutputType, with_given
 from tasks.kinds.placeholders import check_placeholders
@@ -201,6 +201,9 @@ def partitioned(
     if len(groups) > MAX_PARTITIONS_PER_WRITE:
         problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
         raise InvalidSpec.at(field, by, problem)
+    if any(NULL_FOLDER in values for values, _ in groups):
+        problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
+        raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
     rest = rows.drop_columns(by) if inside is None else inside
     if not rest.num_columns:  # such a file has no rows either
         problem = "leaves no column for the files: keep another one, as by sink.keep_columns"

@@ -1,9 +1,10 @@
 """Keeps some columns, or drops some."""
 
-from typing import Literal
+from collections import Counter
+from typing import Literal, Self
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import visible
@@ -20,6 +21,13 @@ class SelectStep(Step):
     drop: bool = Field(
         default=False, description="Drop the named columns instead, and keep the others."
     )
+
+    @model_validator(mode="after")
+    def _keeps_each_once(self) -> Self:
+        twice = [name for name, times in Counter(self.columns).items() if times > 1]
+        if twice and not self.drop:
+            raise ValueError(f"columns names {twice[0]!r} twice")
+        return self
 
     @property
     def reads(self) -> dict[str, list[str]]:

@@ -231,6 +231,9 @@ def test_no_rows_give_no_part(sink: Sink, by: list[str]) -> None:
 def test_partition_column_must_be_there() -> None:
     with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['day'\] are not among \['x'\]"):
         ParquetSink(path="/out", partition_by=["day"]).parts(pa.table({"x": [1]}), as_ids([1]))
+    null = pa.table({"x": [1], "key": ["__HIVE_DEFAULT_PARTITION__"]})
+    with pytest.raises(InvalidSpec, match=r"stands for no value at all: write another word"):
+        ParquetSink(path="/out", partition_by=["key"]).parts(null, as_ids([1]))
     many = pa.table({"x": range(1_001)})
     with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['x'\] makes 1001 folders of 1001"):
         ParquetSink(path="/out", partition_by=["x"]).parts(many, as_ids(range(1_001)))

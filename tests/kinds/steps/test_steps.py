@@ -54,6 +54,11 @@ def test_select_keeps_ids() -> None:
     assert SelectStep(columns=["x"]).build()(ROWS).column_names == [ROW, "x"]
 
 
+def test_select_takes_a_column_once() -> None:
+    with pytest.raises(ValidationError, match="'x' twice"):
+        SelectStep(columns=["x", "name", "x"])
+
+
 def test_select_drops() -> None:
     for named in (["x", "path"], ["x", "path", "x"]):
         kept = SelectStep(columns=named, drop=True).build()(ROWS)
@@ -215,6 +220,29 @@ def test_numbers_of_all_types_are_compared(expression: str, kept: list[int]) -> 
     step = FilterStep(expression=expression)
     step.check()
     assert step.build()(IDS)[ROW].to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("score == 0.1", [1]),
+        ("-0.1 == score", [2]),
+        ("score != 0.1", [2, 3]),
+        ("score >= 0.1", [1, 3]),
+        ("score > 0.1", [3]),
+        ("score in (0.1, -0.1, 1)", [1, 2]),
+        ("score not in (0.1, 1)", [2, 3]),
+        ("score < 1e300", [1, 2, 3]),
+        ("exact == 0.1", [1, 2]),
+        ("exact > score", [2]),
+    ],
+)
+def test_a_number_is_compared_as_a_column_of_fewer_bits_holds_it(
+    expression: str, kept: list[int]
+) -> None:
+    score = pa.array([0.1, -0.1, 0.5, None], pa.float32())
+    rows = pa.table({ROW: [1, 2, 3, 4], "score": score, "exact": [0.1, 0.1, 0.5, 0.5]})
+    assert FilterStep(expression=expression).build()(rows)[ROW].to_pylist() == kept
 
 
 NARROW = pa.table(
