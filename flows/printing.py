@@ -9,6 +9,7 @@ from flows.console import escape
 from tasks.counted import counted
 from tasks.reporting.preview_page import duration
 from tasks.reporting.samples import shorten, shown_columns
+from tasks.reporting.search_page import CHANGED
 
 
 def print_preview(console: Console, found: dict[str, Any]) -> None:
@@ -72,3 +73,5 @@ def print_matches(console: Console, found: dict[str, Any]) -> None:
         f"by {found['query_as']}: {len(matches)} of {counted(rows['searched'], 'row')}; without "
         f"a vector to compare: {rows['without_vector']:,}; {seconds:.1f} seconds"
     )
+    if changed := found["files_changed_by_others"]:
+        console.print(f"[yellow]{counted(changed, 'file')} {CHANGED}[/]")

@@ -19,6 +19,12 @@ from tasks.searching.query import MediaQuery, Query, shortened
 SHOWN_MATCHES = 50
 
 
+CHANGED = (
+    "of this output are in the table no more as they were published: others have deleted, updated "
+    "or compacted rows, and what is found here may be deleted there"
+)
+
+
 @dataclass(frozen=True)
 class Search:
     """A query, where it was looked for, and what was found."""
@@ -63,6 +69,7 @@ class Search:
                 "searched": self.nearest.num_searched,
                 "without_vector": self.nearest.num_without,
             },
+            "files_changed_by_others": self.vectors.changed_by_others,
             "index": self.index and {"recall": self.index.recall, "files": len(self.index.files)},
             "seconds": self.seconds,
             "matches": [
@@ -105,10 +112,12 @@ def query_part(search: Search) -> str:
 
 def figures(search: Search) -> dict[str, str]:
     """Where and how long it was searched."""
+    changed = search.vectors.changed_by_others
     return {
         "output": f"{search.output}, version {search.vectors.seen.version}",
         "rows": f"{search.nearest.num_searched:,}, {how(search.index)}",
         "without a vector": f"{search.nearest.num_without:,}",
+        **({"changed": f"{counted(changed, 'file')} {CHANGED}"} if changed else {}),
         "seconds": ", ".join(f"{name} {each:.2f}" for name, each in search.seconds.items()),
     }
 

@@ -16,6 +16,7 @@ from tasks.machine import cores
 from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
+from tasks.protocol.table import taken_out
 from tasks.python_rows import python_rows
 from tasks.ray_job.job import output_of
 from tasks.run_folder import published_schema
@@ -161,6 +162,14 @@ class PublishedVectors:
             OutputFile(file.target(output), file.rows, file.path.rpartition("/")[0], file.size)
             for file in files
         ]
+
+    @cached_property
+    def changed_by_others(self) -> int:
+        """Published files of which others have deleted or moved rows in the table since.
+
+        Which of their rows are still there cannot be told: all are searched.
+        """
+        return len(taken_out(self.spec.sink.as_table(), self.seen))
 
     @cached_property
     def starts(self) -> Rows:

@@ -87,11 +87,13 @@ def test_what_a_job_waits_for_before_it_begins(
 
 
 def test_what_comes_from_data_stands_as_it_is_and_does_nothing() -> None:
-    found = {"query_as": "text", "rows": {"searched": 1, "without_vector": 0}, "seconds": {}}
+    rows = {"searched": 1, "without_vector": 0}
+    found = {"query_as": "text", "rows": rows, "seconds": {}, "files_changed_by_others": 2}
     row = {"path": "/run:id:7/a.png", "text": "\x1b[2J\x9b31m[bold]\r"}
     with ours.capture() as taken:
         print_matches(ours, {**found, "matches": [{"rank": 1, "score": 1.0, "row": row}]})
         print_check(ours, "places", "red", "wrong", f"{row['path']} {row['text']}")
+    assert "2 files of this output are in the table no more" in " ".join(taken.get().split())
     lines = [line for line in taken.get().splitlines() if row["path"] in line]
     assert [r"\x1b[2J\x9b31m[bold]\x0d" in line for line in lines] == [True, True]
 

@@ -106,8 +106,10 @@ def test_an_index_lies_beside_the_table_and_follows_it(table: SearchedTable) -> 
 def test_files_that_are_gone_for_good_are_no_reason_to_search_again(table: SearchedTable) -> None:
     table.publish("k1", {"a": "v1"})
     table.publish("k2", {"b": "v1"})
+    assert published_vectors(table.spec).changed_by_others == 0
     COMPACT[table.bench.kind](table.bench)
     vectors = published_vectors(table.spec)
+    assert vectors.changed_by_others == 2
     assert_found(table, vectors)
     VACUUM[table.bench.kind](table.spec.sink.path)
     with pytest.raises(InvalidSpec, match=r"has lost a published file.*--replace-output"):
