@@ -102,6 +102,8 @@ class Attempt:
                     self.begun = time.monotonic()
                     self.heard_at = self.answered_at = self.stall.since = self.begun
             except BaseException:
+                if self.stopped.is_set():  # the flow has ended what there was before
+                    release(self.job.spec.cluster, self.job.run_id)
                 self.stopped.set()
                 raise
             return self.running

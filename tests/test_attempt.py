@@ -210,9 +210,10 @@ def starting(tmp_path: Any, start: Callable[[Any], Any]) -> Attempt:
 
 
 def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
-    tmp_path: Any,
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried: list[int] = []
+    tried, released = list[int](), list[str]()
+    monkeypatch.setattr(attempt, "release", lambda cluster, run_id: released.append(run_id))
 
     def start(_: Any) -> Any:
         tried.append(1)
@@ -223,6 +224,7 @@ def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
     with pytest.raises(RunStopped):
         following.ensure_started()
     assert tried == [1]
+    assert released == ["run"], "a cluster that was being made for it"
 
 
 def test_a_run_that_somebody_stops_while_its_cluster_is_away_starts_nothing(
