@@ -68,8 +68,8 @@ def await_room(job: Job, tell: Callable[[str], None]) -> None:
             time.sleep(LOOK_EVERY_SECONDS)
     finally:
         # What is asked for stays asked for, by nobody, and keeps its nodes for ever. From here on
-        # it is the job's replicas that need them.
-        if has_asked:
+        # it is the job's replicas that need them. A driver that was killed has left it asked for.
+        if has_asked or job.attempt > 1:
             ask_autoscaler([])
 
 

@@ -100,6 +100,15 @@ def test_nodes_of_a_cluster_that_was_replaced_are_waited_for(
     assert seen == []
 
 
+def test_what_a_killed_driver_has_asked_for_is_asked_for_no_more(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(spec(cluster=WAITS, resources={"num_gpus": 1}))
+    monkeypatch.setattr(nodes, "nodes_now", lambda: [LARGE])
+    nodes.await_room(replace(job, attempt=2), nothing)
+    assert asked == [[]]
+
+
 class Probes:
     """Stands for `ray` and for the module `time`: nodes whose probes take so many looks."""
 
