@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.tables.iceberg_output import IcebergOutput
+from tasks.kinds.tables.lance_columns import LANCES_OWN
 from tasks.plan import make_plan
 from tasks.protocol.ids import as_ids
 from tasks.publish import publish_planned
@@ -206,3 +207,19 @@ def test_a_table_of_narrow_numbers_takes_numbers_as_narrow(open_bench: OpenBench
     )
     with pytest.raises(InvalidSpec, match="short is int16 there and int64 here"):
         bench.run("k2", {"b": "v1"}, extra={"short": 1})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("name", sorted(LANCES_OWN))
+def test_a_name_of_lances_own_is_refused_before_anything_is_decided(
+    bench: TableBench, name: str, tmp_path: Path
+) -> None:
+    import lance
+
+    with pytest.raises(OSError, match=f"{name} is a reserved name"):
+        lance.write_dataset(pa.table({name: [1]}), tmp_path / "theirs")
+    with pytest.raises(SchemaMismatch, match=rf"\['{name}'\]: .*in a step rename"):
+        bench.run("k1", {"a": "v1"}, extra={name: 1})
+    assert not bench.ledger.look().version
+    bench.run("k1", {"a": "v1"}, extra={name.upper(): 1})
+    assert frame_of(bench)[name.upper()].to_list() == [1] * 3
