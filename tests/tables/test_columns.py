@@ -223,3 +223,34 @@ def test_a_name_of_lances_own_is_refused_before_anything_is_decided(
     assert not bench.ledger.look().version
     bench.run("k1", {"a": "v1"}, extra={name.upper(): 1})
     assert frame_of(bench)[name.upper()].to_list() == [1] * 3
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("name", ["a.b", "a`b", "`a`", "", "a\0b"])
+def test_a_name_by_which_lance_finds_no_column_is_refused(bench: TableBench, name: str) -> None:
+    with pytest.raises(SchemaMismatch, match=r"could read the columns \['.*in a step rename"):
+        bench.run("k1", {"a": "v1"}, extra={name: 1})
+    assert not bench.ledger.look().version
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("name", ["a b", "a/b", 'a"b', "a'b", "a\\b", "[a]", "é", "_distance"])
+def test_other_names_are_found(bench: TableBench, name: str) -> None:
+    bench.run("k1", {"a": "v1"}, extra={name: 1})
+    bench.run("k2", {"a": "v2"}, extra={name: 2})
+    assert frame_of(bench)[name].to_list() == [2] * 3
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("values", [[{"x": 1}, {"x": 2}], ["a", "b"], [b"a", b"b"]])
+@pytest.mark.parametrize("is_within", [False, True])
+def test_lists_of_a_fixed_size_that_lance_does_not_read_again_are_refused(
+    bench: TableBench, values: list[Any], *, is_within: bool
+) -> None:
+    kind = pa.list_(pa.array(values).type, len(values))
+    column = pa.array([values] * 3, kind)
+    if is_within:
+        column = pa.StructArray.from_arrays([column], ["inner"])
+    with pytest.raises(SchemaMismatch, match=r"fixed size of .*: {'pair': '.*any length in a step"):
+        bench.run("k1", {"a": "v1"}, extra={"pair": column})
+    assert not bench.ledger.look().version

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import TableSink
-from tasks.kinds.tables.lance_columns import refuse_names
+from tasks.kinds.tables.lance_columns import refuse_names, refuse_types
 from tasks.kinds.tables.lance_output import DATA, STORAGE_VERSION, LanceOutput, stored
 from tasks.kinds.tables.types import refuse_empty_objects
 from tasks.protocol.ids import Ids
@@ -44,9 +44,11 @@ class LanceSink(TableSink):
         """A schema as the dataset has it.
 
         Raises:
-            SchemaMismatch: a column holds objects without keys, or has a name that Lance refuses.
+            SchemaMismatch: a column holds objects without keys, or has a name or a type that
+                Lance refuses or does not read again.
         """
         refuse_names(schema)
+        refuse_types(schema)
         refuse_empty_objects(schema)
         return stored(schema)
 
