@@ -190,7 +190,8 @@ def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
     A compaction, an update or a delete does that. To look for the rows there, by their keys, is no
     way: of two rows of a key nobody can say which is ours and which is of others, whose rows stay,
     nor from which input one came. What is gone together with every file that is not ours has left
-    nothing behind, so that an emptied table can be filled again.
+    nothing behind, so that an emptied table can be filled again. Where others have put values
+    beside ours, rows that stay would be written anew without them.
 
     Raises:
         InvalidSpec: says which files are gone, and the ways out.
@@ -199,9 +200,10 @@ def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
     if gone and found.files - ledger.files.keys():
         problem = (
             f"is a table that has lost {counted(len(gone), 'file')} of this output, {gone[0]} the "
-            "first, and has others: somebody has compacted, updated or deleted rows, and to "
-            "replace those of a changed input, or of a key that comes again, would now double "
-            f"them. {ways_out(table, ledger.files.keys())}"
+            "first, and has others: somebody has compacted, updated or deleted rows, or filled a "
+            "column that they added to a Lance dataset (to drop it is enough). To replace rows of "
+            "a changed input, or of a key that comes again, would now double them or lose what "
+            f"others have filled in. {ways_out(table, ledger.files.keys())}"
         )
         raise InvalidSpec.at("sink.path", table.place, problem)
 

@@ -286,13 +286,15 @@ def test_marked_rows_are_seen_by_way_of_a_link_too(
 
 
 @pytest.mark.parametrize("kind", ["lance"])
-@pytest.mark.parametrize("how", ["deleted", "updated"])
+@pytest.mark.parametrize("how", ["deleted", "updated", "widened"])
 def test_a_fragment_of_which_others_have_changed_rows_is_not_replaced(
     bench: TableBench, how: str
 ) -> None:
     bench.run("k1", {"a": "v1"})
     if how == "deleted":
         lance(bench).delete("row = 1")
+    elif how == "widened":
+        lance(bench).add_columns({"theirs": "row + 100"})
     else:
         lance(bench).update({"identity": "'theirs'"}, where="row = 1")
     theirs = frame_of(bench).sort("row").rows()

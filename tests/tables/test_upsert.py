@@ -17,7 +17,7 @@ from tasks.protocol.storage import FsspecStorage
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS, OpenBench
 from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
-from tests.tables.foreigners import APPEND, COMPACT, EMPTY, iceberg
+from tests.tables.foreigners import APPEND, COMPACT, EMPTY, iceberg, lance
 from tests.tables.readers import frame_of
 
 BY_ID: dict[str, Any] = {"mode": "upsert", "key": ["id"]}
@@ -128,6 +128,27 @@ def go_back(bench: TableBench, said: str) -> None:
         import lance
 
         eval(call, {"DeltaTable": DeltaTable, "lance": lance})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_column_that_others_have_filled_loses_no_value_unseen(
+    bench: TableBench, *, is_dropped: bool
+) -> None:
+    """Of rows that stay, too, whose file is written anew."""
+    bench.run("k1", {"a": "v1"}, **ids(1, 2, 3))
+    lance(bench).add_columns({"theirs": "id + 100"})
+    again = bench.prepare("k2", {"b": "v1"}, **ids(3, 4, 5))
+    with pytest.raises(InvalidSpec, match=r"filled a column .* \(to drop it is enough\)") as error:
+        bench.put(again)
+    assert frame_of(bench)["theirs"].to_list() == [101, 102, 103]
+    if is_dropped:
+        lance(bench).drop_columns(["theirs"])
+        bench.sink.check()
+    else:
+        go_back(bench, str(error.value))
+    bench.put(again)
+    assert owners(bench) == {1: "a", 2: "a", 3: "b", 4: "b", 5: "b"}
 
 
 @pytest.mark.parametrize("kind", ["delta"])

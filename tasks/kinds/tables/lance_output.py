@@ -216,16 +216,20 @@ def fragments_by_file(dataset: Any) -> dict[str, Any]:
 
 
 def files_of(dataset: Any) -> frozenset[str]:
-    """Data files; one of which others have deleted rows, or put others over, is another by now."""
+    """Data files; one whose rows others have deleted, changed or widened is another by now."""
     return frozenset(
-        f"{path} with deleted or changed rows" if is_amended(each.metadata) else path
+        f"{path} with changes of others" if is_amended(each.metadata) else path
         for path, each in fragments_by_file(dataset).items()
     )
 
 
 def is_amended(fragment: Any) -> bool:
-    """Whether what its data files hold is not what readers of the fragment see."""
-    return fragment.deletion_file is not None or bool(fragment.overlays)
+    """Whether what our data file holds is not what readers of the fragment see.
+
+    Values of a column that others have added are in a second file: they would be lost with ours.
+    """
+    changed = fragment.deletion_file is not None or bool(fragment.overlays)
+    return changed or len(fragment.files) > 1
 
 
 @contextmanager
