@@ -237,6 +237,39 @@ def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> Non
         list_inputs(lake.source(filter="vector is not None"))
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_blobs_of_lance_come_as_bytes(version: str, tmp_path: Path) -> None:
+    import lance
+
+    blob = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    kinds = pa.schema([("id", pa.int64()), blob, ("within", pa.struct([blob]))])
+    values = [b"first", None, b"", bytes(100_000)]
+    rows = [{"id": at, "blob": each, "within": {"blob": each}} for at, each in enumerate(values)]
+    table = pa.Table.from_pylist(rows, kinds)
+    lance.write_dataset(table, str(tmp_path), data_storage_version=version)
+    assert read_all(LanceSource(path=str(tmp_path))) == rows
+    chosen = LanceSource(path=str(tmp_path), columns=["blob"], filter="id == 3")
+    assert read_all(chosen) == [{"blob": values[3]}]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_of_large_blobs_only_a_few_are_in_memory(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lance
+
+    blob = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    values = [bytes([at]) * 1_000 for at in range(40)]
+    table = pa.table([values], pa.schema([blob]))
+    lance.write_dataset(table, str(tmp_path), data_storage_version=version)
+    monkeypatch.setattr("tasks.kinds.sources.table_reading.lance.BYTES_PER_READ", 10_000)
+    found = LanceSource(path=str(tmp_path)).open()
+    (file,) = found.files()
+    batches = list(found.read(file.path, ["blob"]))
+    assert max(map(len, batches)) <= 10
+    assert [value for batch in batches for value in batch["blob"].to_pylist()] == values
+
+
 def test_a_name_without_a_namespace_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"source.path: 'orders' is no table's name"):
         check_source(IcebergSource(path="orders", catalog={"type": "sql", "uri": "sqlite://"}))

@@ -9,9 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.kinds.sources.source import BYTES_PER_READ
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
 from tasks.kinds.tables.lance import open_lance
+
+BLOBS = "lance.blob.v2"
+"""What the type is called of blobs since Lance's files of version 2.2."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class LanceVersion:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types."""
-        return self.dataset.schema
+        """Names and types; of blobs, those of their bytes."""
+        return pa.schema([each.with_type(read_as(each.type)) for each in self.dataset.schema])
 
     def files(self) -> list[TableFile]:
         """All fragments."""
@@ -64,9 +68,14 @@ class LanceVersion:
             FileNotFoundError: a file of it is gone.
         """
         size = rows_at_once(self.schema, names)
+        has_blobs = any(is_blob(self.dataset.schema.field(name)) for name in names)
         try:
             yield from self.fragments[path].to_batches(
-                columns=names, filter=self.condition, batch_size=size
+                columns=names,
+                filter=self.condition,
+                batch_size=size,
+                batch_size_bytes=BYTES_PER_READ if has_blobs else None,
+                blob_handling="all_binary",
             )
         except (OSError, ValueError) as error:
             if "not found" in str(error).lower():
@@ -89,3 +98,17 @@ class LanceVersion:
         """The dataset at another version."""
         dataset = open_lance(self.url, self.storage_options, version)
         return LanceVersion(dataset, self.url, self.storage_options, self.condition)
+
+
+def is_blob(column: pa.Field) -> bool:
+    """Whether values may be as large as a file, each."""
+    return b"lance-encoding:blob" in (column.metadata or {}) or read_as(column.type) != column.type
+
+
+def read_as(kind: pa.DataType) -> pa.DataType:
+    """A type as it is read: of blobs the bytes, not the description of where they lie."""
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == BLOBS:
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(read_as(each.type)) for each in kind.fields])
+    return kind
