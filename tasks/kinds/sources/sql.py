@@ -2,10 +2,8 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any, ClassVar, Literal, Self
 
-import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -13,6 +11,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
+from tasks.kinds.sources.sql_reading.inferring import inferred
 from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -149,28 +148,17 @@ class SqlSource(Source):
         return Stats.of(sorted(inputs, key=lambda stat: order_of(range_of(stat.path[size:]))))
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
-        """Infer types from the first rows of some ranges; without a value, text.
+        """Infer types from the first rows of some ranges; what these lack, from wherever it is.
 
         Raises:
             InvalidSpec: one of `columns` is not there, or has no type.
         """
         database: Database = storage.filesystem
         names = list(dict.fromkeys(self.columns or database.rows.c.keys()))
-        types: list[pa.DataType] = [pa.null()] * len(names)
-        for stat in inputs[:RANGES_TO_INFER]:
-            with closing(database.read(stat.path, names)) as reads:
-                rows = next(reads, [])
-            try:
-                found = arrow.schema_of(names, rows)
-            except TypeError as error:
-                raise InvalidSpec(f"source.columns: {error}") from error
-            types = [
-                old if arrow.is_known(old) or pa.types.is_null(new) else new
-                for old, new in zip(types, found.types, strict=True)
-            ]
-            if all(map(arrow.is_known, types)):
-                break
-        schema = pa.schema(list(zip(names, map(arrow.settled, types), strict=True)))
+        try:
+            schema = inferred(database, [stat.path for stat in inputs[:RANGES_TO_INFER]], names)
+        except TypeError as error:
+            raise InvalidSpec(f"source.columns: {error}") from error
         return {"schema": schema.serialize().to_pybytes().hex()}
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:

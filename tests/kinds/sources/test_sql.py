@@ -14,6 +14,9 @@ from tasks.kinds.places import check_source
 from tasks.kinds.sources import SqlSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.sql import RANGES_TO_INFER
+from tasks.kinds.sources.sql_reading.database import Database
+from tasks.kinds.sources.sql_reading.inferring import VALUES_TO_INFER
 from tasks.kinds.sources.sql_reading.secrets import without_secrets
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -63,6 +66,12 @@ def rows(found: SqlSource) -> list[dict[str, Any]]:
     return read
 
 
+def schema_of(found: SqlSource) -> pa.Schema:
+    """Names and types of the columns, as a plan pins them."""
+    pins = found.pin(*list_inputs(found))
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(pins["schema"])))
+
+
 def test_whole_numbers_are_cut_on_a_grid(shop: Shop) -> None:
     shop.insert(25, 3, -4, 9, 10, -10, -25, 1000, 0)
     found = shop.source()
@@ -96,9 +105,7 @@ def test_days_and_what_has_none(shop: Shop) -> None:
     found = shop.source(range_column="placed_at", columns=["id", "placed_at"])
     assert [*ranges(found)] == ["2026-01-31", "2026-02-01", "null"]
     assert [row["id"] for row in rows(found)] == [1, 4, 2, 3, 5]
-    storage, inputs = list_inputs(found)
-    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(found.pin(storage, inputs)["schema"])))
-    assert schema.field("placed_at").type == pa.timestamp("us")
+    assert schema_of(found).field("placed_at").type == pa.timestamp("us")
 
 
 def test_a_query_is_as_good_as_a_table(shop: Shop) -> None:
@@ -160,6 +167,48 @@ def test_types_hold_what_comes_later(sqlite: Shop) -> None:
     good, late, bad = rows(raw)
     assert (good["total"], late["total"], late["note"]) == (1.25, 12345678.5, "late")
     assert "a lot" in str(bad)
+
+
+@pytest.mark.parametrize("asked", [{}, {"table": None, "query": "SELECT * FROM orders"}])
+def test_columns_without_a_value_in_the_first_rows_have_the_type_of_later_ones(
+    shop: Shop, asked: dict[str, Any]
+) -> None:
+    first = [10 * each for each in range(RANGES_TO_INFER + 1)]
+    shop.insert(*first)
+    shop.insert(901, region="7")
+    shop.insert(*range(1000, 1000 + VALUES_TO_INFER), note="'dear'")
+    shop.insert(2001, total="1.25", placed_at="'2026-01-31 12:00:00'")
+    found = shop.source(**asked)
+    *empty, number = rows(found)[: len(first) + 1]
+    assert [row["id"] for row in empty] == first
+    assert (number["region"], rows(found)[-2]["note"]) == (7, "dear")
+    last = rows(found)[-1]
+    assert (last["id"], float(last["total"])) == (2001, 1.25)
+    assert str(last["placed_at"]).startswith("2026-01-31 12:00:00")
+    assert schema_of(found).field("changed").type == (
+        # Of an empty column only a table of Postgres tells.
+        pa.int64() if found.table and "postgresql" in found.root else pa.string()
+    )
+
+
+def test_all_empty_columns_cost_one_look_at_all_rows(
+    sqlite: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def look(self: Database, names: list[str], limit: int) -> list[tuple[Any, ...]]:
+        looks.append(names)
+        return with_values(self, names, limit)
+
+    with_values = Database.with_values
+    monkeypatch.setattr(Database, "with_values", look)
+    sqlite.insert(1, 2)
+    assert set(schema_of(sqlite.source()).types[1:]) == {pa.string()}
+    assert looks == [["region", "placed_at", "total", "note", "changed"]]
+    found = sqlite.source()
+    found.pin(list_inputs(found)[0], [])  # where nothing is left to do
+    schema_of(sqlite.source(columns=["id"]))
+    assert len(looks) == 1
 
 
 def test_a_fraction_after_whole_numbers_is_not_cut_off(sqlite: Shop) -> None:

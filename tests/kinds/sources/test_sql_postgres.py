@@ -7,12 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.places import check_source
+from tasks.kinds.sources import SqlSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.kinds.sources.source import ROWS_PER_READ, BadRow
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, schema_of
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.shop import Shop, postgres_shop
 from tests.postgres import PASSWORD, READER, READER_VARIABLE, Postgres
@@ -61,6 +63,43 @@ def test_each_type_has_its_arrow_type(shop: Shop, asked: dict[str, Any]) -> None
     given = {"id": 2, "plain": '"x"', "tree": "5", "counts": [], "weights": [], "text": ""}
     assert second == dict.fromkeys(first) | given
     assert third == dict.fromkeys(first) | {"id": 3}
+
+
+def test_the_types_of_empty_columns_are_those_of_their_values_to_come(shop: Shop) -> None:
+    declared = (
+        "good BOOLEAN, small SMALLINT, large BIGINT, ratio REAL, half DOUBLE PRECISION, "
+        "price NUMERIC(10, 2), whole NUMERIC(10), day DATE, at TIMESTAMP, zoned TIMESTAMPTZ, "
+        "opens TIME, closes TIMETZ, raw BYTEA, text TEXT, few VARCHAR(9), fixed CHAR(3), "
+        "name UUID, plain JSON, tree JSONB, mood mood"
+    )
+    values = (
+        "true, 1, 2, 0.5, 0.25, 12.5, 7, '2026-01-31', '2026-01-31 12:00', '2026-01-31 12:00+09', "
+        f"'10:00', '10:00+09', 'raw', 'text', 'few', 'abc', '{NAMES[0]}', '1', '[]', 'good'"
+    )
+    shop.execute("CREATE TYPE mood AS ENUM ('good')", f"CREATE TABLE kept (id BIGINT, {declared})")
+    shop.execute("CREATE VIEW seen AS SELECT * FROM kept", "INSERT INTO kept (id) VALUES (1)")
+    found = {table: pinned(shop.source(table=table)) for table in ("kept", "seen")}
+    shop.execute("DELETE FROM kept", f"INSERT INTO kept VALUES (1, {values})")
+    assert found == dict.fromkeys(found, pinned(shop.source(table="kept")))
+    assert pinned(shop.source(table=None, query="TABLE kept")) == found["kept"]
+
+
+def test_what_a_type_does_not_tell_a_later_value_does(shop: Shop) -> None:
+    shop.execute(
+        "CREATE TABLE kept (id BIGINT, price NUMERIC, counts INTEGER[], took INTERVAL, ends DATE)",
+        "INSERT INTO kept SELECT n FROM generate_series(1, 200) AS n",
+        "INSERT INTO kept (id, counts) VALUES (201, '{}')",
+        "INSERT INTO kept VALUES (202, 1.5, '{1}', '1 day', 'infinity')",
+    )
+    found = shop.source(table="kept")
+    price, took, counts, ends = map(pinned(found).field, ("price", "took", "counts", "ends"))
+    assert (price.type, took.type) == (pa.decimal128(38, 1), pa.duration("us"))
+    assert (counts.type, ends.type) == (pa.list_(pa.int64()), pa.date32())
+
+
+def pinned(found: SqlSource) -> pa.Schema:
+    """Names and types of the columns, as a plan pins them."""
+    return schema_of(found.pin(*list_inputs(found))["schema"])
 
 
 def test_days_are_utcs_whatever_the_zone_of_the_server(

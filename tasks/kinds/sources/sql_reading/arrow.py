@@ -41,14 +41,22 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
     if present and all(isinstance(value, list) for value in present):
         return pa.list_(type_of(name, [each for value in present for each in value]))
     if present and all(isinstance(value, Decimal) for value in present):
-        # As many digits as there can be: the largest value may come later.
         scales = [-value.as_tuple().exponent for value in present if value.is_finite()]
-        return pa.decimal128(DECIMAL_DIGITS, max([0, *scales]))
+        return decimals(max(scales, default=0))
     try:
         return pa.array([plain(value) for value in present]).type
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
         problem = f"column {name!r} holds values of no one type ({error}): leave it out of "
         raise TypeError(problem + "source.columns, or cast it in a source.query") from error
+
+
+def decimals(places: int) -> pa.DataType:
+    """Decimals with so many places; of as many digits as there can be: large ones may come later.
+
+    Args:
+        places: after the point; fewer than none where the last digits before it are always 0.
+    """
+    return pa.decimal128(DECIMAL_DIGITS, max(0, places))
 
 
 def plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """A table or query as a store of inputs, each a range of its rows."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -224,7 +224,21 @@ class Database:
         column = self.column("range_column", self.range_column)
         return each.holds(column, self.engine.dialect.name)
 
-    def read(self, path: str, names: list[str]) -> Generator[list[tuple[Any, ...]], None, None]:
+    def with_values(self, names: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
+        """The first rows that have a value in any of some columns, no matter which rows these are.
+
+        Raises:
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import or_, select
+
+        columns = [self.column("columns", name) for name in names]
+        # In no order: to sort, it would have to find all of them.
+        found = select(*columns).where(or_(*(column.is_not(None) for column in columns)))
+        with self.connected() as connection:
+            return [tuple(row) for row in connection.execute(found.limit(limit))]
+
+    def read(self, path: str, names: Sequence[str]) -> Generator[list[tuple[Any, ...]], None, None]:
         """A range's rows by key, some at a time; what cannot be read is an `Unreadable` in its row.
 
         Raises:

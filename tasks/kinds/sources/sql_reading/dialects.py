@@ -8,6 +8,14 @@ TAKE_JSON = (POSTGRES, SQLITE, "mysql", "mariadb")
 """Whose JSON SQLAlchemy would make into objects."""
 
 
+def types_tell(backend: str) -> bool:
+    """Whether a column's type says what all of its values are, and what they are handed over as.
+
+    SQLite's columns take values of any type; of other databases' drivers nobody has seen it.
+    """
+    return backend == POSTGRES
+
+
 def engine_options(backend: str) -> dict[str, Any]:
     """Options of create_engine by which JSON stays the text that the database has.
 
