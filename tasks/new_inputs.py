@@ -1,6 +1,7 @@
 """A run's work: inputs that are new or have changed since they were published."""
 
 import json
+import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import Source
@@ -21,6 +23,8 @@ from tasks.protocol.texts import large
 from tasks.ray_job.job import output_of
 from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class NewInputs:
         """
         source = spec.source.as_planned(old.pins["reader"]) if old else spec.source
         storage, inputs = list_inputs(source)
-        left = inputs if replaces else unpublished(source, storage, inputs, seen)
+        left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
             left = Stats.of(())  # its first rows are published; those after them are not asked for
         gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
@@ -69,9 +73,72 @@ class NewInputs:
         return resume_plan(old, self.spec, pins, self.storage, self.left)
 
 
-def unpublished(source: Source, storage: FsspecStorage, inputs: Stats, seen: Snapshot) -> Stats:
-    """Inputs whose rows are not published as the source has them now."""
-    return source.left(storage, inputs, seen.inputs.select(["path", "identity"]))
+def unpublished(
+    spec: BatchInferenceSpec, source: Source, storage: FsspecStorage, inputs: Stats, seen: Snapshot
+) -> Stats:
+    """Inputs whose rows are not published as the source has them now, and such as are gone.
+
+    Args:
+        spec: what to run.
+        source: the spec's, as it is planned.
+        storage: where the inputs lie.
+        inputs: what lies there now.
+        seen: what is published.
+    """
+    left = source.left(storage, inputs, seen.inputs.select(["path", "identity"]))
+    return left if source.names_tell_all else without_others(spec, seen, left)
+
+
+def without_others(spec: BatchInferenceSpec, seen: Snapshot, left: Stats) -> Stats:
+    """Without what was never where the source reads now, and so is not gone from there.
+
+    A database's URL and options may say more than the names of its ranges, as by a search path
+    with a time in it: of two schemas tables may have the same name.
+
+    Args:
+        spec: what to run.
+        seen: what is published.
+        left: what is new, has changed or is gone.
+    """
+    gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
+    known = published_as(seen, gone)
+    are_here = {run_id: has_read_here(spec, run_id) for run_id in set(known["run_id"].to_pylist())}
+    runs = zip(known["path"].to_pylist(), known["run_id"].to_pylist(), strict=True)
+    others = [path for path, run_id in runs if not are_here[run_id]]
+    if not others:
+        return left
+    logger.info(
+        "what is published of %s stays, the first of them %s: they have no rows any more, but were "
+        "read by another source.path or other source.storage_options",
+        *(counted(len(others), "range"), others[0]),
+    )
+    of_others = pc.is_in(left.table["path"], pa.array(others, pa.string()))
+    return Stats(left.table.filter(pc.invert(of_others)))
+
+
+def has_read_here(spec: BatchInferenceSpec, run_id: str) -> bool:
+    """Whether a run is known to have read where the source reads now."""
+    source = spec.source.model_dump(mode="json")
+    with suppress(FileNotFoundError):
+        was = source_of(spec, run_id)
+        return all(was.get(name) == source[name] for name in ("path", "storage_options"))
+    return False
+
+
+def source_of(spec: BatchInferenceSpec, run_id: str) -> dict[str, Any]:
+    """The source that a run has read, as its spec has it.
+
+    Raises:
+        FileNotFoundError: its header is gone.
+    """
+    storage, output = output_of(spec)
+    found: dict[str, Any] = json.loads(storage.read(output.run(run_id).header))["spec"]["source"]
+    return found
+
+
+def published_as(seen: Snapshot, paths: pa.ChunkedArray) -> pa.Table:
+    """How some inputs are published."""
+    return seen.inputs.filter(pc.is_in(large(seen.inputs["path"]), large(paths)))
 
 
 def refuse_other_table(spec: BatchInferenceSpec, seen: Snapshot, gone: pa.ChunkedArray) -> None:
@@ -88,12 +155,10 @@ def refuse_other_table(spec: BatchInferenceSpec, seen: Snapshot, gone: pa.Chunke
     Raises:
         InvalidSpec: names the source that they are of, and the ways out.
     """
-    known = seen.inputs.filter(pc.is_in(large(seen.inputs["path"]), large(gone)))
-    run_id = known.sort_by("version")["run_id"][-1].as_py()
-    storage, output = output_of(spec)
+    run_id = published_as(seen, gone).sort_by("version")["run_id"][-1].as_py()
     now = spec.source
     with suppress(FileNotFoundError):
-        was = json.loads(storage.read(output.run(run_id).header))["spec"]["source"]
+        was = source_of(spec, run_id)
         if (was["kind"], place_of(was["path"])) != (now.kind, place_of(now.path)):
             problem = (
                 f"is not what run {run_id} has published rows of, {was['kind']} at {was['path']}: "

@@ -87,7 +87,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     is_done = (
         not is_outdated
         and not dropped
-        and not unpublished(spec.source, inputs_storage, inputs, seen)
+        and not unpublished(spec, spec.source, inputs_storage, inputs, seen)
     )
     return Standing(
         seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source)

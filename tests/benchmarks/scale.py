@@ -37,7 +37,6 @@ import io, fsspec, numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from s3fs import S3FileSystem
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.new_inputs import unpublished
 from tasks.protocol.acceptance import accept, find_gap
 from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
@@ -85,7 +84,7 @@ entry = Entry("k", "r", pa.table({**inputs, "shard": np.arange(done)}))
 del inputs
 seen = Snapshot(1, entry.lines(1))
 lap("the ledger of what is published", seen.lines.nbytes)
-left = unpublished(source, storage, stats, seen)
+left = source.left(storage, stats, seen.inputs.select(["path", "identity"]))
 assert len(left) == objects - done
 del left
 lap("subtract it")

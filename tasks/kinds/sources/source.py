@@ -76,6 +76,8 @@ class Source(Kind):
     """What lies at a path, for messages."""
     hides_underscores: ClassVar[bool] = True
     """Whether files are left out whose names begin with _, as what lies beside tables does."""
+    names_tell_all: ClassVar[bool] = True
+    """Whether the names of inputs tell where they lie; else those of two places may be alike."""
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""

@@ -1,22 +1,30 @@
 """Rows of a database's table or query, in ranges of a column."""
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.listing import is_excluded
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.inferring import inferred
-from tasks.kinds.sources.sql_reading.ranges import order_of, range_of
+from tasks.kinds.sources.sql_reading.ranges import is_range, order_of, range_of
+from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage
+
+logger = logging.getLogger(__name__)
 
 RANGES_TO_INFER = 10
 
@@ -29,6 +37,13 @@ class SqlSource(Source):
     keys that are whole numbers, or its highest version is another. A change that leaves these as
     they were is not seen, between runs nor between attempts of one: name a version_column where
     rows are updated, or replaced under keys that are no whole numbers.
+
+    The output follows a table: rows that were deleted leave it with the next run, one by one or all
+    of a range. What a query or a view gives no more need not be deleted, as where it gives the last
+    days only. There a range that has no rows any more keeps those that are published, while one
+    that has some is predicted again, without those that it has lost. So it is with what was read by
+    another URL or other storage_options, which may lead elsewhere, and with what is excluded. Rows
+    that a table hides from a role, as by policies, are none to it.
     """
 
     model_config = ConfigDict(title="A database")
@@ -41,10 +56,14 @@ class SqlSource(Source):
         "taken in no other way.",
     )
     table: str | None = Field(
-        default=None, description="Table or view to read, as in orders or sales.orders."
+        default=None,
+        description="Table or view to read, as in orders or sales.orders. Rows that are deleted "
+        "from a table leave the output.",
     )
     query: str | None = Field(
-        default=None, description="Instead of a table: a SELECT that gives the rows."
+        default=None,
+        description="Instead of a table: a SELECT that gives the rows. A range of which it gives "
+        "none any more keeps what is published.",
     )
     key: str = Field(
         min_length=1,
@@ -78,6 +97,7 @@ class SqlSource(Source):
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     holds: ClassVar[str] = "row"
+    names_tell_all: ClassVar[bool] = False
 
     @field_validator("path")
     @classmethod
@@ -147,6 +167,34 @@ class SqlSource(Source):
         size = len(self.root) + 1
         return Stats.of(sorted(inputs, key=lambda stat: order_of(range_of(stat.path[size:]))))
 
+    def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
+        """What is not published as it is, and ranges of the table that have no rows any more."""
+        left = super().left(storage, inputs, published)
+        if not (lost := self.lost(inputs, published)):
+            return left
+        if storage.filesystem.is_table:
+            return Stats.of([*left, *(Stat(path, 0, GONE) for path in lost)])
+        logger.info(
+            "what is published of %s stays, the first of them %s: they have no rows any more, but "
+            "%s, which need not give all rows that there are",
+            *(counted(len(lost), "range"), lost[0]),
+            "they are of a query" if self.query else f"{self.table} is the name of no table",
+        )
+        return left
+
+    def lost(self, inputs: Stats, published: pa.Table) -> list[str]:
+        """Published ranges that are not there any more, less those that are excluded.
+
+        Of another database, table or query none is: these are in the names of ranges. And a grid
+        is never another: `cut` tells, and is compared first.
+        """
+        known = published.filter(pc.not_equal(published["identity"], GONE))["path"].to_pylist()
+        root, there = f"{self.root}/", {stat.path for stat in inputs}
+        gone = [path for path in known if path.startswith(root) and path not in there]
+        # What lies deeper is of a table that is named alike.
+        ranges = sorted({path for path in gone if is_range(path.removeprefix(root))})
+        return [path for path in ranges if not is_excluded(path, self.exclude)]
+
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer types from the first rows of some ranges; what these lack, from wherever it is.
 
@@ -162,13 +210,13 @@ class SqlSource(Source):
         return {"schema": schema.serialize().to_pybytes().hex()}
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
-        """A range is a shard; its identity tells how many rows it has."""
+        """A range is a shard; one that has left the table has no rows."""
         rows = self.count_rows(storage, stat)
         return [Shard(0, stat.path, stat.identity, stat.size, rows=rows)]
 
     def count_rows(self, storage: FsspecStorage, stat: Stat) -> int:
-        """Rows of a range."""
-        return int(stat.identity.partition(":")[0])
+        """Rows of a range, which its identity begins with."""
+        return 0 if stat.identity == GONE else int(stat.identity.partition(":")[0])
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the range's rows by key; one with a value that does not fit is a bad row."""

@@ -87,10 +87,28 @@ class Database:
             ConnectionError: the database does not answer.
         """
         if self.query is None:
-            schema, _, name = (self.table or "").rpartition(".")
-            return self.reflected(name, schema or None)
+            return self.reflected(*self.names)
         with self.connected() as connection:
             return queries.selectable(connection, self.query)
+
+    @property
+    def names(self) -> tuple[str, str | None]:
+        """The table's name, and its schema's where it is given."""
+        schema, _, name = (self.table or "").rpartition(".")
+        return name, schema or None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it holds its rows itself: a query or a view may leave out some that are there.
+
+        Raises:
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import inspect
+
+        name, schema = self.names
+        with without_secrets(self.url):
+            return self.query is None and name in inspect(self.engine).get_table_names(schema)
 
     def reflected(self, name: str, schema: str | None) -> Any:
         """A table with the types of its columns."""

@@ -120,6 +120,15 @@ def range_of(name: str) -> Range:
     return Day(date.fromisoformat(name))
 
 
+def is_range(name: str) -> bool:
+    """Whether a name stands for a range."""
+    try:
+        range_of(name)
+    except ValueError:
+        return False
+    return True
+
+
 def order_of(each: Range) -> tuple[int, int]:
     """Where a range comes among the others: as its values do, empty ones last."""
     match each:

@@ -1,0 +1,152 @@
+"""An output follows a database's table, without Ray or Prefect; and nothing but a table."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.periods import Portion
+from tasks.plan import make_plan
+from tasks.preflight import check_spec
+from tasks.spec import BatchInferenceSpec
+from tasks.standing import look_at
+from tests.flows.conftest import spec_of
+from tests.flows.test_table_sources import ids, run
+from tests.kinds.sources.shop import Shop, sqlite_shop
+from tests.kinds.sources.test_sql import shop  # noqa: F401
+
+
+@pytest.fixture
+def numbers(shop: Shop) -> Shop:  # noqa: F811
+    """With a table of thirty numbers."""
+    return filled(shop)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, numbers: Shop) -> BatchInferenceSpec:
+    """Doubles x."""
+    return spec_over(tmp_path, numbers)
+
+
+def filled(empty: Shop) -> Shop:
+    """A database with thirty numbers, and a view of them."""
+    empty.execute(
+        "CREATE TABLE numbers (id INTEGER, x FLOAT)",
+        *(f"INSERT INTO numbers VALUES ({n}, {n})" for n in range(30)),
+        "CREATE VIEW seen AS SELECT * FROM numbers",
+    )
+    return empty
+
+
+def spec_over(tmp_path: Path, numbers: Shop, **fields: Any) -> BatchInferenceSpec:
+    """Doubles x, ten numbers an input."""
+    source = numbers.source(**{"table": "numbers", **fields})
+    return spec_of(tmp_path / "in", source=source.model_dump(mode="json"))
+
+
+def is_done(spec: BatchInferenceSpec) -> bool:
+    """Whether a backfill finds nothing to do."""
+    found = look_at(Portion(spec, ()), check_spec(spec))
+    assert found.is_done == make_plan(spec, save=False).nothing_to_do
+    return found.is_done
+
+
+def test_deleted_rows_leave_the_output_whatever_is_left_beside_them(
+    spec: BatchInferenceSpec, numbers: Shop
+) -> None:
+    assert (run(spec), ids(spec)) == (30, list(range(30)))
+    numbers.execute("DELETE FROM numbers WHERE id = 3")
+    assert (run(spec), ids(spec)) == (9, [n for n in range(30) if n != 3])
+    numbers.execute("DELETE FROM numbers WHERE id BETWEEN 10 AND 19")
+    assert not is_done(spec)
+    left = [n for n in range(30) if n != 3 and n // 10 != 1]
+    assert (run(spec), ids(spec)) == (0, left)
+    assert is_done(spec)
+    numbers.execute(
+        "INSERT INTO numbers VALUES (12, 12)", "DELETE FROM numbers WHERE id < 10 OR id > 20"
+    )
+    assert (run(spec), ids(spec)) == (2, [12, 20])
+    assert is_done(spec)
+
+
+def test_what_comes_back_while_its_leaving_is_planned_stays(
+    spec: BatchInferenceSpec, numbers: Shop
+) -> None:
+    run(spec)
+    numbers.execute("DELETE FROM numbers WHERE id < 10")
+    assert len(make_plan(spec).plan.shards) == 1
+    numbers.execute("INSERT INTO numbers VALUES (4, 4)")
+    assert (run(spec), ids(spec)) == (1, [4, *range(10, 30)])
+
+
+def test_an_emptied_table_empties_the_output_where_the_spec_allows_it(
+    tmp_path: Path, numbers: Shop
+) -> None:
+    run(spec_over(tmp_path, numbers))
+    numbers.execute("DELETE FROM numbers")
+    with pytest.raises(InvalidSpec, match="holds no row"):
+        run(spec_over(tmp_path, numbers))
+    allowed = spec_over(tmp_path, numbers, on_empty="succeed")
+    assert (run(allowed), ids(allowed)) == (0, [])
+    assert is_done(allowed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"table": "seen"}, "but seen is the name of no table"),
+        ({"table": None, "query": "SELECT * FROM numbers"}, "but they are of a query"),
+        ({"exclude": ["10..19"]}, None),
+    ],
+)
+def test_what_need_not_be_deleted_stays(
+    fields: dict[str, Any],
+    why: str | None,
+    tmp_path: Path,
+    numbers: Shop,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "tasks")
+    if "exclude" in fields:
+        run(spec_over(tmp_path, numbers))
+    spec = spec_over(tmp_path, numbers, **fields)
+    run(spec)
+    numbers.execute("DELETE FROM numbers WHERE id BETWEEN 10 AND 20")
+    assert (run(spec), ids(spec)) == (9, [n for n in range(30) if n != 20])
+    assert is_done(spec)
+    assert why in caplog.text if why else not caplog.text
+
+
+@pytest.mark.parametrize("options", [{}, {"echo": False}])
+def test_what_was_read_elsewhere_stays(
+    options: dict[str, Any], tmp_path: Path, numbers: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As from another schema of the same database: names of ranges do not tell which it was."""
+    caplog.set_level(logging.INFO, "tasks")
+    run(spec_over(tmp_path, numbers))
+    numbers.execute("DELETE FROM numbers WHERE id BETWEEN 10 AND 20")
+    if not options:
+        argument = "timeout=9" if "sqlite" in numbers.path else "application_name=x"
+        numbers = Shop(f"{numbers.path}?{argument}", numbers.execute)
+    spec = spec_over(tmp_path, numbers, storage_options=options)
+    assert (run(spec), ids(spec)) == (9, [n for n in range(30) if n != 20])
+    assert is_done(spec)
+    assert "10..19: they have no rows any more, but were read by another source.path" in caplog.text
+    numbers.execute("DELETE FROM numbers WHERE id > 20")
+    with pytest.raises(InvalidSpec, match=r"source\.range_size was 10 in version 2 .* now 5"):
+        run(spec_over(tmp_path, numbers, storage_options=options, range_size=5))
+
+
+def test_rows_of_another_day_s_database_stay(tmp_path: Path) -> None:
+    for day in ("monday", "tuesday"):
+        folder = tmp_path / day
+        folder.mkdir()
+        numbers = filled(sqlite_shop(folder))
+        add = 100 * (day == "tuesday")
+        numbers.execute(f"UPDATE numbers SET id = id + {add}, x = x + {add}")
+        spec = spec_over(tmp_path, numbers)
+        assert run(spec) == 30
+    assert ids(spec) == [*range(30), *range(100, 130)]
+    assert is_done(spec)
