@@ -2,12 +2,14 @@
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -18,6 +20,8 @@ from tasks.protocol.ledger_lines import LINE_SCHEMA
 
 APP = "prefect-ray-data"
 MERGED = 64
+READERS = 8
+"""Files of the ledger that are fetched at once."""
 ESCAPE = "%[0-9A-Fa-f]{2}"
 NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
 """Characters of a local path at which deltalake breaks."""
@@ -47,8 +51,7 @@ class DeltaLedger:
             table = DeltaTable(self.url, storage_options=self.options)
         except TableNotFoundError:
             return Snapshot(0, LINE_SCHEMA.empty_table())
-        lines = pa.table(table.to_pyarrow_table()).cast(LINE_SCHEMA)
-        return Snapshot(table.version(), lines, str(table.metadata().id))
+        return Snapshot(table.version(), lines_of(table), str(table.metadata().id))
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         """Commit on top of what was seen."""
@@ -121,6 +124,30 @@ class DeltaLedger:
                 storage_options=self.options,
                 commit_properties=once,
             )
+
+
+def lines_of(table: DeltaTable) -> pa.Table:
+    """A ledger's lines, read file by file.
+
+    Arrow's dataset would let go of deltalake's buffers in threads of its own, perhaps while the
+    process ends, which CPython 3.11 answers with an abort: a command that had said all was well
+    would end with a signal.
+    """
+    dataset = table.to_pyarrow_dataset()
+
+    def content(path: str) -> bytes:
+        with dataset.filesystem.open_input_file(path) as file:
+            return bytes(file.read())
+
+    with ThreadPoolExecutor(READERS) as pool:
+        files = pool.map(content, [each.path for each in dataset.get_fragments()])
+        tables = [
+            pq.ParquetFile(pa.BufferReader(each), pre_buffer=False).read(use_threads=False)
+            for each in files
+        ]
+    return pa.concat_tables(
+        [LINE_SCHEMA.empty_table(), *(each.cast(LINE_SCHEMA) for each in tables)]
+    )
 
 
 def merge_span(version: int) -> int:
