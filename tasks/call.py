@@ -33,6 +33,7 @@ from tasks.unfinished import (
     refuse_live,
     refuse_other_run,
     runs_given_up,
+    runs_without_rows,
 )
 
 
@@ -96,6 +97,10 @@ class Call:
             reread.append(
                 "stages.preprocess.path: no rows are kept there without materialize: true"
             )
+        reread += [
+            f"run {run_id}, which another spec or other code began, has done no row and is given up"
+            for run_id in self.without_rows
+        ]
         return [*reread, *baselines.notes(self.spec.gates, self.seen)]
 
     def refuse_emptied(self) -> None:
@@ -106,9 +111,25 @@ class Call:
     @cached_property
     def given_up(self) -> list[str]:
         """Runs on this version of the output that are not to be gone on with."""
+        return sorted([*self.left_behind, *self.without_rows])
+
+    @cached_property
+    def left_behind(self) -> list[str]:
+        """Those of them that somebody has given up, or asks to."""
         restart = self.options.restart and not self.has_restarted
         redrive = self.options.redrive
         return runs_given_up(self.storage, self.output, self.seen, restart=restart, redrive=redrive)
+
+    @cached_property
+    def without_rows(self) -> list[str]:
+        """Those of them that another spec has begun and that have come to nothing."""
+        own = [self.output.run(run_id_of(key)) for key in self.run_keys(self.left_behind)]
+        if any(self.storage.stat(run.header) for run in own):
+            return []  # it is gone on with, whatever else there is
+        source = self.spec.source.model_dump(mode="json", by_alias=True)
+        place = (self.storage, self.output, self.seen)
+        found = runs_without_rows(*place, self.options.call, source)
+        return [run_id for run_id in found if run_id not in self.left_behind]
 
     @property
     def has_restarted(self) -> bool:
@@ -134,13 +155,18 @@ class Call:
 
         Jobs and clusters are named after it, so that it is of one output.
         """
-        kind_of_work = SetAside if self.options.redrive else NewInputs
-        what = kind_of_work.key(self.spec)
-        rest = [self.output.path, what, self.seen.version, self.replaces, self.given_up]
-        key, earlier = (digest([config, *rest]) for config in self.configs)
+        key, earlier = self.run_keys(self.given_up)
         if earlier == key or self.storage.stat(self.output.run(run_id_of(earlier)).header) is None:
             return key
         return earlier
+
+    def run_keys(self, given_up: list[str]) -> tuple[str, str]:
+        """What would name the run with these given up; by this release and by earlier ones."""
+        kind_of_work = SetAside if self.options.redrive else NewInputs
+        what = kind_of_work.key(self.spec)
+        rest = [self.output.path, what, self.seen.version, self.replaces, given_up]
+        now, earlier = self.configs
+        return digest([now, *rest]), digest([earlier, *rest])
 
     def refuse_other_run(self, run_key: str) -> None:
         """Refuse to start beside another spec's unfinished run."""

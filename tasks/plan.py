@@ -1,6 +1,5 @@
 """What is left to do: list the inputs, subtract what is published and recorded, pin the rest."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,17 +11,16 @@ from tasks.lease import hold
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown, try_output
 from tasks.preflight import check_spec
-from tasks.protocol.acceptance import Accepted, Gap, accept, find_gap
+from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
-from tasks.protocol.records import load_records, with_files
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import output_of
-from tasks.ray_job.output_schema import of_pinned_schema
+from tasks.recorded import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
@@ -189,33 +187,3 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
         if try_it:
             try_output(storage, output)
     return seen
-
-
-def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
-    """Rows that earlier attempts have recorded."""
-    return len(accepted_in(storage, run, plan).settled) if len(plan.shards) else 0
-
-
-def accepted_in(
-    storage: FsspecStorage,
-    run: RunFolder,
-    plan: Plan,
-    is_published: Callable[[], bool] = lambda: False,
-) -> Accepted:
-    """What a run's records cover, less those whose files are gone: their rows are done again.
-
-    So it is where the output was deleted under a job, which recorded what it had staged before;
-    and stores may delete what is old.
-
-    Args:
-        storage: of the output.
-        run: the run's folder.
-        plan: the plan in force.
-        is_published: whether files have left the staging folder for the output.
-    """
-    records = of_pinned_schema(storage, run, load_records(storage, run))
-    # In this order: what others publish meanwhile is not taken for gone.
-    staged = with_files(storage, run, records)
-    if len(staged) < len(records) and is_published():
-        staged = records
-    return accept(staged, plan)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tasks.config import digest
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
-from tasks.plan import PlannedRun, accepted_in
+from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import (
@@ -29,6 +29,7 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import output_of, place_of_prepared
+from tasks.recorded import accepted_in, rows_settled
 from tasks.resources import Resources
 from tasks.run_folder import run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
@@ -89,7 +90,7 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         inputs_skipped=0,
         options=RunOptions(profile=main.options.profile, flow_runs=main.options.flow_runs),
         replaces=False,
-        rows_before=len(accepted_in(storage, run, plan).settled),
+        rows_before=rows_settled(storage, run, plan),
         notes=[],
         main=main,
     )

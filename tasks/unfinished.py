@@ -6,13 +6,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.counted import counted
 from tasks.errors import OutputHeld, UnfinishedRun
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
+from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, first_job_of, output_of, without_result
+from tasks.recorded import rows_settled
 from tasks.spec import BatchInferenceSpec
 
 OPTION_NAMES = {
@@ -52,6 +55,38 @@ def runs_given_up(
         or header["abandoned"]
         or (not redrive and is_dead_redrive(storage, output, header))
     )
+
+
+def runs_without_rows(
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, call: dict[str, Any], source: Any
+) -> list[str]:
+    """Runs of the same inputs and options that have not settled a row, and nobody is at work on.
+
+    Whoever mends what they failed on, such as a model's code, need not say that such a run is to
+    be given up: there is nothing in it.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+        seen: what is published.
+        call: options of who asks.
+        source: that who asks would read, as JSON.
+    """
+    return [
+        header["run_id"]
+        for header in run_headers(storage, output, seen)
+        if not header["abandoned"]
+        and header["call"] == call
+        and with_defaults(header["spec"])["source"] == source
+        and holder_of(storage, output.run(header["run_id"])) is None
+        and not settled_by(storage, output.run(header["run_id"]))
+    ]
+
+
+def settled_by(storage: FsspecStorage, run: RunFolder) -> int:
+    """Rows that an unfinished run has settled."""
+    plan = load_plan(storage, run)
+    return rows_settled(storage, run, plan) if plan else 0
 
 
 def is_dead_redrive(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> bool:
@@ -189,9 +224,11 @@ def refuse_other_run(
             error.scheduled_time = time
             raise error
         what = ", ".join(names) or UNSEEN
+        rows = settled_by(storage, output.run(header["run_id"]))
+        done = f", with {counted(rows, 'row')} done" if rows else ""
         raise UnfinishedRun(
-            f"{has} of another spec; what differs: {what}. Go back to that spec to finish it, or "
-            "use --restart to give it up (nothing published is lost)"
+            f"{has} of another spec{done}; what differs: {what}. Go back to what it was to finish "
+            "it, or use --restart to give it up (nothing published is lost)"
         )
 
 

@@ -207,10 +207,52 @@ def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> N
     header = json.loads(planned.storage.read(planned.run.header))
     del header["spec"]["source"]["shuffle_seed"]
     planned.storage.write(planned.run.header, json.dumps(header).encode())
+    run_attempt(planned)
     steps = [{"kind": "label_from_path", "column": "folder"}]
     other = parse_spec({**planned.spec.model_dump(mode="json", by_alias=True), "steps": steps})
-    with pytest.raises(UnfinishedRun, match=r"what differs: steps\. "):
+    with pytest.raises(UnfinishedRun, match=r"with \d+ rows done; what differs: steps\. "):
         make_plan(other)
+
+
+def test_a_run_that_has_done_nothing_is_in_no_other_specs_way(tmp_path: Path) -> None:
+    """Whoever mends the code that it failed on need not say that it is to be given up."""
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    job = new_job(begun, left_to_do(begun, tried=False), 1)
+    again = make_plan(begun.spec)
+    assert (again.run, again.notes) == (begun.run, []), "its own is gone on with"
+    mended = classify_spec(tmp_path, init={"bad": [9]})
+    looked_at = make_plan(mended, save=False)
+    assert not Path(begun.run.abandoned).exists(), "who only looks changes nothing"
+    planned = make_plan(mended)
+    assert planned.run == looked_at.run != begun.run
+    said = f"run {begun.run.run_id}, which another spec or other code began, has done no row"
+    assert said in planned.notes[0]
+    assert Path(begun.run.abandoned).exists()
+    assert Path(job.stopped_file).exists(), "its job, should it live"
+    run_attempt(planned)
+    assert make_plan(mended).run == planned.run
+    with pytest.raises(UnfinishedRun, match="of another spec, with "):
+        make_plan(begun.spec)
+
+
+def test_a_run_of_other_inputs_that_has_done_nothing_is_somebodys_still(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    source = {"kind": "parquet", "path": [str(tmp_path / "in"), str(tmp_path / "in" / "*.parquet")]}
+    other = parse_spec({**begun.spec.model_dump(mode="json", by_alias=True), "source": source})
+    with pytest.raises(UnfinishedRun, match="of another spec; what differs: source"):
+        make_plan(other)
+    with pytest.raises(UnfinishedRun, match="what differs: --limit"):
+        make_plan(begun.spec, RunOptions(limit=1))
+
+
+def test_a_run_that_has_done_nothing_yet_and_is_at_work_is_left_alone(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    save_holder(begun.storage, begun.run.lease, Holder("elsewhere", 1, 0.0, time.time()))
+    with pytest.raises(OutputHeld):
+        make_plan(classify_spec(tmp_path, init={"bad": [9]}))
 
 
 def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: Path) -> None:

@@ -132,9 +132,10 @@ def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> 
 
 
 def test_an_unfinished_run_of_another_spec_is_given_up_only_on_ones_word(daily: Path) -> None:
-    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 205.0}}
+    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 209.0, "seconds": 0.1}}
+    few = {"read": {"rows_per_batch": 1}}
     with pytest.raises(StageFailed):
-        backfill(daily_spec(daily, model=dies), *RANGE)
+        backfill(daily_spec(daily, model=dies, stages=few), *RANGE)
     other = daily_spec(daily, model=OTHER)
     with pytest.raises(UnfinishedRun, match=r"(?s)--restart.*stopped at 2026-01-02"):
         backfill(other, *RANGE)

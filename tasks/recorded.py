@@ -1,0 +1,40 @@
+"""What the records of a run cover."""
+
+from collections.abc import Callable
+
+from tasks.protocol.acceptance import Accepted, accept
+from tasks.protocol.layout import RunFolder
+from tasks.protocol.plan_file import Plan
+from tasks.protocol.records import load_records, with_files
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.output_schema import of_pinned_schema
+
+
+def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
+    """Rows that a run has predicted or left out, and need not be done again."""
+    return len(accepted_in(storage, run, plan).settled) if len(plan.shards) else 0
+
+
+def accepted_in(
+    storage: FsspecStorage,
+    run: RunFolder,
+    plan: Plan,
+    is_published: Callable[[], bool] = lambda: False,
+) -> Accepted:
+    """What a run's records cover, less those whose files are gone: their rows are done again.
+
+    So it is where the output was deleted under a job, which recorded what it had staged before;
+    and stores may delete what is old.
+
+    Args:
+        storage: of the output.
+        run: the run's folder.
+        plan: the plan in force.
+        is_published: whether files have left the staging folder for the output.
+    """
+    records = of_pinned_schema(storage, run, load_records(storage, run))
+    # In this order: what others publish meanwhile is not taken for gone.
+    staged = with_files(storage, run, records)
+    if len(staged) < len(records) and is_published():
+        staged = records
+    return accept(staged, plan)
