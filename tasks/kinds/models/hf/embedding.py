@@ -6,6 +6,7 @@ from typing import Any, Literal
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.patches import seeing_all
 
 Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -70,9 +71,10 @@ def text_forward(model: Any, pooling: str) -> Forward:
 
 def image_forward(model: Any, pooling: str) -> Forward:
     """Images to vectors."""
+    look = seeing_all(model)
 
     def forward(arguments: Mapping[str, Any]) -> Any:
-        found = model(**arguments)
+        found = look(**arguments)
         hidden = found.last_hidden_state
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place
             own = getattr(found, "pooler_output", None) if pooling == "auto" else None
