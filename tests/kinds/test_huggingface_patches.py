@@ -11,7 +11,7 @@ from PIL import Image
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import PROCESSORS, noise, png, predicted, rows_of, saved
 
-TOLERANCE = 1e-6
+TOLERANCE = 2e-5
 SIZES: dict[str, Any] = {
     "image_size": 16,
     "patch_size": 4,
@@ -69,3 +69,38 @@ def test_a_masked_autoencoder_sees_the_whole_image(tmp_path: Path, pooling: str)
     hidden = output_of(tmp_path, plain).last_hidden_state
     wanted = hidden.mean(1) if pooling == "mean" else hidden[:, 0]
     np.testing.assert_allclose(found, wanted, atol=TOLERANCE)
+
+
+SWIN = {"image_size": 16, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 2}
+MODELS: list[tuple[str, dict[str, Any], str]] = [
+    ("ViT", SIZES, "class token"),
+    ("DeiT", SIZES, "class token"),
+    ("ViTMSN", SIZES, "class token"),
+    ("Beit", SIZES, "own"),
+    ("Dinov2", SIZES, "own"),
+    ("Dinov2WithRegisters", SIZES, "own"),
+    ("CLIPVision", SIZES, "own"),
+    ("Swin", {**SWIN, "patch_size": 2}, "own"),
+    ("SiglipVision", SIZES, "own"),
+    ("SiglipVision", {**SIZES, "vision_use_head": False}, "mean"),
+    ("Aimv2Vision", {**SIZES, "use_head": True}, "own"),
+    ("Aimv2Vision", {**SIZES, "use_head": False}, "mean"),
+    ("IJepa", SIZES, "mean"),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "wanted"), MODELS)
+def test_auto_takes_the_mean_where_no_vector_is_the_whole_images(
+    tmp_path: Path, name: str, sizes: dict[str, Any], wanted: str
+) -> None:
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    model = getattr(transformers, f"{name}Model")(config)
+    found = embedded(tmp_path, model)
+    out = output_of(tmp_path, model)
+    hidden = out.last_hidden_state
+    made = {"own": out.get("pooler_output"), "class token": hidden[:, 0], "mean": hidden.mean(1)}
+    np.testing.assert_allclose(found, made[wanted], atol=TOLERANCE)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
-from tasks.kinds.models.hf.patches import seeing_all
+from tasks.kinds.models.hf.patches import has_class_token, seeing_all
 
 Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -72,6 +72,7 @@ def text_forward(model: Any, pooling: str) -> Forward:
 def image_forward(model: Any, pooling: str) -> Forward:
     """Images to vectors."""
     look = seeing_all(model)
+    of_patches = pooling == "mean" or (pooling == "auto" and not has_class_token(model))
 
     def forward(arguments: Mapping[str, Any]) -> Any:
         found = look(**arguments)
@@ -79,11 +80,9 @@ def image_forward(model: Any, pooling: str) -> Forward:
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place
             own = getattr(found, "pooler_output", None) if pooling == "auto" else None
             return hidden.float().flatten(2).mean(2) if own is None else own.flatten(1)
-        if pooling == "mean":
-            return hidden.float().mean(1)
         if pooling == "auto" and has_own_embedding(model, found):
             return found.pooler_output
-        return hidden[:, 0]
+        return hidden.float().mean(1) if of_patches else hidden[:, 0]
 
     return forward
 

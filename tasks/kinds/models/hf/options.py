@@ -81,7 +81,8 @@ class HuggingFaceOptions(FormModel):
         default=None,
         description="Embeddings: how one vector is made of many. auto, also where empty: for text "
         "what the model's sentence-transformers files say, else the mean; for images the model's "
-        "own image embedding; with CLIP and the like, for both, that of the space they share.",
+        "own image embedding, else its class token's vector, else the mean of its patches; with "
+        "CLIP and the like, for both, that of the space they share.",
     )
     normalize: bool | None = Field(
         default=None,

@@ -6,6 +6,8 @@ from typing import Any
 Model = Callable[..., Any]
 LEAVES_OUT = "vit_mae"
 """Type of models that leave out patches at random, also when they are not trained."""
+CLASS_TOKEN = ("cls_", "class_")
+"""Beginnings of the own names of its weights: `cls_token`, `class_embedding`, ..."""
 
 
 def seeing_all(model: Any) -> Model:
@@ -27,3 +29,9 @@ def seeing_all(model: Any) -> Model:
         return model(pixel_values=pixel_values, noise=order)
 
     return call
+
+
+def has_class_token(model: Any) -> bool:
+    """Whether a model has a vector for the whole image, which stands before those of patches."""
+    names = (name.rpartition(".")[2] for name, _ in model.named_parameters())
+    return any(each.startswith(CLASS_TOKEN) for each in names)
