@@ -1,5 +1,6 @@
 """Texts and images of CLIP-like models get the vectors that transformers gives, in one space."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from PIL import Image
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
-from tests.kinds.tiny_clip import TEXT, save_clip, save_siglip
+from tests.kinds.tiny_clip import TEXT, save_clip, save_half, save_siglip
 from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
 
 TOLERANCE = 2e-5
@@ -99,3 +101,40 @@ def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:
     ):
         with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the space"):
             embedded(folders["clip"], task, column, [value], pooling="mean")
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("half", ["Text", "Vision"])
+def test_half_a_model_embeds_as_the_whole_one(
+    folders: dict[str, Path], tmp_path: Path, half: str, normalize: bool
+) -> None:
+    save_half(tmp_path, folders["clip"], half)
+    given: dict[str, tuple[str, str, list[Any]]] = {
+        "Text": ("feature-extraction", "text", texts(12, longest=20)),
+        "Vision": ("image-feature-extraction", "image", [png(each) for each in images(6)]),
+    }
+    found, whole = (
+        embedded(folder, *given[half], normalize=normalize)
+        for folder in (tmp_path, folders["clip"])
+    )
+    np.testing.assert_allclose(found, whole, atol=1e-6)
+    with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the space"):
+        embedded(tmp_path, *given[half], pooling="mean")
+
+
+@pytest.mark.parametrize(
+    ("task", "architecture"),
+    [
+        ("feature-extraction", "CLIPVisionModelWithProjection"),
+        ("image-feature-extraction", "CLIPTextModelWithProjection"),
+        ("image-feature-extraction", "Blip2VisionModelWithProjection"),
+    ],
+)
+def test_another_half_is_refused(tmp_path: Path, task: Any, architecture: str) -> None:
+    save_clip(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["architectures"] = [architecture]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    message = f"holds {architecture}; of halves of models {task} takes CLIP"
+    with pytest.raises(InvalidSpec, match=rf"^model\.name_or_path: .* {message}"):
+        HuggingFaceModel(task=task, name_or_path=str(tmp_path)).check()

@@ -31,6 +31,18 @@ def save_clip(folder: Path) -> Any:
     return saved(CLIPModel(config), folder)
 
 
+def save_half(folder: Path, clip: Path, half: str) -> Any:
+    """The `Text` or `Vision` of a CLIP alone, with what leads into the space of both."""
+    import transformers
+
+    transformers.AutoProcessor.from_pretrained(clip).save_pretrained(folder)
+    whole = transformers.AutoConfig.from_pretrained(clip)
+    config = getattr(whole, f"{half.lower()}_config")
+    config.projection_dim = whole.projection_dim
+    made = getattr(transformers, f"CLIP{half}ModelWithProjection")
+    return saved(made.from_pretrained(clip, config=config), folder)
+
+
 def save_siglip(folder: Path) -> Any:
     """One that reads the padding too, and gives no mask."""
     import torch

@@ -11,7 +11,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.options import SEQ2SEQ, TEXT, Task
+from tasks.kinds.models.hf.options import EMBEDDING, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.parts import missing_parts
 from tasks.kinds.models.safetensors_file import check_whole
 
@@ -25,6 +25,18 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
+HALVES: dict[str, tuple[str, ...]] = {
+    "feature-extraction": (
+        "CLIPTextModelWithProjection",
+        "MetaClip2TextModelWithProjection",
+        "ClapTextModelWithProjection",
+    ),
+    "image-feature-extraction": (
+        "CLIPVisionModelWithProjection",
+        "MetaClip2VisionModelWithProjection",
+    ),
+}
+"""One half of a model of two media, with its way into the space that both share."""
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -125,10 +137,25 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if any(each.startswith(TOLD_IN_WORDS) for each in have):
         problem = f"holds {', '.join(have)}, which looks for what it is told in words: give a "
         raise InvalidSpec.at(FIELD, name, f"{problem}detector that has classes of its own")
+    if task in EMBEDDING and have and have[0].endswith("WithProjection"):
+        refuse_other_half(name, have[0], task)
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
         raise InvalidSpec.at(FIELD, name, problem)
+
+
+def refuse_other_half(name: str, architecture: str, task: Task) -> None:
+    """See that the half of a model is the one that a task wants.
+
+    Raises:
+        InvalidSpec: it is not; what it projects to would be lost without a word.
+    """
+    if architecture not in HALVES[task]:
+        problem = (
+            f"holds {architecture}; of halves of models {task} takes {', '.join(HALVES[task])}"
+        )
+        raise InvalidSpec.at(FIELD, name, f"{problem}: give another model, or another model.task")
 
 
 def type_of(config: dict[str, Any]) -> str:

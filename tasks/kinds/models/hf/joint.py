@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.folder import HALVES
 from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.text import TextInputs
-from tasks.kinds.models.model import Media
+from tasks.kinds.models.model import Media, Placement
 
 if TYPE_CHECKING:
     from tasks.kinds.models.huggingface import HuggingFaceModel
@@ -42,13 +44,39 @@ def has_one_space(model: Any) -> bool:
     return hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
 
 
+def loaded(checkpoint: Checkpoint, media: Media, placement: Placement, unused: str) -> Any:
+    """The model that makes embeddings.
+
+    Args:
+        checkpoint: of a half, `AutoModel` would leave out the projection.
+        media: what it embeds.
+        placement: where it runs.
+        unused: as for any model without a head.
+    """
+    named = (checkpoint.json_file("config.json") or {}).get("architectures") or [""]
+    if named[0] in HALVES[EMBEDS[media]]:
+        return checkpoint.model(named[0], placement)
+    return checkpoint.model("AutoModel", placement, unused=unused)
+
+
+def is_half(model: Any, media: Media) -> bool:
+    """Whether a model is what another embeds texts or images with."""
+    return type(model).__name__ in HALVES[EMBEDS[media]]
+
+
+def shares_space(model: Any, media: Media) -> bool:
+    """Whether a model's vectors are of a space that others share."""
+    return has_one_space(model) or is_half(model, media)
+
+
 def features_forward(
-    features: Callable[..., Any], options: HuggingFaceOptions
+    model: Any, media: Media, options: HuggingFaceOptions
 ) -> Callable[[Mapping[str, Any]], Any]:
     """Batches to vectors.
 
     Args:
-        features: the model's `get_text_features` or `get_image_features`.
+        model: of a shared space.
+        media: what it is to embed.
         options: may ask for no other pooling.
 
     Raises:
@@ -57,10 +85,13 @@ def features_forward(
     if options.pooling in ("mean", "cls"):
         problem = "would leave the space that texts and images of this model share; leave it out"
         raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
+    half = is_half(model, media)
+    features = model if half else getattr(model, f"get_{media}_features")
+    output = f"{media}_embeds" if half else "pooler_output"
 
     def forward(arguments: Mapping[str, Any]) -> Any:
         found = features(**arguments)
-        return getattr(found, "pooler_output", found)
+        return getattr(found, output, found)
 
     return forward
 

@@ -55,12 +55,12 @@ def embed_images(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, runtime: Runtime
 ) -> Function:
     """Embeddings of images."""
-    model = checkpoint.model("AutoModel", placement, unused=embedding.UNUSED_OF_IMAGES)
+    model = joint.loaded(checkpoint, "image", placement, embedding.UNUSED_OF_IMAGES)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
 
     def forward_of(model: Any) -> embedding.Forward:
-        if joint.has_one_space(model):
-            return joint.features_forward(model.get_image_features, options)
+        if joint.shares_space(model, "image"):
+            return joint.features_forward(model, "image", options)
         return embedding.image_forward(model, options.pooling or "auto")
 
     run = image_run(model, forward_of, inputs, placement, runtime)
@@ -71,16 +71,16 @@ def embed_texts(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
 ) -> Function:
     """Embeddings of texts."""
-    model = checkpoint.model("AutoModel", placement, unused=embedding.UNUSED_OF_TEXTS)
+    model = joint.loaded(checkpoint, "text", placement, embedding.UNUSED_OF_TEXTS)
     multiply_faster(model, placement)
     tokenizer = checkpoint.tokenizer()
     inputs = TextInputs(tokenizer, placement)
-    if joint.has_one_space(model):
+    if joint.shares_space(model, "text"):
         joint.read_as_trained(inputs, tokenizer, model.config)
         normalize = bool(options.normalize)
 
         def forward_of(model: Any) -> embedding.Forward:
-            return joint.features_forward(model.get_text_features, options)
+            return joint.features_forward(model, "text", options)
 
     else:
         inputs.positions = takes_positions(model)
