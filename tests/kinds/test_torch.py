@@ -437,6 +437,29 @@ def test_weights_that_do_not_fit(folder: Path) -> None:
         predicted(plain, rows)
 
 
+@pytest.mark.parametrize("kept", ["first", "second"])
+def test_a_weight_that_layers_share_is_in_the_file_once(tmp_path: Path, kept: str) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file, save_model
+
+    from tests.kinds.torch_code import Tied
+
+    torch.manual_seed(0)
+    module = Tied()
+    file = tmp_path / "tied.safetensors"
+    save_model(module, str(file))
+    weights = load_file(file)
+    shared = weights.pop("first.weight")
+    assert [*weights] == ["first.bias", "second.bias"]
+    save_file({**weights, f"{kept}.weight": shared}, file)
+    tied: dict[str, Any] = {"class": f"{CODE}:Tied"}
+    made = predicted(model_of(file, **tied), rows_of(pixels=unseen()))
+    np.testing.assert_allclose(values(made), direct(module, unseen()), rtol=1e-5, atol=1e-5)
+    save_file(weights, file)
+    with pytest.raises(InvalidSpec, match=r"it lacks first\.weight, second\.weight$"):
+        predicted(model_of(file, **tied), rows_of(pixels=unseen()))
+
+
 def test_a_programs_precision_is_its_own(folder: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
         predicted(model_of(folder / "any.pt2"), rows_of(pixels=unseen()), dtype="bfloat16")

@@ -16,6 +16,19 @@ class Digits(torch.nn.Module):
         return self.layer(x)
 
 
+class Tied(torch.nn.Module):
+    """Two layers that have the same weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.second = torch.nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
 class Pair(NamedTuple):
     total: torch.Tensor
     double: torch.Tensor

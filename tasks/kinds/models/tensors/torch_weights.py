@@ -1,6 +1,8 @@
 """A module of the user's, filled with weights from a file."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,7 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
         InvalidSpec: a weight is missing, too much, or of another shape.
     """
     problem = f"does not fit {reference}: see model.class and model.init"
+    weights = with_shared(module, weights)
     try:
         found = module.load_state_dict(weights, strict=False, assign=True)
     except RuntimeError as error:
@@ -69,3 +72,19 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
             if names
         ]
         raise InvalidSpec.at("model.path", path, f"{problem}; {'; '.join(parts)}")
+
+
+def with_shared(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A file's weights by all the names that they have in a module.
+
+    Of a weight that several parts share, safetensors' save_model writes one name alone.
+    """
+    names_of = defaultdict[int, list[str]](list)
+    for name, weight in module.state_dict(keep_vars=True).items():
+        names_of[id(weight)].append(name)
+    named: Any = copy(weights)  # a new dict would lose the versions that torch notes on its own
+    for names in names_of.values():
+        given = [name for name in names if name in weights]
+        for name in names if given else ():
+            named.setdefault(name, weights[given[0]])
+    return named
