@@ -8,7 +8,7 @@ from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.lease import hold
 from tasks.new_inputs import NewInputs
-from tasks.output_trial import refuse_emptied
+from tasks.output_trial import refuse_emptied, rows_of_others
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -91,17 +91,17 @@ class Call:
         """What whoever runs it should know of what is published already."""
         if self.options.redrive:
             return []
-        reread = [] if self.replaces else reading.notes(self.seen, self.spec.source)
+        said = [] if self.replaces else reading.notes(self.seen, self.spec.source)
         kept = self.spec.stages.preprocess
         if kept.path and not kept.materialize:
-            reread.append(
-                "stages.preprocess.path: no rows are kept there without materialize: true"
-            )
-        reread += [
+            said.append("stages.preprocess.path: no rows are kept there without materialize: true")
+        if not self.seen.version:
+            said += rows_of_others(self.storage, self.output, self.spec.sink.suffix)
+        said += [
             f"run {run_id}, which another spec or other code began, has done no row and is given up"
             for run_id in self.without_rows
         ]
-        return [*reread, *baselines.notes(self.spec.gates, self.seen)]
+        return [*said, *baselines.notes(self.spec.gates, self.seen)]
 
     def refuse_emptied(self) -> None:
         """Refuse to add to an output that is gone; a new version needs nothing of it."""

@@ -65,6 +65,34 @@ def refuse_unknown(storage: FsspecStorage, output: OutputFolder) -> None:
         )
 
 
+def rows_of_others(storage: FsspecStorage, output: OutputFolder, suffix: str) -> list[str]:
+    """What to know of a new output's folder: files there whose rows readers take for its own.
+
+    They are let be: somebody may want them to be read together.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+        suffix: that its files are to have.
+    """
+    if output.table is not None:
+        return []
+    there = [stat.path for stat in storage.list(output.path) if stat.path.endswith(suffix)]
+    read = [path for path in there if not is_passed_over(path, output)]
+    if not read:
+        return []
+    return [
+        f"sink.path: {output.path} has {counted(len(read), f'{suffix} file')} of others, {read[0]} "
+        "the first: whoever reads the folder reads these too"
+    ]
+
+
+def is_passed_over(path: str, output: OutputFolder) -> bool:
+    """Whether readers of a folder leave a file in it out, by its name or a folder's."""
+    inside = path.removeprefix(f"{output.path}/").split("/")
+    return any(name.startswith(("_", ".")) for name in inside)
+
+
 def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> None:
     """Refuse an output that was removed, and whose ledger says that all is published.
 

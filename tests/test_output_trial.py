@@ -35,8 +35,14 @@ def test_files_of_others_are_let_be(tmp_path: Path) -> None:
     theirs = Path(spec.sink.path) / "part-00000-3f2a1b4c-0d9e-4f6a-8b7c-c000.snappy.parquet"
     theirs.parent.mkdir()
     theirs.touch()
+    for hidden in ("_SUCCESS", ".part.parquet.crc", "_tmp/part.parquet", "README.md"):
+        (theirs.parent / hidden).parent.mkdir(exist_ok=True)
+        (theirs.parent / hidden).touch()
+    (said,) = make_plan(spec, save=False).notes
+    assert f"has 1 .parquet file of others, {theirs} the first: whoever reads the folder" in said
     run_spec(spec)
     assert theirs.exists()
+    assert make_plan(spec).notes == []
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
