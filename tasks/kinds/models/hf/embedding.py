@@ -42,8 +42,8 @@ def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
     """
     prefix = "pooling_mode_"
     modes = {key.removeprefix(prefix) for key, on in config.items() if on and prefix in key}
-    if isinstance(config.get("pooling_mode"), str):
-        modes = {config["pooling_mode"]}
+    if own := config.get("pooling_mode"):
+        modes = {own} if isinstance(own, str) else set(own)
     if not modes or modes in ({"mean_tokens"}, {"mean"}):
         return "mean"
     if modes in ({"cls_token"}, {"cls"}):
@@ -54,12 +54,19 @@ def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
     raise InvalidSpec.at("model.name_or_path", name, problem)
 
 
-def text_forward(model: Any, pooling: str) -> Forward:
-    """Texts to vectors."""
+def text_forward(model: Any, pooling: str, left_out: int = 0) -> Forward:
+    """Texts to vectors.
+
+    Args:
+        model: called with a batch.
+        pooling: how one vector is made of all.
+        left_out: how many tokens at the beginning of each text none of it is made of.
+    """
 
     def forward(arguments: Mapping[str, Any]) -> Any:
         hidden = model(**arguments).last_hidden_state
         mask = arguments["attention_mask"]
+        mask = mask * (mask.cumsum(1) > left_out)
         if pooling == "cls":
             first = mask.argmax(1)  # not 0 where padding stands on the left
             return hidden[range(len(first)), first].float()
@@ -101,5 +108,21 @@ def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bo
     normalize = "Normalize" in modules if options.normalize is None else options.normalize
     if options.pooling in ("mean", "cls"):
         return options.pooling, normalize
-    config = checkpoint.json_file(f"{modules.get('Pooling', '1_Pooling')}/config.json")
-    return pooling_of(checkpoint.name, config or {}), normalize
+    return pooling_of(checkpoint.name, pooling_config(checkpoint, modules)), normalize
+
+
+def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[str, Any]:
+    """What the checkpoint's files say of pooling; empty without such files."""
+    return checkpoint.json_file(f"{modules.get('Pooling', '1_Pooling')}/config.json") or {}
+
+
+def tokens_left_out(
+    options: HuggingFaceOptions, checkpoint: Checkpoint, tokenizer: Any, prefix: str
+) -> int:
+    """How many tokens of each text are of a prefix that the model's files do not pool."""
+    if not prefix or options.pooling in ("mean", "cls"):
+        return 0
+    if pooling_config(checkpoint, module_paths(checkpoint)).get("include_prompt", True):
+        return 0
+    tokens = tokenizer(prefix)["input_ids"]
+    return len(tokens) - (tokens[-1] in tokenizer.all_special_ids)  # which ends texts, not prompts

@@ -100,7 +100,9 @@ class HuggingFaceOptions(FormModel):
     prefix: str | None = Field(
         default=None,
         description="Text: put before each text, as in 'summarize: ' or 'query: '. Empty: for "
-        "summarization what the model's files say, as T5's do; else nothing.",
+        "summarization what the model's files say, as T5's do; for feature-extraction the default "
+        "prompt of its sentence-transformers files, if they have one; else nothing. '' puts "
+        "nothing there, whatever they say.",
     )
     source_language: str | None = Field(
         default=None,

@@ -14,7 +14,7 @@ from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.positions import takes_positions
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
-from tasks.kinds.models.hf.text import TextInputs
+from tasks.kinds.models.hf.text import TextInputs, prefix_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
@@ -85,7 +85,9 @@ def embed_texts(
     else:
         inputs.positions = takes_positions(model)
         pooling, normalize = embedding.wanted(options, checkpoint)
-        forward_of = partial(embedding.text_forward, pooling=pooling)
+        prefix = prefix_of(checkpoint, "feature-extraction", options)
+        left_out = embedding.tokens_left_out(options, checkpoint, tokenizer, prefix)
+        forward_of = partial(embedding.text_forward, pooling=pooling, left_out=left_out)
     return predict_with(inputs, side_by_side(model, forward_of, placement), vectors(normalize))
 
 

@@ -19,6 +19,7 @@ from tasks.kinds.models.hf.options import (
     Task,
 )
 from tasks.kinds.models.hf.room import longest_text
+from tasks.kinds.models.hf.sentence_files import default_prompt
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
@@ -69,8 +70,12 @@ def tokens_function(
 
 def prefix_of(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> str:
     """What to put before each text: what the user says, else what the model's files say."""
-    if options.prefix is not None or task not in SEQ2SEQ:
-        return options.prefix or ""
+    if options.prefix is not None:
+        return options.prefix
+    if task == "feature-extraction":
+        return default_prompt(checkpoint)
+    if task not in SEQ2SEQ:
+        return ""
     by_task = (checkpoint.json_file("config.json") or {}).get("task_specific_params") or {}
     return str(by_task.get(task, {}).get("prefix") or "")
 

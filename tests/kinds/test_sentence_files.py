@@ -1,0 +1,147 @@
+"""What sentence-transformers' files say of how texts are read is done as that library does it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.torch_threads import torch_threads
+from tests.kinds.tiny_models import predicted, rows_of, save_bert
+
+TOLERANCE = 2e-5
+LINES = ["a b c", "d", "e f g h i"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bert")
+    save_bert(folder)
+    return folder
+
+
+@pytest.fixture
+def sentences(bert: Path, tmp_path: Path) -> Path:
+    """A model whose files are those of sentence-transformers."""
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    modules = [{"type": f"st.{kind}", "path": f"{kind}"} for kind in ("Transformer", "Pooling")]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    write(folder, "Pooling/config.json", pooling_mode="mean")
+    return folder
+
+
+def write(folder: Path, name: str, **fields: Any) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(fields))
+
+
+def embedded(folder: Path, lines: list[str] = LINES, **options: Any) -> np.ndarray:
+    found = predicted(folder, "feature-extraction", rows_of("text", lines), **options)
+    return np.stack(found["embedding"].to_pylist())
+
+
+def hidden(folder: Path, line: str) -> np.ndarray:
+    """A vector for each token, as transformers gives them for a text alone."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    inputs = AutoTokenizer.from_pretrained(folder)(line, return_tensors="pt")
+    with torch.inference_mode():
+        found = AutoModel.from_pretrained(folder)(**inputs).last_hidden_state[0].numpy()
+    return np.asarray(found)
+
+
+PROMPTS: dict[str, Any] = {"prompts": {"near": "k l ", "far": "m "}, "default_prompt_name": "near"}
+
+
+def test_the_default_prompt_stands_before_each_text(sentences: Path) -> None:
+    plain = embedded(sentences)
+    before = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences)).fingerprint()
+    write(sentences, "config_sentence_transformers.json", **PROMPTS)
+    own = embedded(sentences)
+    wanted = [hidden(sentences, f"k l {line}").mean(0) for line in LINES]
+    np.testing.assert_allclose(own, wanted, atol=TOLERANCE)
+    np.testing.assert_array_equal(embedded(sentences, prefix=""), plain)
+    np.testing.assert_array_equal(
+        embedded(sentences, prefix="m "),
+        embedded(sentences, [f"m {line}" for line in LINES], prefix=""),
+    )
+    after = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences)).fingerprint()
+    assert after != before
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompts": {"near": "k l "}},
+        {"default_prompt_name": "query"},
+        {**PROMPTS, "model_type": "CrossEncoder"},
+    ],
+)
+def test_a_prompt_that_the_library_does_not_use_stands_nowhere(
+    sentences: Path, fields: dict[str, Any]
+) -> None:
+    plain = embedded(sentences)
+    write(sentences, "config_sentence_transformers.json", **fields)
+    np.testing.assert_array_equal(embedded(sentences), plain)
+
+
+def test_without_modules_no_file_of_the_library_counts(bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    write(folder, "config_sentence_transformers.json", **PROMPTS)
+    np.testing.assert_array_equal(embedded(folder), embedded(bert))
+
+
+def test_a_default_prompt_that_is_not_there_is_refused(sentences: Path) -> None:
+    write(sentences, "config_sentence_transformers.json", prompts={}, default_prompt_name="near")
+    problem = r"default_prompt_name, 'near', is not among its prompts; set model\.options\.prefix"
+    with pytest.raises(InvalidSpec, match=problem):
+        embedded(sentences)
+    assert len(embedded(sentences, prefix="")) == len(LINES)
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls"])
+def test_a_prompt_is_left_out_of_the_vector_where_the_files_say_so(
+    sentences: Path, mode: str
+) -> None:
+    write(sentences, "Pooling/config.json", pooling_mode=mode, include_prompt=False)
+    plain = embedded(sentences)
+    np.testing.assert_array_equal(plain, embedded(sentences, pooling=mode))
+    first = 1 + len("kl")  # after the token that begins a text
+    found = embedded(sentences, prefix="k l ")
+    for line, vector in zip(LINES, found, strict=True):
+        after = hidden(sentences, f"k l {line}")[first:]
+        wanted = after.mean(0) if mode == "mean" else after[0]
+        np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
+    write(sentences, "config_sentence_transformers.json", **PROMPTS)
+    np.testing.assert_array_equal(embedded(sentences), found)
+    of_all = [hidden(sentences, f"k l {line}").mean(0) for line in LINES]
+    np.testing.assert_allclose(embedded(sentences, pooling="mean"), of_all, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("modes", [["cls"], ["mean"]])
+def test_a_list_of_one_way_of_pooling_is_that_way(sentences: Path, modes: list[str]) -> None:
+    write(sentences, "Pooling/config.json", pooling_mode=modes)
+    np.testing.assert_array_equal(embedded(sentences), embedded(sentences, pooling=modes[0]))
+
+
+def test_several_ways_of_pooling_are_refused_in_either_format(sentences: Path) -> None:
+    both: list[dict[str, Any]] = [
+        {"pooling_mode": ["cls", "mean"]},
+        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+    ]
+    for fields in both:
+        write(sentences, "Pooling/config.json", **fields)
+        with pytest.raises(InvalidSpec, match=r"pools by \['cls.*', 'mean.*'\]; set model.options"):
+            embedded(sentences)
