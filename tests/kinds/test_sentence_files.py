@@ -128,6 +128,10 @@ def test_a_prompt_is_left_out_of_the_vector_where_the_files_say_so(
     np.testing.assert_array_equal(embedded(sentences), found)
     of_all = [hidden(sentences, f"k l {line}").mean(0) for line in LINES]
     np.testing.assert_allclose(embedded(sentences, pooling="mean"), of_all, atol=TOLERANCE)
+    of_the_end = hidden(sentences, "k l")[-1:]  # where the prompt leaves no room for a text
+    np.testing.assert_allclose(
+        embedded(sentences, max_length=4), of_the_end.repeat(3, 0), atol=TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("modes", [["cls"], ["mean"]])
@@ -145,3 +149,24 @@ def test_several_ways_of_pooling_are_refused_in_either_format(sentences: Path) -
         write(sentences, "Pooling/config.json", **fields)
         with pytest.raises(InvalidSpec, match=r"pools by \['cls.*', 'mean.*'\]; set model.options"):
             embedded(sentences)
+
+
+def test_texts_are_read_in_lower_case_where_the_files_say_so(sentences: Path) -> None:
+    loud = ["A b", "[SEP] C"]
+    in_lower_case = embedded(sentences, ["a b", "[SEP] c"])
+    assert np.abs(embedded(sentences, loud) - in_lower_case).max() > 0.1
+    write(sentences, "sentence_bert_config.json", do_lower_case=True)
+    np.testing.assert_array_equal(embedded(sentences, loud), in_lower_case)
+    rows = rows_of("text", ["A b", "a b", "[UNK] b"])
+    as_it_is, lower, unknown = predicted(sentences, "text-classification", rows)["predicted_score"]
+    assert as_it_is == unknown != lower
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "xlnet"])
+def test_old_versions_say_under_other_names_where_texts_end(sentences: Path, kind: str) -> None:
+    write(sentences, f"sentence_{kind}_config.json", max_seq_length=4)
+    cut_off = embedded(sentences, ["a b c d e"], max_length=4)
+    np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), cut_off)
+    write(sentences, "sentence_bert_config.json", max_seq_length=5)
+    one_more = embedded(sentences, ["a b c d e"], max_length=5)
+    np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), one_more)

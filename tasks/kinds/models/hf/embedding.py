@@ -7,6 +7,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.patches import has_class_token, seeing_all
+from tasks.kinds.models.hf.room import longest_text
 
 Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -124,5 +125,6 @@ def tokens_left_out(
         return 0
     if pooling_config(checkpoint, module_paths(checkpoint)).get("include_prompt", True):
         return 0
-    tokens = tokenizer(prefix)["input_ids"]
+    room = longest_text(checkpoint, tokenizer, "feature-extraction", options)
+    tokens = tokenizer(prefix, truncation=True, max_length=room)["input_ids"]
     return len(tokens) - (tokens[-1] in tokenizer.all_special_ids)  # which ends texts, not prompts

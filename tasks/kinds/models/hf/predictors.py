@@ -14,7 +14,7 @@ from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.positions import takes_positions
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
-from tasks.kinds.models.hf.text import TextInputs, prefix_of
+from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
@@ -73,7 +73,7 @@ def embed_texts(
     """Embeddings of texts."""
     model = joint.loaded(checkpoint, "text", placement, embedding.UNUSED_OF_TEXTS)
     multiply_faster(model, placement)
-    tokenizer = checkpoint.tokenizer()
+    tokenizer = tokenizer_for("feature-extraction", checkpoint)
     inputs = TextInputs(tokenizer, placement)
     if joint.shares_space(model, "text"):
         joint.read_as_trained(inputs, tokenizer, model.config)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     GENERATION,
@@ -38,8 +39,7 @@ def longest_text(
         positions - (config.pad_token_id + 1 if shifted else 0),
     ]
     if task == "feature-extraction":
-        sentence = checkpoint.json_file("sentence_bert_config.json") or {}
-        limits.append(sentence.get("max_seq_length") or NO_LIMIT)
+        limits.append(sentence_files.settings(checkpoint).get("max_seq_length") or NO_LIMIT)
     room = int(min(limits))
     if task in GENERATION:
         room = room_beside_output(room, positions, task, options)

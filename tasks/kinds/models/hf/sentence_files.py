@@ -10,6 +10,11 @@ MODULES = "modules.json"
 PROMPTS = "config_sentence_transformers.json"
 KIND = "SentenceTransformer"
 """What these files call a model of embeddings; prompts of a reranker are none for it."""
+SETTINGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+"""Of its transformer; the first one counts. All but the first are from old versions."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -34,3 +39,22 @@ def default_prompt(checkpoint: Checkpoint) -> str:
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return str(prompts[name] or "")
+
+
+def settings(checkpoint: Checkpoint) -> dict[str, Any]:
+    """How the library's transformer reads texts; empty without its files."""
+    if checkpoint.json_file(MODULES) is None:
+        return {}
+    return next(filter(None, map(checkpoint.json_file, SETTINGS)), {})
+
+
+def lowercase(tokenizer: Any) -> None:
+    """Make a tokenizer read texts in lower case, but for the special tokens in them."""
+    from tokenizers.normalizers import Lowercase, Sequence
+
+    if not tokenizer.is_fast:
+        tokenizer.do_lower_case = True
+        return
+    letters = tokenizer.backend_tokenizer
+    own = [letters.normalizer] if letters.normalizer else []
+    letters.normalizer = Sequence([Lowercase(), *own])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_text
 from tasks.kinds.models.arrays import Index, column_of
+from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
@@ -19,7 +20,6 @@ from tasks.kinds.models.hf.options import (
     Task,
 )
 from tasks.kinds.models.hf.room import longest_text
-from tasks.kinds.models.hf.sentence_files import default_prompt
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
@@ -39,7 +39,7 @@ def tokens_function(
     checkpoint: Checkpoint, column: str, task: Task, options: HuggingFaceOptions
 ) -> Function:
     """Texts to `__input_ids`, not padded; what is too long as `TooLong` has it."""
-    tokenizer = checkpoint.tokenizer()
+    tokenizer = tokenizer_for(task, checkpoint)
     if options.source_language is not None:
         tokenizer.src_lang = options.source_language
     room = longest_text(checkpoint, tokenizer, task, options)
@@ -68,12 +68,20 @@ def tokens_function(
     return preprocess
 
 
+def tokenizer_for(task: Task, checkpoint: Checkpoint) -> Any:
+    """The checkpoint's tokenizer, which reads texts as the task wants it."""
+    tokenizer = checkpoint.tokenizer()
+    if task == "feature-extraction" and sentence_files.settings(checkpoint).get("do_lower_case"):
+        sentence_files.lowercase(tokenizer)
+    return tokenizer
+
+
 def prefix_of(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> str:
     """What to put before each text: what the user says, else what the model's files say."""
     if options.prefix is not None:
         return options.prefix
     if task == "feature-extraction":
-        return default_prompt(checkpoint)
+        return sentence_files.default_prompt(checkpoint)
     if task not in SEQ2SEQ:
         return ""
     by_task = (checkpoint.json_file("config.json") or {}).get("task_specific_params") or {}
