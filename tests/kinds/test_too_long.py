@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tasks.kinds.models import HuggingFaceModel
-from tests.kinds.tiny_models import rows_of, save_bert, save_gpt2
+from tests.kinds.tiny_models import VOCABULARY, rows_of, save_bert, save_gpt2, saved, tokenizer
 from tests.kinds.tiny_writers import save_nllb
 
 
@@ -71,3 +71,17 @@ def test_that_texts_are_cut_off_is_said_once(
 
 def test_no_text_is_no_text_too_long(bert: Path) -> None:
     assert tokens(bert, "text-classification", []) == []
+
+
+def test_a_model_that_says_minus_one_has_no_limit(tmp_path: Path) -> None:
+    from transformers import XLNetConfig, XLNetForSequenceClassification
+
+    sizes = {"d_model": 8, "n_layer": 1, "n_head": 1, "d_inner": 8}
+    config = XLNetConfig(vocab_size=len(VOCABULARY), **sizes)
+    assert config.max_position_embeddings == -1
+    saved(XLNetForSequenceClassification(config), tmp_path)
+    letters = tokenizer(with_pairs=True)
+    letters.model_max_length = 10**30
+    letters.save_pretrained(tmp_path)
+    assert tokens(tmp_path, "text-classification", [700]) == [702]
+    assert tokens(tmp_path, "text-classification", [700], max_length=5) == [5]

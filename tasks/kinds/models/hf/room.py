@@ -32,6 +32,7 @@ def longest_text(
     """
     config = checkpoint.config().get_text_config()
     positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+    positions = NO_LIMIT if positions < 0 else positions  # as XLNet says that it has none
     shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
     limits = [
         tokenizer.model_max_length,
