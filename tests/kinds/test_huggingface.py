@@ -284,18 +284,6 @@ def test_a_text_padded_on_the_left_stands_where_it_does_alone(
     np.testing.assert_allclose(together, right, atol=TOLERANCE)
 
 
-def test_models_that_count_places_themselves_are_told_none(
-    folders: dict[str, Path],
-) -> None:
-    from transformers import RobertaConfig, RobertaModel
-
-    from tasks.kinds.models.hf.positions import takes_positions
-
-    sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 4}
-    assert not takes_positions(RobertaModel(RobertaConfig(**sizes)))
-    assert takes_positions(stock(folders["gpt2"], "AutoModel"))
-
-
 def test_a_column_of_something_else_is_the_specs_fault(folders: dict[str, Path]) -> None:
     message = r"model.column: 'text' holds int64, and text is wanted; name another, or convert it"
     with pytest.raises(InvalidSpec, match=message):

@@ -69,7 +69,7 @@ def text_forward(model: Any, pooling: str, left_out: int = 0) -> Forward:
         mask = arguments["attention_mask"]
         mask = mask * (mask.cumsum(1) > left_out)
         if pooling == "cls":
-            first = mask.argmax(1)  # not 0 where padding stands on the left
+            first = mask.argmax(1)  # not 0 where tokens are left out
             return hidden[range(len(first)), first].float()
         weights = mask[..., None].float()
         return (hidden.float() * weights).sum(1) / weights.sum(1).clamp(min=1)

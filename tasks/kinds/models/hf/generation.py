@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import Index, slices, with_columns
+from tasks.kinds.models.arrays import Index, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.own_settings import (
@@ -20,7 +20,13 @@ from tasks.kinds.models.hf.own_settings import (
 )
 from tasks.kinds.models.hf.sampling import draws, draws_by
 from tasks.kinds.models.hf.score_check import ScoreCheck
-from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, batches_by_length
+from tasks.kinds.models.hf.text import (
+    TOKENS,
+    Ragged,
+    TextInputs,
+    batches_by_length,
+    batches_of_one_length,
+)
 from tasks.kinds.models.llm.memory import Key
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
@@ -101,17 +107,12 @@ class Writer:
         beams = self.settings.get("num_beams", 1)
         size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
         size = 1 if self.alone else size
-        if not self.same_lengths and self.cuts_evenly:
-            number = in_whole_rounds(-(-len(lengths) // size), self.placement.num_threads)
-            yield from even_batches(lengths + self.settings["max_new_tokens"], number)
-            return
-        if not self.same_lengths:
-            yield from batches_by_length(lengths, size)
-            return
-        for length in np.unique(lengths)[::-1]:
-            same = np.flatnonzero(lengths == length)
-            for part in slices(len(same), size):
-                yield same[part]
+        if self.same_lengths:
+            return batches_of_one_length(lengths, size)
+        if not self.cuts_evenly:
+            return batches_by_length(lengths, size)
+        number = in_whole_rounds(-(-len(lengths) // size), self.placement.num_threads)
+        return iter(even_batches(lengths + self.settings["max_new_tokens"], number))
 
     @property
     def cuts_evenly(self) -> bool:

@@ -102,7 +102,6 @@ def read_as_trained(inputs: TextInputs, tokenizer: Any, config: Any) -> None:
     CLIP reads up to a text's end. SigLIP reads the padding as well: always of the same length, and
     as a rule without a mask.
     """
-    inputs.left = False
     inputs.masks = "attention_mask" in tokenizer.model_input_names
     if not inputs.masks or config.model_type.startswith("siglip"):
         inputs.width = config.get_text_config().max_position_embeddings

@@ -11,7 +11,7 @@ from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
-from tasks.kinds.models.hf.positions import takes_positions
+from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
@@ -44,7 +44,7 @@ def classify_texts(
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
     multiply_faster(model, placement)
     inputs = TextInputs(checkpoint.tokenizer(), placement)
-    inputs.positions = takes_positions(model)
+    inputs.same_lengths = reads_padding(model)
     # Models that read from left to right classify by the last token that is no padding.
     model.config.pad_token_id = inputs.padding
     run = side_by_side(model, logits_of, placement)
@@ -83,7 +83,7 @@ def embed_texts(
             return joint.features_forward(model, "text", options)
 
     else:
-        inputs.positions = takes_positions(model)
+        inputs.same_lengths = reads_padding(model)
         pooling, normalize = embedding.wanted(options, checkpoint)
         prefix = prefix_of(checkpoint, "feature-extraction", options)
         left_out = embedding.tokens_left_out(options, checkpoint, tokenizer, prefix)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_text
-from tasks.kinds.models.arrays import Index, column_of
+from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
@@ -110,10 +110,10 @@ class TextInputs:
 
     def __init__(self, tokenizer: Any, placement: Placement, types: bool = True) -> None:
         self.padding = padding_token(tokenizer)
-        self.left = tokenizer.padding_side == "left"
+        self.left = False
         self.types, self.masks = types, True
-        self.positions = False
-        """Whether the model is to be told where padding on the left ends."""
+        self.same_lengths = False
+        """Whether the model would read padding: only texts of one length share a batch then."""
         self.width = 1
         """Tokens that each text is padded to at least."""
         self.placement, self.device = placement, placement.device
@@ -135,7 +135,7 @@ class TextInputs:
         types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
         size = self.placement.batch_size and self.placement.rows(self.placement.batch_size)
         tokens_each = self.placement.limit.of(self.tokens)
-        for index in batches_by_length(tokens.lengths, size, tokens_each, self.enough):
+        for index in self.together(tokens.lengths, size, tokens_each):
             arguments = self.arguments(tokens, index)
             if types:
                 arguments["token_type_ids"] = on_device(
@@ -143,17 +143,22 @@ class TextInputs:
                 )
             yield index, arguments
 
+    def together(
+        self, lengths: npt.NDArray[np.int64], size: int | None, tokens: int
+    ) -> Iterator[Index]:
+        """Positions of the rows of each batch."""
+        if self.same_lengths:
+            return batches_of_one_length(lengths, size, tokens)
+        return batches_by_length(lengths, size, tokens, self.enough)
+
     def arguments(self, tokens: "Ragged", index: Index) -> dict[str, Any]:
         """Token numbers, and a mask that says which are real."""
-        shape = {"left": self.left, "width": self.width}
+        shape: dict[str, Any] = {"left": self.left, "width": self.width}
         ids = on_device(tokens.padded(index, self.padding, **shape), self.device)
         if not self.masks:
             return {"input_ids": ids}
         mask = on_device(Ragged.like(tokens).padded(index, 0, **shape), self.device)
-        found = {"input_ids": ids, "attention_mask": mask}
-        if self.left and self.positions:
-            found["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-        return found
+        return {"input_ids": ids, "attention_mask": mask}
 
     def blank(self) -> dict[str, Any]:
         """One text of one token."""
@@ -210,6 +215,22 @@ def batches_by_length(
         count = size or max(1, min(tokens // longest, max(-(-enough // longest), alike)))
         yield order[start : start + count]
         start += count
+
+
+def batches_of_one_length(
+    lengths: npt.NDArray[np.int64], size: int | None, tokens: int = 0
+) -> Iterator[Index]:
+    """Positions of rows of which none needs padding, longest first.
+
+    Args:
+        lengths: of each row.
+        size: rows in a batch at most, if the user said so.
+        tokens: else at most this many in a batch.
+    """
+    for length in np.unique(lengths)[::-1]:
+        same = np.flatnonzero(lengths == length)
+        for part in slices(len(same), size or max(1, tokens // max(1, int(length)))):
+            yield same[part]
 
 
 def padding_token(tokenizer: Any) -> int:

@@ -1,0 +1,67 @@
+"""A text gets the same answer whatever texts stand beside it, whichever make the model is of."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tasks.kinds.models.hf import padding
+from tasks.kinds.models.hf.text import batches_of_one_length
+from tasks.kinds.models.torch_threads import torch_threads
+from tests.kinds.tiny_encoders import OF_TYPE, save_encoder
+from tests.kinds.tiny_models import predicted, rows_of, texts
+
+TOLERANCE = 2e-5
+OF_THE_END = ("xlnet",)
+"""Types that only classify by what stands last."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+def difference(folder: Path, task: str) -> float:
+    """Between texts alone and in batches."""
+    rows = rows_of("text", texts(24, longest=40))
+    options = {"top_k": 4} if task == "text-classification" else {}
+    together, alone = (predicted(folder, task, rows, size, **options) for size in (None, 1))
+    name = "predicted_score" if task == "text-classification" else "embedding"
+    a, b = np.stack(together[name].to_pylist()), np.stack(alone[name].to_pylist())
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+@pytest.mark.parametrize("kind", sorted({*OF_TYPE} - {"rwkv"}))
+def test_a_text_does_not_depend_on_the_rows_beside_it(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {task: tmp_path / task for task in ("feature-extraction", "text-classification")}
+    for task, folder in folders.items():
+        save_encoder(folder, kind, task)
+        assert difference(folder, task) < TOLERANCE
+    monkeypatch.setattr("tasks.kinds.models.hf.predictors.reads_padding", lambda model: False)
+    padded = max(difference(folder, task) for task, folder in folders.items())
+    assert (padded > TOLERANCE) == (kind in (*padding.READS_PADDING, *OF_THE_END))
+
+
+@pytest.mark.parametrize(
+    ("kind", "task"), [("bert", "text-classification"), ("rwkv", "feature-extraction")]
+)
+def test_a_tokenizer_that_pads_on_the_left_changes_nothing(
+    tmp_path: Path, kind: str, task: str
+) -> None:
+    save_encoder(tmp_path, kind, task)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "padding_side": "left"}))
+    assert difference(tmp_path, task) < TOLERANCE
+
+
+def test_a_batch_of_one_length_is_no_larger_than_another() -> None:
+    lengths = np.array([3, 5, 3, 0, 3, 5, 3])
+    found = [index.tolist() for index in batches_of_one_length(lengths, None, 9)]
+    assert found == [[1], [5], [0, 2, 4], [6], [3]]
+    found = [index.tolist() for index in batches_of_one_length(lengths, 2)]
+    assert found == [[1, 5], [0, 2], [4, 6], [3]]
