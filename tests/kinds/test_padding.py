@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf import padding
 from tasks.kinds.models.hf.text import batches_of_one_length
+from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_encoders import OF_TYPE, save_encoder
 from tests.kinds.tiny_models import predicted, rows_of, texts
@@ -57,6 +59,18 @@ def test_a_tokenizer_that_pads_on_the_left_changes_nothing(
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "padding_side": "left"}))
     assert difference(tmp_path, task) < TOLERANCE
+
+
+@pytest.mark.parametrize("task", ["text-classification", "feature-extraction"])
+def test_a_long_text_does_not_depend_on_a_short_one_before_it(tmp_path: Path, task: str) -> None:
+    save_encoder(tmp_path, "big_bird", task)
+    options = {"pooling": "cls"} if task == "feature-extraction" else {}
+    model = HuggingFaceModel(task=task, name_or_path=str(tmp_path), options=options)
+    predict, prepare = model.predictor(Placement()), model.preprocessor()
+    long, short = (prepare(rows_of("text", [text])) for text in ("a b c d e " * 12, "a b"))
+    first = predict(long)
+    predict(short)
+    assert predict(long).equals(first)
 
 
 def test_a_batch_of_one_length_is_no_larger_than_another() -> None:

@@ -15,6 +15,7 @@ SIZES: dict[str, Any] = {
 SHORT_SIZES = {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64}
 OF_TYPE: dict[str, dict[str, Any]] = {
     "bert": SIZES,
+    "big_bird": {**SIZES, "block_size": 2, "num_random_blocks": 1},
     "canine": {
         **SIZES,
         "local_transformer_stride": 16,

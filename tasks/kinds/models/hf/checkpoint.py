@@ -107,6 +107,7 @@ class Checkpoint:
                 "was trained for something else; give a checkpoint trained for model.task"
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem)
+        attend_to_all(model)
         return model.to(placement.device).eval()
 
     def refuse_other_shapes(self, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
@@ -143,6 +144,17 @@ class Checkpoint:
             if stops_short_of_code(error):
                 raise InvalidSpec.at(hub.FIELD, self.name, OWN_CODE) from error
             raise
+
+
+def attend_to_all(model: Any) -> None:
+    """Make BigBird read texts of any length in one way.
+
+    It leaves out most pairs of a long text's tokens, but only until it is given the first short
+    batch: what a text gets would depend on what came before it.
+    """
+    for part in [*model.modules()]:
+        if hasattr(part, "set_attention_type"):
+            part.set_attention_type("original_full")
 
 
 @contextmanager
