@@ -1,8 +1,10 @@
 """A text gets the same answer whatever texts stand beside it, whichever make the model is of."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from tasks.kinds.models.hf.text import batches_of_one_length
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_encoders import OF_TYPE, save_encoder
-from tests.kinds.tiny_models import predicted, rows_of, texts
+from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, texts, tokenizer
 
 TOLERANCE = 2e-5
 OF_THE_END = ("xlnet",)
@@ -71,6 +73,48 @@ def test_a_long_text_does_not_depend_on_a_short_one_before_it(tmp_path: Path, ta
     first = predict(long)
     predict(short)
     assert predict(long).equals(first)
+
+
+ENDS = VOCABULARY["[SEP]"]
+
+
+def ending(folder: Path, pad_token: str | None) -> Any:
+    """A tokenizer that ends each text with a token of its own."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    made = tokenizer(with_pairs=False)
+    made.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A [SEP]", special_tokens=[("[SEP]", ENDS)]
+    )
+    made.pad_token = pad_token
+    made.save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+NUMBERS = (None, ENDS, VOCABULARY["[PAD]"], VOCABULARY["a"], -1)
+
+
+@pytest.mark.parametrize("pad_token", [None, "[SEP]", "[PAD]"])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [*itertools.product(["gpt2", "llama"], NUMBERS), ("gpt2", len(VOCABULARY))],
+)
+def test_the_last_token_that_is_no_padding_is_the_models(
+    tmp_path: Path, kind: str, pad_token: str | None, number: int | None
+) -> None:
+    import torch
+
+    model = save_encoder(tmp_path, kind, "text-classification", pad_token_id=number)
+    read = ending(tmp_path, pad_token)
+    lines = [*texts(12, longest=20), "", "a", "b [SEP]", "b [PAD]"]
+    rows = rows_of("text", lines)
+    found = predicted(tmp_path, "text-classification", rows, top_k=4)["predicted_score"]
+    for line, scores in zip(lines, found.to_pylist(), strict=True):
+        inputs = read(line, return_tensors="pt")
+        with torch.inference_mode():
+            wanted = model(input_ids=inputs["input_ids"]).logits[0].softmax(-1)
+        np.testing.assert_allclose(scores, wanted.sort(descending=True).values, atol=TOLERANCE)
 
 
 def test_a_batch_of_one_length_is_no_larger_than_another() -> None:

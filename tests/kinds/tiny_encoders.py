@@ -1,4 +1,4 @@
-"""Models of texts of many makes, with a few thousand random weights: padding has some as well."""
+"""Models that read texts, of many makes, with random weights: padding has some as well."""
 
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ OF_TYPE: dict[str, dict[str, Any]] = {
         "architectures": ["FunnelModel"],
     },
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64},
+    "llama": {**SIZES, "num_key_value_heads": 2},
     "longformer": {**SIZES, "attention_window": [4, 4], "max_position_embeddings": 66},
     "mobilebert": {
         **SIZES,

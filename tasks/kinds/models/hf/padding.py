@@ -4,12 +4,18 @@ Padding stands after a text, unless the text is to be gone on from: no token cha
 it, and models that read from left to right come to it too late.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.kinds.models.hf.text import TextInputs
 
 READS_PADDING = (
     *("canine", "convbert", "fnet", "funnel", "mobilebert", "nystromformer", "reformer", "yoso"),
 )
 """Types of models that take padding for a part of the text, whatever the mask says."""
+
+NO_TOKEN = -1
+"""A number that no text holds."""
 
 
 def reads_padding(model: Any) -> bool:
@@ -17,3 +23,18 @@ def reads_padding(model: Any) -> bool:
     summary = getattr(model, "sequence_summary", None)
     of_the_end = summary is not None and summary.summary_type != "first"  # as XLNet's
     return of_the_end or model.config.model_type in READS_PADDING
+
+
+def pad_as_configured(inputs: "TextInputs", model: Any) -> None:
+    """Pad with what the model itself takes for padding, which may not be its tokenizer's.
+
+    Models that read from left to right classify by a text's last token that is no such number.
+    Where the configuration has none, it is the last token of all, even one that ends each text.
+    """
+    config = model.config.get_text_config()
+    number = getattr(config, "pad_token_id", None)
+    if number is not None and 0 <= number < getattr(config, "vocab_size", number + 1):
+        inputs.padding = number
+        return
+    inputs.same_lengths = True  # for no token of the tokenizer's is sure to be missing in texts
+    model.config.pad_token_id = config.pad_token_id = NO_TOKEN

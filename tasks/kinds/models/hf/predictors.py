@@ -11,7 +11,7 @@ from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
-from tasks.kinds.models.hf.padding import reads_padding
+from tasks.kinds.models.hf.padding import pad_as_configured, reads_padding
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
@@ -45,8 +45,7 @@ def classify_texts(
     multiply_faster(model, placement)
     inputs = TextInputs(checkpoint.tokenizer(), placement)
     inputs.same_lengths = reads_padding(model)
-    # Models that read from left to right classify by the last token that is no padding.
-    model.config.pad_token_id = inputs.padding
+    pad_as_configured(inputs, model)
     run = side_by_side(model, logits_of, placement)
     return predict_with(inputs, run, labels(model, checkpoint, options))
 
