@@ -31,6 +31,13 @@ EXAMPLES = 3
 place = itemgetter("source", "row")
 SHOWN = ["source", "row", "stage", "error_type", "error_message"]
 """Columns of a quarantine file, without those that may be large."""
+SELDOM_OF_DATA = (
+    *("AttributeError", "NameError", "UnboundLocalError", "TypeError", "KeyError", "IndexError"),
+    *("NotImplementedError", "AssertionError"),
+)
+"""What code raises that is wrong itself, or takes its batch for something else."""
+ENOUGH_ROWS = 24
+"""To say what a run's rows are like, before all have been tried."""
 
 
 @dataclass
@@ -187,9 +194,25 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
 
 def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:
     """The error with which errors and which rows, and the way out."""
-    lines = error_lines(load_rejections(planned, planned.accepted()))
+    accepted = planned.accepted()
+    rejections = load_rejections(planned, accepted)
     way_out = "Mend the input or the spec and run again, or raise the budget to publish the rest"
-    return ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
+    if is_likely_the_code(planned, accepted, rejections):
+        way_out = (
+            "No row came through and all failed alike, with what is seldom the data's fault: it is "
+            "likely the code; mend it, or what the spec hands it, and run again with --restart"
+        )
+    return ErrorBudgetExceeded("\n".join([error.message, *error_lines(rejections), way_out]))
+
+
+def is_likely_the_code(planned: PlannedRun, accepted: Accepted, rejections: Rejections) -> bool:
+    """Whether all rows, or many and no other, failed with one error that data seldom leads to."""
+    if len(accepted.ok) or len(rejections.counts) != 1:
+        return False
+    ((_, error_type),) = rejections.counts
+    is_enough = len(accepted.rejected) >= ENOUGH_ROWS
+    is_enough = is_enough or not planned.gap(accepted, retry_rejected=False)
+    return is_enough and error_type in SELDOM_OF_DATA
 
 
 def error_lines(rejections: Rejections) -> list[str]:

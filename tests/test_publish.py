@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import ErrorBudgetExceeded, OutputHeld
 from tasks.plan import make_plan
-from tasks.publish import EXAMPLES, Rejections, error_lines, publish_planned
+from tasks.publish import EXAMPLES, Rejections, error_lines, publish_planned, with_rows
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
@@ -64,6 +64,32 @@ def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: 
         assert f"/{name}, row {row}\n" in said
     assert "      and 2 more\n" in said
     assert planned.ledger.look().version == 0
+
+
+def advice(folder: Path, model: str, init: dict[str, Any], **more: Any) -> str:
+    """The last line of what is said of a run with too many rows set aside."""
+    own = {"kind": "python", "class": f"report_models:{model}", "init": init}
+    errors = {"max_rejected_fraction": 1}
+    planned = make_plan(classify_spec(folder, model=own, errors=errors, **more))
+    run_attempt(planned)
+    said = str(with_rows(planned, ErrorBudgetExceeded("too many")))
+    return said.rpartition("\n")[2]
+
+
+@pytest.mark.parametrize("rows", [50, 3], ids=["many", "all of few"])
+def test_where_all_rows_fail_alike_it_is_likely_the_code(rows: int, tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in", 1, rows)
+    assert "it is likely the code; mend it" in advice(tmp_path, "Misspelt", {})
+
+
+@pytest.mark.parametrize(
+    ("model", "init"),
+    [("Misspelt", {"error": "ValueError"}), ("Classify", {"bad": [*range(49)]})],
+    ids=["what data leads to", "a good row"],
+)
+def test_else_the_input_may_be_wrong(model: str, init: dict[str, Any], tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in", 1, 50)
+    assert advice(tmp_path, model, init).startswith("Mend the input or the spec and run again")
 
 
 def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 from tasks.ray_job.out_of_memory import give_back_memory
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS, Pace
 from tasks.ray_job.parents import cut, num_parents, parent_starts
-from tasks.ray_job.stage_error import message_of, stage_error
+from tasks.ray_job.stage_error import reason_of, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
 BYTES_PER_PART = 256 << 20
@@ -194,7 +194,7 @@ def rejection(
         row=row,
         stage=stage,
         error_type=type(error).__name__,
-        error_message=message_of(error),
+        error_message=reason_of(error),
         input_json=as_json(python_rows(rows.slice(at, 1))[0]),
     )
 

@@ -2,18 +2,36 @@
 
 from tasks.errors import BatchInferenceError, InvalidSpec, OutOfMemory, StageFailed
 from tasks.kinds.models.machine_errors import chain, is_out_of_memory
+from tasks.ray_job.own_frame import own_frame
 
 MESSAGE_CHARACTERS = 2_000
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says; halves of characters, which no file could hold, as JSON writes them."""
-    return str(error).encode(errors="backslashreplace").decode()[:MESSAGE_CHARACTERS]
+    """What an error says."""
+    return storable(str(error))[:MESSAGE_CHARACTERS]
+
+
+def storable(said: str) -> str:
+    """Words in which halves of characters, that no file could hold, are as JSON writes them."""
+    return said.encode(errors="backslashreplace").decode()
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, however long that is, and where in the user's own code it was raised."""
+    where = place_of(error)
+    return f"{message_of(error)[: MESSAGE_CHARACTERS - len(where)]}{where}"
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the user's own code an error was raised, to follow what it says; empty: nowhere."""
+    frame = own_frame(error)
+    return storable(f" ({frame})") if frame else ""
 
 
 def describe(error: BaseException) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: {message_of(error)}"[:MESSAGE_CHARACTERS]
+    return f"{type(error).__name__}: {reason_of(error)}"
 
 
 def stage_error(error: BaseException) -> BatchInferenceError:
@@ -27,7 +45,8 @@ def stage_error(error: BaseException) -> BatchInferenceError:
             "--cluster (on_cluster), take the process as it is"
         )
     if isinstance(error, SystemExit):
-        return StageFailed(f"the code ended its process (sys.exit({error.code!r})): raise an error")
+        ended = f"the code ended its process (sys.exit({error.code!r})){place_of(error)}"
+        return StageFailed(f"{ended}: raise an error")
     out_of_memory = next(filter(is_out_of_memory, chain(error)), None)
     if out_of_memory is not None:  # whatever the code made of it
         return OutOfMemory(

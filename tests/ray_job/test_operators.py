@@ -30,6 +30,7 @@ from tasks.run import left_to_do, next_attempt
 from tests.clusters.small_job import whole_run
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
+from tests.flows.user_code.predictors import LacksItsFile
 from tests.ray_job.test_own_machine import job_of, spec
 
 NO_STEP = {"steps": [{"kind": "python", "function": "predictors:LacksItsFile"}]}
@@ -65,7 +66,9 @@ def test_a_stage_that_cannot_be_built_is_named(
 ) -> None:
     error = raised(changes, numbers)
     assert isinstance(error, StageFailed)
-    assert str(error) == f"stage {stage} failed: ValueError: no file vocab.txt"
+    line = LacksItsFile.__init__.__code__.co_firstlineno + 1
+    where = f"(predictors.py:{line} in __init__)"
+    assert str(error) == f"stage {stage} failed: ValueError: no file vocab.txt {where}"
     assert isinstance(error.__cause__, ValueError)
 
 
@@ -110,7 +113,8 @@ def test_what_arrives_from_ray_names_the_stage(numbers: Path) -> None:
     with pytest.raises(StageFailed) as caught:
         whole_run(spec)
     assert caught.value.stage == "preprocess"
-    assert str(caught.value) == "stage preprocess failed: ValueError: no file vocab.txt"
+    said = str(caught.value)
+    assert said.startswith("stage preprocess failed: ValueError: no file vocab.txt (predictors.py:")
 
 
 def test_images_are_prepared_on_the_threads_of_their_worker(

@@ -181,7 +181,7 @@ def test_what_an_error_says_can_be_stored() -> None:
 
     (out,) = StageAdapter("infer", (function,))(batch_of([4]))
     (aside,) = out.rejected
-    assert aside.error_message == "unknown label \\ud83d"
+    assert aside.error_message.startswith("unknown label \\ud83d (test_stage_adapter.py:")
     assert pa.array([aside.error_message]).type == pa.string()
 
 
@@ -190,7 +190,10 @@ def test_a_rejection_says_where_and_what() -> None:
     assert len(out.rejected) == 1
     rejection = out.rejected[0]
     assert (rejection.source, rejection.row, rejection.stage) == ("/in/a.csv", 5, "preprocess")
-    assert rejection.error_message == "a multiple of five"
+    line = drop_bad.__code__.co_firstlineno + 4
+    assert (
+        rejection.error_message == f"a multiple of five (test_stage_adapter.py:{line} in drop_bad)"
+    )
     assert rejection.input_json == '{"x": 5}'
 
 

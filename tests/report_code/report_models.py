@@ -32,6 +32,18 @@ def texts(ids: Any) -> Any:
     return np.array([f"<img src=x onerror=alert({each})>" for each in ids], dtype=object)
 
 
+class Misspelt:
+    """Takes the batch for an object that it is not, or a whole batch for wrong."""
+
+    def __init__(self, error: str = "AttributeError") -> None:
+        self.error = error
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if self.error == "AttributeError":
+            return {"predicted_label": batch.idd}  # type: ignore[attr-defined]
+        raise ValueError(f"{self.error}: {batch['id'][0]}")
+
+
 class Brightness:
     """The mean of an image's pixels."""
 
