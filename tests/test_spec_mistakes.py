@@ -123,6 +123,10 @@ MISTAKES = {
     "out/{ds}": r"has {ds}, which nothing fills in: did you mean {scheduled:",
     "/out/day={date}/x": "has {date}, which nothing",
     "out/{{ds}}/{scheduled:%Y}": "has {ds}, which nothing",
+    "out/{{ ds }}": r"has {{ ds }}, which nothing fills in: did you mean {scheduled:%Y-%m-%d}\?",
+    "out/{{ds}}": "has {{ds}}, which nothing",
+    "out/{{ execution_date }}/x": "has {{ execution_date }}, which nothing",
+    "out/{{ macros.ds_add(ds, -1) }}": r"has {{ macros.ds_add\(ds, -1\) }}, which nothing",
     "out/${DAY}": r"has \${DAY}, which nothing fills in: write its value, or {scheduled",
     "out/$DAY": r"has \$DAY, which nothing",
     "s3:/bucket/x": r"^sink\.path: 's3:/bucket/x' .*did you mean s3://bucket/x\?",
@@ -144,7 +148,8 @@ def test_an_output_that_can_only_be_a_mistake(path: str, message: str) -> None:
     [
         "out/{scheduled:%Y-%m-%d}",
         "out/{{a,b}}/{scheduled:%Y}",
-        "out/{{ds}}",
+        "out/{{ a }}/{scheduled:%Y}",
+        "out/{{}}",
         "out/{a,b}",
         "out/{}",
         "a b/c=d:e/f~g/5$",
@@ -160,7 +165,12 @@ def test_an_output_of_an_odd_name_is_one(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "hint"),
-    [("in/{ds}", "; it has {ds}, which"), ("s3:/bkt/x", "; it is .* mean s3://bkt/x"), ("in", "")],
+    [
+        ("in/{ds}", "; it has {ds}, which"),
+        ("in/{{ ds }}", "; it has {{ ds }}, which"),
+        ("s3:/bkt/x", "; it is .* mean s3://bkt/x"),
+        ("in", ""),
+    ],
 )
 def test_an_input_that_is_not_there_may_be_a_mistake(path: str, hint: str, tmp_path: Path) -> None:
     given = raw(source={"kind": "parquet", "path": path})

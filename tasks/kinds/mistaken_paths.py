@@ -6,6 +6,8 @@ import re
 TIME = "{scheduled:%Y-%m-%d}"
 BRACES = re.compile(r"(?<!\{)\{(?!scheduled\b)\w+(:%[^{}]*)?\}(?!\})")
 """What others write for the time of a run, or fill in themselves."""
+TEMPLATE = re.compile(r"\{\{\s*[\w.]+\s*([(|\[][^{}]*)?\}\}")
+"""What Airflow and Prefect fill in elsewhere, as `{{ ds }}`."""
 VARIABLE = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*")
 ONE_SLASH = re.compile(r"^(\w+):/(?!/)(?=.)")
 HOME = re.compile(r"^~[^/]*")
@@ -26,7 +28,7 @@ def mistake_in(path: str) -> str | None:
         return f"has {found[0]}, which nothing fills in: write its value, or {TIME} for a time"
     # Written twice beside a time, braces are a name's: the job is given the name.
     named = path.replace("{{", "{").replace("}}", "}") if "{scheduled" in path else path
-    if found := BRACES.search(named):
+    if found := BRACES.search(named) or TEMPLATE.search(named):
         return f"has {found[0]}, which nothing fills in: did you mean {TIME}?"
     if found := ONE_SLASH.match(path):
         return f"is neither a path nor a URL: did you mean {found[1]}://{path[found.end() :]}?"
