@@ -14,6 +14,7 @@ from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.kinds.tables.iceberg import METADATA
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_names import elsewhere, field_meant
+from tasks.spec_words import NOT_WRITTEN, PATTERNS, Written, as_read, text_wanted
 from tasks.spec_yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(
@@ -48,16 +49,19 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
         raise InvalidSpec.at("SPEC", str(path), str(error)) from error
     if not isinstance(raw, dict):
         raise InvalidSpec.at("SPEC", str(path), "must hold fields: source, model, sink, ...")
-    return complete_spec(raw, overrides or [], file.resolve().parent)
+    return complete_spec(raw, overrides or [], file.resolve().parent, text)
 
 
-def complete_spec(raw: dict[str, Any], overrides: list[str], folder: Path) -> BatchInferenceSpec:
+def complete_spec(
+    raw: dict[str, Any], overrides: list[str], folder: Path, text: str = ""
+) -> BatchInferenceSpec:
     """A spec from a file's content.
 
     Args:
         raw: the content.
         overrides: `field.subfield=value` pairs, values in YAML.
         folder: what relative paths are relative to.
+        text: the file, to show what was written there.
 
     Raises:
         InvalidSpec: one message with all that is wrong.
@@ -65,15 +69,16 @@ def complete_spec(raw: dict[str, Any], overrides: list[str], folder: Path) -> Ba
     raw = written_out(raw)
     for override in overrides:
         set_field(raw, override)
-    return parse_spec(resolve_paths(raw, folder))
+    return parse_spec(resolve_paths(raw, folder), Written(text, overrides))
 
 
-def parse_spec(raw: dict[str, Any]) -> BatchInferenceSpec:
+def parse_spec(raw: dict[str, Any], written: Written = NOT_WRITTEN) -> BatchInferenceSpec:
     """Validate; raise InvalidSpec with all that is wrong."""
     try:
         return BatchInferenceSpec.model_validate(raw)
     except ValidationError as error:
-        raise InvalidSpec("\n".join(told_once(map(explain, error.errors())))) from None
+        problems = (explain(each, written) for each in error.errors())
+        raise InvalidSpec("\n".join(told_once(problems))) from None
     except ValueError as error:  # pydantic's own, of a number of thousands of digits
         raise InvalidSpec(f"a value of the spec cannot be read: {error}") from error
 
@@ -89,7 +94,7 @@ def told_once(problems: Iterable[str]) -> Iterator[str]:
         yield f"{given}{NOT_ALLOWED}{way}" if way else given
 
 
-def explain(error: Any) -> str:
+def explain(error: Any, written: Written) -> str:
     """One of pydantic's errors as field, what was given, and what is allowed."""
     parts = [str(part) for part in error["loc"]]
     if not parts and error["type"] == "value_error":
@@ -101,7 +106,7 @@ def explain(error: Any) -> str:
         del parts[tag_at]
     if parts and MEMBER_OF_UNION.fullmatch(parts[-1]):
         del parts[-1]
-    field, given = ".".join(parts), shown_at(parts, error["input"])
+    field, given = ".".join(parts), as_read(parts, error["input"])
     match error["type"]:
         case "missing":
             return f"{field}: is missing; add it"
@@ -124,7 +129,17 @@ def explain(error: Any) -> str:
             return f"{field}: {error['msg']}"  # the value is not for anybody's eyes
         case "value_error":
             return explain_rule(field, given, error)
-    return f"{field}: {given}{NOT_ALLOWED}{error['msg']}"
+    return f"{field}: {given}{NOT_ALLOWED}{way_out_of(error, parts, written)}"
+
+
+def way_out_of(error: Any, parts: list[str], written: Written) -> str:
+    """What is allowed where another value or another type was given."""
+    found: str | None = None
+    if error["type"] == "string_type":
+        found = text_wanted(parts, error["input"], written)
+    elif error["type"] == "string_pattern_mismatch":
+        found = PATTERNS.get(error["ctx"]["pattern"])
+    return found or str(error["msg"])
 
 
 def explain_rule(field: str, given: str, error: Any) -> str:

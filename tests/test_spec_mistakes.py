@@ -1,5 +1,6 @@
 """What people get wrong in a spec is told in a line, with the way out and without secrets."""
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.places import check_source
+from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec, parse_spec
+from tasks.spec_words import PATTERNS
 
 HTTP = {"kind": "http", "url": "http://127.0.0.1:9/v1", "model": "m"}
 
@@ -197,8 +200,9 @@ def test_whole_gpus_or_a_part_of_one() -> None:
         ),
         (
             {"source": {"kind": "parquet", "path": 5}},
-            "source.path: 5 is not allowed: Input should be a valid string; or: it must be a list, "
-            "in brackets or with a dash before each item",
+            "source.path: 5 is not allowed: text is wanted, and YAML reads this as a number: put "
+            'it into quotes, as in path: "5"; or: it must be a list, in brackets or with a dash '
+            "before each item",
         ),
         (
             {"stages": {"infer": {"num_cpus": 2}}},
@@ -219,6 +223,80 @@ def test_whole_gpus_or_a_part_of_one() -> None:
 )
 def test_what_is_wrong_is_told_in_one_line(changes: dict[str, Any], line: str) -> None:
     assert refused(**changes) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "kind", "written"),
+    [
+        ("name: no", "False", "true or false", 'name: "no"'),
+        ("name: Yes", "True", "true or false", 'name: "Yes"'),
+        ("name: 007", "7", "a number", 'name: "007"'),
+        ("name: 1.50", "1.5", "a number", 'name: "1.50"'),
+        ("name: 2026-01-01", "2026-01-01", "a date", 'name: "2026-01-01"'),
+        ("name: 2026-01-01 02:00:00", "2026-01-01 02:00:00", "a time", '"2026-01-01 02:00:00"'),
+        ("name:", "None", "nothing", 'name: "..."'),
+        ("environment: {pip: [torch, 1.0]}", "1.0", "a number", ' as in "1.0"'),
+        ("environment: {env_vars: {LOUD: on}}", "True", "true or false", 'LOUD: "on"'),
+        ("environment: {env_vars: {DB_PASSWORD: 123}}", "***", "a number", 'DB_PASSWORD: "..."'),
+    ],
+)
+def test_what_yaml_takes_for_something_else_is_to_be_quoted(
+    line: str, given: str, kind: str, written: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC.removeprefix("name: twice\n") + line)
+    with pytest.raises(InvalidSpec) as caught:
+        load_spec(file)
+    said = str(caught.value)
+    assert f": {given} is not allowed: text is wanted, and YAML reads this as {kind}: put" in said
+    assert said.endswith(written)
+
+
+@pytest.mark.parametrize(
+    ("override", "written"),
+    [
+        ("name=007", """--set 'name="007"'"""),
+        ("name=", """--set 'name="..."'"""),
+        ("source.path=2026-01-01", """--set 'source.path="2026-01-01"'; or: it must be a list"""),
+        ("environment.env_vars.API_KEY=5", """--set 'environment.env_vars.API_KEY="..."'"""),
+        ("environment={pip: [1]}", 'put it into quotes, as in "1"'),
+    ],
+)
+def test_an_override_that_yaml_takes_for_something_else_is_to_be_quoted(
+    override: str, written: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC)
+    with pytest.raises(InvalidSpec) as caught:
+        load_spec(file, [override])
+    assert written in str(caught.value)
+
+
+def test_a_value_without_its_file_is_to_be_quoted_too() -> None:
+    assert refused(name=7).endswith('put it into quotes, as in name: "7"')
+    assert refused(name=False).endswith('put it into quotes, as in name: "false"')
+    assert refused(name=["a"]).endswith("Input should be a valid string")
+
+
+def test_what_a_name_may_be_is_told_in_words() -> None:
+    said = refused(name="sp ace/x")
+    assert said == (
+        "name: 'sp ace/x' is not allowed: it may hold letters (A to Z, a to z) and digits, and "
+        "after the first character . _ - too"
+    )
+
+
+def patterns_in(schema: Any) -> Iterator[str]:
+    """The regular expressions of a JSON schema."""
+    if isinstance(schema, dict) and isinstance(schema.get("pattern"), str):
+        yield schema["pattern"]
+    inner = schema.values() if isinstance(schema, dict) else schema
+    for each in inner if isinstance(schema, (dict, list)) else ():
+        yield from patterns_in(each)
+
+
+def test_nobody_is_shown_a_regular_expression() -> None:
+    assert set(patterns_in(BatchInferenceSpec.model_json_schema())) == {*PATTERNS}
 
 
 def test_two_problems_are_two_lines() -> None:

@@ -1,0 +1,94 @@
+"""What is wrong with a value, in words that say what to write, where pydantic's own do not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import yaml
+
+from tasks.kinds.secret_names import HIDDEN, shown_at
+from tasks.kinds.sources.csv import ONE_CHARACTER
+from tasks.kinds.steps.step import NEW_COLUMN
+from tasks.spec_yaml import Loader
+
+READ_AS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    date: "a date",
+    datetime: "a time",
+    type(None): "nothing",
+}
+"""What YAML takes words for that stand in no quotes."""
+PATTERNS = {
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "it may hold letters (A to Z, a to z) and digits, and after "
+    "the first character . _ - too",
+    r"^[,;|\t~^]$": "it must be one of , ; | ~ ^ or a tab",
+    r"^[^{}]+$": "it may hold no braces, for nothing is filled in there",
+    r"^https?://[^/\s]+": "it must be a URL, as in https://ray.example.com:8265",
+    r"^[^.]+(\.[^.]+)+$": "it must be namespace and name, as in analytics.predictions",
+    ONE_CHARACTER: "it must be one character, as in ; or |",
+    NEW_COLUMN: "names that begin with __ are reserved",
+}
+"""Regular expressions of fields in words."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A spec as somebody has written it, before YAML has made values of the words."""
+
+    text: str = ""
+    """Of its file."""
+    overrides: Sequence[str] = ()
+
+    def in_quotes(self, parts: list[str], value: Any) -> str:
+        """How to write a value that is to be text.
+
+        Args:
+            parts: of the path to it.
+            value: what YAML has made of it.
+        """
+        for override in reversed(self.overrides):
+            name, _, text = override.partition("=")
+            if name == ".".join(parts):
+                return f"--set '{name}={quoted(parts, value, text)}'"
+        word = self.word_at(parts)
+        before = f"{parts[-1]}: " if parts[-1].isidentifier() else ""
+        return before + quoted(parts, value, str(value).lower() if word is None else word)
+
+    def word_at(self, parts: list[str]) -> str | None:
+        """What the file has in a place; None where that comes from somewhere else."""
+        node = yaml.compose(self.text, Loader)
+        for part in parts:
+            inner: dict[str, yaml.Node] = {}
+            if isinstance(node, yaml.MappingNode):
+                inner = {str(key.value): each for key, each in node.value}
+            elif isinstance(node, yaml.SequenceNode):
+                inner = {str(number): each for number, each in enumerate(node.value)}
+            node = inner.get(part)
+        return node.value if isinstance(node, yaml.ScalarNode) else None
+
+
+NOT_WRITTEN = Written()
+
+
+def quoted(parts: list[str], value: Any, text: str) -> str:
+    """A word in quotes, unless it may be a secret, or there is none."""
+    is_shown = text.strip() and value is not None and shown_at(parts, value) != HIDDEN
+    return f'"{text.strip()}"' if is_shown else '"..."'
+
+
+def as_read(parts: list[str], value: Any) -> str:
+    """What was given, as `shown_at` has it; dates as people write them."""
+    given = shown_at(parts, value)
+    return str(value) if isinstance(value, date) and given != HIDDEN else given
+
+
+def text_wanted(parts: list[str], value: Any, written: Written) -> str | None:
+    """What to write where YAML has not read text; None where it is no word that was read."""
+    kind = READ_AS.get(type(value))
+    if kind is None:
+        return None
+    way_out = f"put it into quotes, as in {written.in_quotes(parts, value)}"
+    return f"text is wanted, and YAML reads this as {kind}: {way_out}"
