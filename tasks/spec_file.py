@@ -13,7 +13,7 @@ from tasks.kinds.mistaken_paths import is_as_written
 from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.kinds.tables.iceberg import METADATA
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_names import elsewhere, field_meant
+from tasks.spec_names import elsewhere, field_meant, kinds_at, likest
 from tasks.spec_words import NOT_WRITTEN, PATTERNS, Written, as_read, text_wanted
 from tasks.spec_yaml import parse_yaml
 
@@ -116,10 +116,14 @@ def explain(error: Any, written: Written) -> str:
             hint = elsewhere(field) or hint
             return f"{field}: {given} is given, but there is no such field{hint}"
         case "union_tag_invalid":
-            tag = shown_at([], error["ctx"]["tag"])
-            return f"{field}.kind: {tag} is none of {error['ctx']['expected_tags']}"
+            tag = error["ctx"]["tag"]
+            meant = likest(str(tag).lower(), kinds_at(error["loc"]))
+            hint = f"; did you mean {meant}?" if meant else ""
+            return f"{field}.kind: {shown_at([], tag)} is none of {kinds_listed(error)}{hint}"
         case "union_tag_not_found":
-            return f"{field}.kind: is missing; say which kind"
+            name = likest("kind", map(str, error["input"]))
+            hint = f"; did you mean that by {name}?" if name else ""
+            return f"{field}.kind: is missing; say which kind: {kinds_listed(error)}{hint}"
         case "model_attributes_type":
             return f"{field}: {given}{NOT_ALLOWED}it must hold fields"
         case "list_type":
@@ -130,6 +134,11 @@ def explain(error: Any, written: Written) -> str:
         case "value_error":
             return explain_rule(field, given, error)
     return f"{field}: {given}{NOT_ALLOWED}{way_out_of(error, parts, written)}"
+
+
+def kinds_listed(error: Any) -> str:
+    """The kinds that a part may be of."""
+    return ", ".join(map(repr, kinds_at(error["loc"])))
 
 
 def way_out_of(error: Any, parts: list[str], written: Written) -> str:

@@ -1,6 +1,6 @@
 """Which fields the parts of a spec have, for whoever has misspelt one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -33,11 +33,30 @@ def field_meant(loc: tuple[int | str, ...]) -> str | None:
     Args:
         loc: where pydantic found it, the tags of variants included.
     """
+    names = dict.fromkeys(name for part in parts_below(loc[:-1]) for name in fields_of(part))
+    return likest(str(loc[-1]), names)
+
+
+def kinds_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The kinds that there are of a part.
+
+    Args:
+        loc: where pydantic found one of no such kind, or of none.
+    """
+    return [kind for part in parts_below(loc) if (kind := kind_of(part))]
+
+
+def likest(given: str, names: Iterable[str]) -> str | None:
+    """The name that is most like what somebody has written; None where none is like it."""
+    return next(iter(get_close_matches(given, [*names], n=1)), None)
+
+
+def parts_below(loc: tuple[int | str, ...]) -> list[Part]:
+    """What may be at a place in a spec, as pydantic names it."""
     parts: list[Part] = [BatchInferenceSpec]
-    for step in loc[:-1]:
+    for step in loc:
         parts = parts_at(parts, str(step))
-    names = dict.fromkeys(name for part in parts for name in fields_of(part))
-    return next(iter(get_close_matches(str(loc[-1]), names, n=1)), None)
+    return parts
 
 
 def parts_at(parts: list[Part], step: str) -> list[Part]:

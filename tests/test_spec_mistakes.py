@@ -225,6 +225,31 @@ def test_what_is_wrong_is_told_in_one_line(changes: dict[str, Any], line: str) -
     assert refused(**changes) == line
 
 
+PARQUET = {"path": "/x"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "start", "end"),
+    [
+        ({"source": {**PARQUET, "kind": "paruqet"}}, "source.kind: 'paruqet' is none", "parquet?"),
+        ({"source": {**PARQUET, "kind": "CSV"}}, "source.kind: 'CSV' is none of", "mean csv?"),
+        ({"steps": [{"kind": "fil_ter"}]}, "steps.0.kind: 'fil_ter' is none of", "mean filter?"),
+        ({"cluster": {"kind": "rayjobs"}}, "cluster.kind: 'rayjobs' is none of", "mean ray_jobs?"),
+        ({"source": {**PARQUET, "kind": "excel"}}, "source.kind: 'excel' is none of", "'"),
+        ({"source": {**PARQUET, "kind": 5}}, "source.kind: '5' is none of 'images'", "'"),
+        ({"sink": {**PARQUET, "knd": "csv"}}, "sink.kind: is missing; say which", "by knd?"),
+        ({"gates": [{"Kind": "rows"}]}, "gates.0.kind: is missing; say which kind: '", "by Kind?"),
+        ({"sink": PARQUET}, "sink.kind: is missing; say which kind: 'jsonl', 'parq", "'"),
+    ],
+    ids=str,
+)
+def test_the_kind_that_was_meant_is_named(changes: dict[str, Any], start: str, end: str) -> None:
+    said = refused(**changes)
+    assert said.startswith(start)
+    assert said.endswith(end)
+    assert ("did you mean" in said) == end.endswith("?")
+
+
 @pytest.mark.parametrize(
     ("line", "given", "kind", "written"),
     [
