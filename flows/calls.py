@@ -11,6 +11,7 @@ from typing import Any
 from flows.called_spec import sink_at, time_meant
 from flows.console import console, escape
 from flows.printed_report import left_by, print_periods, print_report
+from tasks.errors import HeldBack
 from tasks.kinds.clusters import InlineCluster
 from tasks.periods import portions
 from tasks.preflight import check_spec
@@ -99,7 +100,11 @@ def call_preview(
     scheduled_time: str | None,
     as_json: bool,
 ) -> None:
-    """Run a preview and print what it found."""
+    """Run a preview and print what it found.
+
+    Raises:
+        HeldBack: a run of such rows would publish nothing; the flow itself has ended well.
+    """
     from flows.preview import preview
     from flows.printing import print_preview
 
@@ -110,6 +115,8 @@ def call_preview(
     print_preview(console, found)
     if as_json:
         print(json.dumps(found))
+    if reasons := found["would_be_held_back"]:
+        raise HeldBack(f"a run of such rows would publish nothing: {'; '.join(reasons)}")
 
 
 def call_search(

@@ -75,7 +75,10 @@ def preview(
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a few rows, publish nothing: see predictions, speed, and what all rows would take."""
+    """Run a few rows, publish nothing: see predictions, speed, and what all rows would take.
+
+    Exit code 3 where a run of such rows would be held back by the error budget or a gate.
+    """
     from flows.calls import call_preview
 
     call_preview(spec_file, rows, cluster, set_, scheduled_time, as_json)

@@ -448,6 +448,24 @@ def test_exit_codes_3_and_2(
     assert len(published(spec_of(numbers))) == 1000
 
 
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_preview_of_rows_that_would_be_held_back_ends_with_3(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"kind": "python", "class": "predictors:Double", "init": {"bad": 2.0}}
+    held = str(write_spec(numbers.parent, model=bad))
+    assert call(monkeypatch, "preview", held, "--rows", "8", "--json") == 3
+    said = capsys.readouterr()
+    found, ended = map(json.loads, said.out.splitlines()[-2:])
+    assert found["rows"]["rejected"] == 1
+    assert (ended["state"], ended["error_class"], ended["exit_code"]) == ("failed", "HeldBack", 3)
+    assert "HeldBack: a run of such rows would publish nothing: 12.5 % of rows" in said.err
+    fine = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "preview", fine, "--rows", "8", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["would_be_held_back"] == []
+
+
 @pytest.mark.parametrize("shell", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)"])
 def test_who_is_told_to_end_does_so_also_in_the_background(shell: str) -> None:
     """A shell has those that a script starts with & ignore Ctrl-C."""
