@@ -2,14 +2,16 @@
 
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flows.console import harmless
 from tasks.errors import InvalidSpec
 from tasks.kinds.mistaken_paths import is_as_written
 from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
-from tasks.scheduled import at_time, parse_time
+from tasks.scheduled import at_time, is_scheduled, parse_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 
@@ -20,14 +22,14 @@ def spec_for_run(
     limit: int | None,
     output: str | None,
     address: str | None,
-    time: datetime,
-) -> BatchInferenceSpec:
-    """The file's spec, changed as the call says; checked as it is at that time.
+    scheduled_time: str | None,
+) -> tuple[BatchInferenceSpec, datetime]:
+    """The file's spec, changed as the call says, and the time it means; checked as it is then.
 
     Raises:
         InvalidSpec: the spec or the call is wrong.
     """
-    given = list(overrides or [])
+    given, time = list(overrides or []), time_meant(scheduled_time)
     if address is not None:
         given.append(f"cluster={json.dumps({'kind': 'local', 'address': address})}")
     if limit is not None and output is None:
@@ -39,8 +41,9 @@ def spec_for_run(
         if limit is not None and place_of(own, time) == place_of(spec, time):
             problem = "is the spec's own output, and a part of the rows is no version: name another"
             raise InvalidSpec.at("--output", output, problem)
+    warn_of_no_use(spec, scheduled_time)
     check_spec(at_time(spec, time))
-    return spec
+    return spec, time
 
 
 def place_of(spec: BatchInferenceSpec, time: datetime) -> str:
@@ -75,7 +78,19 @@ def load_at(
     spec_file: Path, overrides: list[str] | None, scheduled_time: str | None
 ) -> BatchInferenceSpec:
     """The file's spec as it is at the time that the call names, else now."""
-    return at_time(load_spec(spec_file, overrides), time_meant(scheduled_time))
+    spec, time = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    warn_of_no_use(spec, scheduled_time)
+    return at_time(spec, time)
+
+
+def warn_of_no_use(spec: BatchInferenceSpec, scheduled_time: str | None) -> None:
+    """Say that the time which the call names changes nothing, where no path has a place for it.
+
+    It is no error: what calls this for many specs names it for all of them.
+    """
+    if scheduled_time is not None and not is_scheduled(spec):
+        problem = "changes nothing: no path of the spec holds {scheduled:...}"
+        print(harmless(f"warning: --scheduled-time {scheduled_time} {problem}"), file=sys.stderr)
 
 
 def time_meant(scheduled_time: str | None) -> datetime:

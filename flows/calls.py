@@ -4,11 +4,10 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flows.called_spec import sink_at, time_meant
+from flows.called_spec import load_at, sink_at, time_meant, warn_of_no_use
 from flows.console import console, escape
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.errors import HeldBack
@@ -80,6 +79,7 @@ def call_redrive(
     from flows.redrive import redrive
 
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    warn_of_no_use(spec, scheduled_time)
     check_spec(at_time(spec, time_then))
     with at_terminal():
         report = redrive(spec, restart, time_then)
@@ -109,6 +109,7 @@ def call_preview(
     from flows.printing import print_preview
 
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    warn_of_no_use(spec, scheduled_time)
     check_preview(at_time(spec, time_then), rows, on_cluster=on_cluster)
     with at_terminal(() if on_cluster else spec.model.slow_imports):
         found = preview(spec, rows, time_then, on_cluster)
@@ -123,6 +124,7 @@ def call_search(
     output: str,
     spec_file: Path,
     overrides: list[str] | None,
+    scheduled_time: str | None,
     query: str,
     as_json: bool,
     **options: Any,
@@ -133,6 +135,7 @@ def call_search(
         output: where the rows are published.
         spec_file: the spec that made them.
         overrides: changes of it.
+        scheduled_time: what placeholders in paths stand for, as it was written; None: now.
         query: what is searched for.
         as_json: whether to end with what was found as one line of JSON.
         options: the flow's other parameters.
@@ -141,7 +144,7 @@ def call_search(
     from tasks.searching.published import published_vectors
     from tasks.searching.query import read_query
 
-    spec = at_time(load_spec(spec_file, [*(overrides or []), sink_at(output)]), datetime.now(UTC))
+    spec = load_at(spec_file, [*(overrides or []), sink_at(output)], scheduled_time)
     # What is wrong with the call is said before a flow starts.
     asked = read_query(spec, query, options["query_as"])
     with storage_of_output():

@@ -54,11 +54,10 @@ def run(
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
     with quick_imports():
-        from flows.called_spec import spec_for_run, time_meant
+        from flows.called_spec import spec_for_run
         from flows.calls import call_flow
 
-    time = time_meant(scheduled_time)
-    spec = spec_for_run(spec_file, set_, limit, output, address, time)
+    spec, time = spec_for_run(spec_file, set_, limit, output, address, scheduled_time)
     options = {"restart": restart, "replace_output": replace_output, "limit": limit}
     options |= {"profile": profile}
     call_flow(spec, as_json, **options, accept=accept, scheduled_time=time)
@@ -188,6 +187,7 @@ def search(
         float, typer.Option(help="Share of the nearest rows that an updated index is to find.")
     ] = 0.95,
     set_: Set = None,
+    scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the published rows whose embeddings are nearest to a text, an image or a vector."""
@@ -195,7 +195,7 @@ def search(
 
     options = {"k": k, "query_as": query_as, "column": column, "any_model": any_model}
     use = {"index": index, "recall": recall}
-    call_search(output, spec_file, set_, query, as_json, **options, **use)
+    call_search(output, spec_file, set_, scheduled_time, query, as_json, **options, **use)
 
 
 @app.command()

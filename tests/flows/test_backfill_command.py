@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from flows.called_spec import spec_for_run
 from tests.flows.conftest import CODE
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 from tests.flows.test_cli import call
@@ -64,6 +65,42 @@ def test_every_verb_takes_the_scheduled_time(
     # Today there is nothing.
     assert call(monkeypatch, "run", spec) == 2
     assert "is not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["check", "status"])
+def test_a_time_that_no_path_has_a_place_for_is_warned_of(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = ("--set", f"source.path=in/{DAYS[1]}", "--set", "sink.path=out")
+    at = ("--scheduled-time", "2026-01-03T02:00")
+    warning = (
+        "warning: --scheduled-time 2026-01-03T02:00 changes nothing: no path of the spec holds"
+    )
+    spec = write_spec(tmp_path)
+    for given, is_warned in (((*plain, *at), True), (plain, False), (at, False)):
+        assert call(monkeypatch, verb, spec, *given) == 0
+        assert (warning in capsys.readouterr().err) == is_warned
+
+
+def test_a_run_is_warned_of_it_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = [f"source.path=in/{DAYS[1]}", "sink.path=out"]
+    spec, at = Path(write_spec(tmp_path)), "2026-01-03T02:00"
+    found, time = spec_for_run(spec, plain, None, None, None, at)
+    assert (found.sink.path, time.isoformat()) == (str(tmp_path / "out"), f"{at}:00")
+    assert f"--scheduled-time {at} changes nothing" in capsys.readouterr().err
+    spec_for_run(spec, None, None, None, None, at)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_search_takes_the_scheduled_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = str(tmp_path / "out/{scheduled:%Y-%m-%d}")
+    asked = ("search", output, "--spec", write_spec(tmp_path), "--query", "[1]")
+    assert call(monkeypatch, *asked, "--scheduled-time", "2026-01-03T02:00") == 2
+    assert f"output: '{tmp_path}/out/{DAYS[1]}' has published no rows" in capsys.readouterr().err
 
 
 WRONG = {
