@@ -200,7 +200,7 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
     if is_likely_the_code(planned, accepted, rejections):
         way_out = (
             "No row came through and all failed alike, with what is seldom the data's fault: it is "
-            "likely the code; mend it, or what the spec hands it, and run again with --restart"
+            "likely the code; mend it, or what the spec hands it, and run again"
         )
     return ErrorBudgetExceeded("\n".join([error.message, *error_lines(rejections), way_out]))
 

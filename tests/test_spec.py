@@ -24,7 +24,7 @@ SOURCES = st.fixed_dictionaries(
 STEPS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("label_from_path"), "level": st.integers(-5, 5)}),
     st.fixed_dictionaries(
-        {"kind": st.just("select"), "columns": st.lists(TEXT, min_size=1, max_size=3)}
+        {"kind": st.just("select"), "columns": st.lists(TEXT, min_size=1, max_size=3, unique=True)}
     ),
     st.fixed_dictionaries({"kind": st.just("filter"), "expression": TEXT}),
     st.fixed_dictionaries({"kind": st.just("python"), "function": TEXT}),
