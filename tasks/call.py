@@ -6,9 +6,10 @@ from functools import cached_property
 from tasks import baselines, reading
 from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
+from tasks.config_parts import differing_parts
 from tasks.lease import hold
 from tasks.new_inputs import NewInputs
-from tasks.output_trial import refuse_emptied, rows_of_others
+from tasks.output_trial import refuse_emptied, rows_of_another_name, rows_of_others
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -79,7 +80,17 @@ class Call:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
             refuse_other_rows(self.seen, self.spec.source)
-            refuse_other_config(self.seen, self.configs, self.options.limit)
+            limit = self.options.limit
+            refuse_other_config(self.seen, self.configs, limit, self.differing_parts)
+
+    def differs(self, run_id: str) -> tuple[list[str], list[str]]:
+        """In what it differs from the call that planned a run: source and options, and config."""
+        run, now = self.output.run(run_id), self.fingerprints
+        return differing_parts(self.storage, run, self.spec, now, self.options.call)
+
+    def differing_parts(self, run_id: str) -> list[str]:
+        """What of it decides predictions and is other than in a run."""
+        return self.differs(run_id)[1]
 
     def refuse_no_baseline(self) -> None:
         """Refuse gates of which it is known that they will have nothing to compare with."""
@@ -91,7 +102,10 @@ class Call:
         """What whoever runs it should know of what is published already."""
         if self.options.redrive:
             return []
-        said = [] if self.replaces else reading.notes(self.seen, self.spec.source)
+        said = []
+        if not self.replaces:
+            said += rows_of_another_name(self.seen, self.spec.name)
+            said += reading.notes(self.seen, self.spec.source)
         kept = self.spec.stages.preprocess
         if kept.path and not kept.materialize:
             said.append("stages.preprocess.path: no rows are kept there without materialize: true")
@@ -175,9 +189,9 @@ class Call:
             self.output,
             self.seen,
             run_key,
-            self.options.call,
             self.spec,
             self.given_up,
+            self.differs,
             self.options.scheduled_iso,
         )
 

@@ -2,15 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
+from tasks.config_parts import PLACE, parts_of, place_of
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import Model
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
-
-PLACE = frozenset({"name_or_path", "path", "weight_files"})
-"""Fields of models that only say where weights lie; the fingerprint is of what lies there."""
 
 
 def config_digests(
@@ -31,9 +30,8 @@ def config_digests(
         what they published, and the runs that they left unfinished, go on under theirs.
     """
     here = config_digest(spec, fingerprints, limit, frozenset())
-    if not spec.model.is_known_by_content:
-        return here, here
-    return config_digest(spec, fingerprints, limit, PLACE), here
+    place = place_of(spec.model)
+    return config_digest(spec, fingerprints, limit, place) if place else here, here
 
 
 def config_digest(
@@ -43,17 +41,7 @@ def config_digest(
     without: frozenset[str],
 ) -> str:
     """One of these digests, without some of the model's fields."""
-    model, sink = spec.model, spec.sink
-    parts = {
-        "steps": [step.identity() for step in spec.steps],
-        "model": model.identity(model.not_in_identity | without),
-        "sink": sink.identity(sink.not_in_identity),
-        "dtype": spec.resources.dtype,
-        "fingerprints": fingerprints,
-        "limit": limit,
-        "cut": spec.source.cut,
-    }
-    return digest({name: part for name, part in parts.items() if part is not None})
+    return digest(parts_of(spec, fingerprints, limit, without))
 
 
 def model_digest(model: Model, fingerprint: str) -> str:
@@ -67,28 +55,39 @@ def model_digest(model: Model, fingerprint: str) -> str:
     return digest([settings, fingerprint, model.code_digest()])
 
 
-def refuse_other_config(seen: Snapshot, configs: tuple[str, str], limit: int | None) -> None:
+def refuse_other_config(
+    seen: Snapshot,
+    configs: tuple[str, str],
+    limit: int | None,
+    what_differs: Callable[[str], list[str]],
+) -> None:
     """Never mix the predictions of two models or configs in one output.
 
     Args:
         seen: what is published.
         configs: digests of what is asked for.
         limit: how many rows it stops after, if it does.
+        what_differs: from the config of a published run, by its id, as far as that is known.
 
     Raises:
-        InvalidSpec: says since when, and the way out.
+        InvalidSpec: says what differs, since when, and the way out.
     """
     version = other_config(seen, configs)
     if version is None:
         return
-    differs = "model, steps, sink or code differ, or how the source is cut into inputs"
-    ways = "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, or "
+    run = seen.entries[version]["run_id"]
+    differs = "; ".join(what_differs(run))
+    if not differs:
+        differs = "model, steps, sink or code, or how the source is cut into inputs"
+        differs = f"--limit, {differs}" if limit is not None else differs
+    ways = "`batch-inference backfill SPEC` (or --replace-output) predicts every input again, or "
     ways += "use another sink.path"
     if limit is not None:
-        differs = f"--limit was another, or {differs}"
-        ways = "--replace-output to predict these rows again, or another --output"
-    run = seen.entries[version]["run_id"]
-    raise InvalidSpec(f"{differs}, from those that published version {version} (run {run}): {ways}")
+        ways = "--replace-output predicts these rows again, or use another --output"
+    raise InvalidSpec(
+        f"another config published version {version} (run {run}), and predictions of two are not "
+        f"mixed; what differs: {differs}. Put it back, or {ways}"
+    )
 
 
 def other_config(seen: Snapshot, configs: tuple[str, str]) -> int | None:

@@ -87,6 +87,25 @@ def rows_of_others(storage: FsspecStorage, output: OutputFolder, suffix: str) ->
     ]
 
 
+def rows_of_another_name(seen: Snapshot, name: str) -> list[str]:
+    """What to know of an output that a spec of another name has published to last.
+
+    It may have been renamed. Or one was copied, and its sink left as it was.
+
+    Args:
+        seen: what is published.
+        name: of the spec.
+    """
+    newest = max(seen.entries, default=0)
+    was = seen.entries[newest].get("name") if newest else None
+    if was in (None, name):
+        return []
+    return [
+        f"name: version {newest} was published by {was!r}, and {name!r} adds its rows to the same "
+        "output; if they are not to be mixed, give it a sink.path of its own"
+    ]
+
+
 def is_passed_over(path: str, output: OutputFolder) -> bool:
     """Whether readers of a folder leave a file in it out, by its name or a folder's."""
     inside = path.removeprefix(f"{output.path}/").split("/")

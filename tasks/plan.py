@@ -111,8 +111,8 @@ class PlannedRun:
         given_up = self.storage.stat(self.run.abandoned) is not None
         if given_up and not self.is_published():
             raise OutputHeld(
-                f"somebody gave run {self.run.run_id} up with --restart: it is not published; run "
-                "again to predict what nobody has published meanwhile"
+                f"run {self.run.run_id} was given up, with --restart or for another spec's run, "
+                "and is not published: run again to predict what nobody has published meanwhile"
             )
 
     def is_published(self) -> bool:

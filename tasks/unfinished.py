@@ -1,7 +1,7 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,13 +18,7 @@ from tasks.ray_job.job import Job, first_job_of, output_of, without_result
 from tasks.recorded import rows_settled
 from tasks.spec import BatchInferenceSpec
 
-OPTION_NAMES = {
-    "replace_output": "--replace-output",
-    "limit": "--limit",
-    "redrive": "one of them is a redrive",
-}
-UNSEEN = "the model's files, the code of steps or model, or resources.dtype"
-"""What may differ where no field and no option does."""
+GONE = "its plan, which is gone"
 
 
 def runs_given_up(
@@ -183,9 +177,9 @@ def refuse_other_run(
     output: OutputFolder,
     seen: Snapshot,
     run_key: str,
-    call: dict[str, Any],
     spec: BatchInferenceSpec,
     given_up: list[str],
+    what_differs: Callable[[str], tuple[list[str], list[str]]],
     scheduled_time: str | None = None,
 ) -> None:
     """Refuse to start beside another spec's unfinished run, or this one's in another process.
@@ -195,9 +189,9 @@ def refuse_other_run(
         output: its folders.
         seen: what is published.
         run_key: of the run that is asked for.
-        call: its options.
         spec: what it does.
         given_up: runs that are in nobody's way.
+        what_differs: of source and options, and of what decides a prediction, from a run's.
         scheduled_time: that it is of, where its paths name one.
 
     Raises:
@@ -213,9 +207,11 @@ def refuse_other_run(
             refuse_live(storage, output, output.run(header["run_id"]))
         if is_this_run:
             continue
-        names, time = differing(header, call, spec), header.get("scheduled_time")
+        others, parts = what_differs(header["run_id"])
+        is_of_source = bool(others) and all(each.startswith("source.") for each in others)
+        time = header.get("scheduled_time")
         has = f"{output.path} has the unfinished run {header['run_id']}"
-        if time and time != scheduled_time and names == ["source"]:
+        if time and time != scheduled_time and not parts and is_of_source:
             error = UnfinishedRun(
                 f"{has} of the scheduled time {time}, whose inputs are others: finish it first, "
                 f"with --scheduled-time {time}. With --restart it is given up, and its inputs are "
@@ -223,7 +219,7 @@ def refuse_other_run(
             )
             error.scheduled_time = time
             raise error
-        what = ", ".join(names) or UNSEEN
+        what = "; ".join(others + parts) or GONE
         rows = settled_by(storage, output.run(header["run_id"]))
         done = f", with {counted(rows, 'row')} done" if rows else ""
         raise UnfinishedRun(
@@ -238,12 +234,3 @@ def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
         return BatchInferenceSpec.model_validate(stored).model_dump(mode="json", by_alias=True)
     except ValidationError:
         return stored
-
-
-def differing(header: dict[str, Any], call: dict[str, Any], spec: BatchInferenceSpec) -> list[str]:
-    """Fields and options that differ between an unfinished run and this one, where any do."""
-    new = spec.model_dump(mode="json", by_alias=True)
-    old = with_defaults(header["spec"])
-    names = [name for name in ("source", "steps", "model", "sink") if old.get(name) != new[name]]
-    options = [name for name, value in header["call"].items() if call[name] != value]
-    return names + [OPTION_NAMES[name] for name in options]

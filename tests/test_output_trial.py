@@ -45,6 +45,21 @@ def test_files_of_others_are_let_be(tmp_path: Path) -> None:
     assert make_plan(spec).notes == []
 
 
+def test_a_spec_of_another_name_is_told_whose_rows_it_adds_to(tmp_path: Path) -> None:
+    """One was copied, given another source and name, and its sink left as it was."""
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    make_inputs(tmp_path / "in" / "new", files=1)
+    assert make_plan(spec, save=False).notes == []
+    other = spec.model_copy(update={"name": "other"})
+    (said,) = make_plan(other, save=False).notes
+    assert said.startswith("name: version 1 was published by 'Pets_nightly', and 'other' adds its")
+    assert make_plan(other, RunOptions(replace_output=True), save=False).notes == []
+    run_spec(other)
+    assert make_plan(other, save=False).notes == []
+
+
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_an_output_that_was_removed_without_its_state_is_refused(tmp_path: Path, kind: str) -> None:
     make_inputs(tmp_path / "in", files=1)

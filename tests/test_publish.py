@@ -101,7 +101,7 @@ def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: P
     following = make_plan(other, RunOptions(restart=True))
     run_attempt(following)
     assert publish_planned(following) == 1
-    with pytest.raises(OutputHeld, match=r"gave run \w+ up with --restart: it is not published"):
+    with pytest.raises(OutputHeld, match=r"run \w+ was given up, .* is not published"):
         publish_planned(given_up)
     assert [*following.ledger.look().entries] == [1]
     following.storage.write(f"{following.run.path}/abandoned", b"")

@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 def test_other_weights_are_another_model(folder: Path, run_spec: RunSpec) -> None:
     assert run_spec(folder / "spec.yaml").table["y"].to_pylist() == [2.0, 4.0]
     (folder / "factor.txt").write_text("3")
-    with pytest.raises(InvalidSpec, match="model, steps, sink or code differ"):
+    with pytest.raises(InvalidSpec, match="what differs: the model's files"):
         run_spec(folder / "spec.yaml")
 
 
