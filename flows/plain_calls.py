@@ -10,6 +10,7 @@ from flows.printed_report import print_check, print_orphans
 from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
+from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
 from tasks.patience import storage_of_output
@@ -47,7 +48,7 @@ def check_spec_file(
 def inputs_to_do(spec: BatchInferenceSpec) -> str:
     """What a run would do, and whether it needs no Ray for that."""
     planned = make_plan(spec, save=False)
-    told = (planned.summary, *planned.notes, advice_without_ray(planned))
+    told = (planned.summary, first_rows(planned), *planned.notes, advice_without_ray(planned))
     return "; ".join(filter(None, told))
 
 

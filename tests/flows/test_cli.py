@@ -403,7 +403,7 @@ def test_run_rerun_limit_check_status(
 
     assert run("run", spec, "--limit", "250", "--output", small)["rows"]["written"] == 250
     assert call(monkeypatch, "check", spec) == 0
-    assert "10 to do, 0 published already" in capsys.readouterr().err
+    assert "10 to do, 0 published already; columns " in capsys.readouterr().err
     first = run("run", spec)
     assert (first["published"], first["version"], first["rows"]["written"]) == (True, 1, 1000)
     assert 0 < first["seconds"]["prefect"] < 60
