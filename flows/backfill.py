@@ -101,7 +101,7 @@ def look(backfill: Backfill, portion: Portion) -> Outcome:
     """What is done with an output without a run; nothing yet where it needs one."""
     empty = gaps(portion, backfill.spec)
     outcome = Outcome(portion.name, portion.spec.sink.path, without_data=list(map(label, empty)))
-    if not has_inputs(portion.spec):
+    if len(empty) == len(portion.times) > 0 or not has_inputs(portion.spec):
         return replace(outcome, what="no data")
     found = look_at(portion, backfill.fingerprints)
     for note in found.notes if found.is_done else ():

@@ -14,7 +14,7 @@ from flows.cancellation import stop_its_jobs
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
-from tasks.errors import UnfinishedRun
+from tasks.errors import BatchInferenceError, UnfinishedRun
 from tasks.patience import Deadline
 from tasks.plan import PlannedRun
 from tasks.report import report_run
@@ -108,10 +108,38 @@ def plan_after_unfinished(
     except UnfinishedRun as error:
         if not (deployment.id and error.scheduled_time) or options.makes_new_version(spec):
             raise
-        earlier = datetime.fromisoformat(error.scheduled_time)
-    get_run_logger().warning("the unfinished run of %s is finished first", earlier.isoformat())
-    carry_out(written, replace(options, scheduled_time=earlier))
+        time = error.scheduled_time
+        if at_time(written, datetime.fromisoformat(time)).source == spec.source:
+            raise  # the spec's paths name no time now, and lead to no other inputs
+    get_run_logger().warning("the unfinished run of %s is finished first", time)
+    finish_earlier(written, time, options)
     return plan_run(spec, options)
+
+
+def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) -> None:
+    """Finish the unfinished run of an earlier scheduled time.
+
+    It may find another one in its way. Of two that are in each other's, the one that was to be
+    finished first comes second.
+
+    Args:
+        written: the spec with its placeholders.
+        time: that it is of.
+        options: of the run that it is in the way of.
+
+    Raises:
+        BatchInferenceError: what it failed with, and how to go on without it.
+    """
+    waits = (*options.finished_after, time)
+    its = replace(options, scheduled_time=datetime.fromisoformat(time), finished_after=waits)
+    try:
+        carry_out(written, its)
+    except BatchInferenceError as error:
+        raise type(error)(
+            f"{error}\nThis is the unfinished run of the scheduled time {time}, which other times "
+            "wait for; with --restart it is given up, and its inputs are left to a backfill --from "
+            "that time"
+        ) from error
 
 
 def own_flow_runs() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from tasks import baselines, reading
 from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
-from tasks.lease import hold
+from tasks.lease import hold, holder_of
 from tasks.new_inputs import NewInputs
 from tasks.output_trial import refuse_emptied, rows_of_another_name, rows_of_others
 from tasks.protocol.layout import OutputFolder, RunFolder
@@ -164,6 +164,21 @@ class Call:
         for run in left:
             give_up(self.spec, run)
 
+    def end_without_inputs(self, run: RunFolder, old: Plan | None) -> None:
+        """Leave no unfinished run in others' way where nothing is left to do.
+
+        Args:
+            run: its folder.
+            old: the plan of an earlier attempt, all of whose inputs have gone since.
+
+        Raises:
+            OutputHeld: somebody is at work on one that was to be given up.
+        """
+        if self.options.restart:
+            self.give_up()
+        if old and not self.replaces and holder_of(self.storage, run) is None:
+            give_up(self.spec, run)
+
     def run_key(self) -> str:
         """What makes two calls the same run; that of one which an earlier release has begun.
 
@@ -193,6 +208,7 @@ class Call:
             self.given_up,
             self.differs,
             self.options.scheduled_iso,
+            self.options.finished_after,
         )
 
     def find_work(self, old: Plan | None) -> NewInputs | SetAside:

@@ -157,8 +157,8 @@ def make_plan(
     plan = call.plan(work, old)
     if len(plan.shards):
         plan = call.settle(plan, run, run_key, save=save)
-    elif save and options.restart:
-        call.give_up()
+    elif save:
+        call.end_without_inputs(run, old)
     return PlannedRun(
         spec=spec,
         run_key=run_key,

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow.compute as pc
 
 from tasks.config import config_digests, other_config
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.ledgers import ledger_of
@@ -53,13 +55,18 @@ def has_inputs(spec: BatchInferenceSpec) -> bool:
 
 
 def gaps(portion: Portion, spec: BatchInferenceSpec) -> list[datetime]:
-    """The portion's periods that hold no input.
+    """The portion's periods that hold no input of their own.
+
+    What lies at paths that name no time is there each time, and makes no period one with data.
 
     Args:
         portion: the run.
         spec: as it was written, with its placeholders.
     """
-    return [time for time in portion.times if not has_inputs(at_time(spec, time))]
+    timed: Any = [path for path in spec.source.paths if is_timed(path)]
+    path = timed if isinstance(spec.source.path, list) else spec.source.path
+    own = spec.model_copy(update={"source": spec.source.model_copy(update={"path": path})})
+    return [time for time in portion.times if not has_inputs(at_time(own, time))]
 
 
 def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
@@ -116,18 +123,23 @@ def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) ->
     range is one of these, what its own paths do not lead to was.
 
     Raises:
-        InvalidSpec: says how many, which first, and the ways out.
+        InvalidSpec: says how many, which first, and the ways out: a wider range has none of what is
+            gone.
     """
     if len(portion.times) <= 1:
         dropped = [p for p in dropped if storage.stat(p) is not None or is_of_others(portion, p)]
     if not dropped:
         return
-    outside = f"the range {portion.name}" if portion.times else "source.path"
+    source = portion.spec.source
+    outside = [p for p in dropped if not leads_to(source, p) or storage.stat(p) is not None]
+    named = f"the range {portion.name}" if portion.times else "source.path"
+    where = f"outside {named}" if outside else "that are gone from the source"
+    way_out = f"widen {'the range' if portion.times else 'source.path'}"
     raise InvalidSpec(
         f"another model or config needs a new version of {portion.spec.sink.path}, and that would "
-        f"drop the rows of {counted(len(dropped), 'published input')} outside {outside}, the first "
-        f"of them {dropped[0]}: widen {'the range' if portion.times else 'source.path'}, or use "
-        "another sink.path"
+        f"drop the rows of {counted(len(outside or dropped), 'published input')} {where}, the "
+        f"first of them {(outside or dropped)[0]}: "
+        f"{way_out if outside else 'put them back'}, or use another sink.path"
     )
 
 

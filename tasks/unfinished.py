@@ -181,6 +181,7 @@ def refuse_other_run(
     given_up: list[str],
     what_differs: Callable[[str], tuple[list[str], list[str]]],
     scheduled_time: str | None = None,
+    after: tuple[str, ...] = (),
 ) -> None:
     """Refuse to start beside another spec's unfinished run, or this one's in another process.
 
@@ -193,6 +194,7 @@ def refuse_other_run(
         given_up: runs that are in nobody's way.
         what_differs: of source and options, and of what decides a prediction, from a run's.
         scheduled_time: that it is of, where its paths name one.
+        after: scheduled times whose runs are finished after it, by whoever asks.
 
     Raises:
         OutputHeld: it is at work.
@@ -210,22 +212,28 @@ def refuse_other_run(
         others, parts = what_differs(header["run_id"])
         is_of_source = bool(others) and all(each.startswith("source.") for each in others)
         time = header.get("scheduled_time")
+        is_of_other_time = time not in (None, scheduled_time)
         has = f"{output.path} has the unfinished run {header['run_id']}"
-        if time and time != scheduled_time and not parts and is_of_source:
+        has += f" of the scheduled time {time}" if is_of_other_time else ""
+        left = "is given up, and its inputs are left to a backfill --from that time"
+        if is_of_other_time and not parts and is_of_source:
+            if time in after:
+                continue
             error = UnfinishedRun(
-                f"{has} of the scheduled time {time}, whose inputs are others: finish it first, "
-                f"with --scheduled-time {time}. With --restart it is given up, and its inputs are "
-                "left to a backfill --from that time"
+                f"{has}, whose inputs are others: finish it first, with --scheduled-time {time}. "
+                f"With --restart it {left}"
             )
             error.scheduled_time = time
             raise error
         what = "; ".join(others + parts) or GONE
         rows = settled_by(storage, output.run(header["run_id"]))
         done = f", with {counted(rows, 'row')} done" if rows else ""
-        raise UnfinishedRun(
-            f"{has} of another spec{done}; what differs: {what}. Go back to what it was to finish "
-            "it, or use --restart to give it up (nothing published is lost)"
-        )
+        ways = "Go back to what it was to finish it, or use --restart to give it up (nothing "
+        ways += "published is lost)"
+        if is_of_other_time:
+            ways = f"Finish it with --scheduled-time {time}, as it was or, where it has done no "
+            ways += f"row, as it is now; with --restart it {left}"
+        raise UnfinishedRun(f"{has} of another spec{done}; what differs: {what}. {ways}")
 
 
 def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:

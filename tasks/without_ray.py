@@ -1,6 +1,7 @@
 """Whether a run does as well without Ray: a small one, or any on few cores."""
 
 import json
+from typing import Any
 
 from tasks.clusters.own_ray import joined
 from tasks.counted import counted
@@ -30,8 +31,8 @@ def advice_without_ray(planned: PlannedRun) -> str | None:
     needs_ray = not could_run_inline(planned.spec) or planned.is_cut
     if not on_own_ray or needs_ray or planned.nothing_to_do:
         return None
-    rows, speed = planned.plan.pins["known_rows"], last_speed(planned)
-    basis = seconds_of(rows, speed) if rows and speed else size_of(planned, rows)
+    rows, each = planned.plan.pins["known_rows"], seconds_of_last_rows(planned)
+    basis = seconds_of(rows, each) if rows and each else size_of(planned, rows)
     if basis:
         return f"a small job ({basis}): cluster.kind: inline runs it without starting Ray"
     if not one_process_does(planned.spec):
@@ -54,12 +55,12 @@ def one_process_does(spec: BatchInferenceSpec) -> bool:
     return is_quick and lies_near(spec.source) and cores() <= FEW_CORES
 
 
-def seconds_of(rows: int, speed: float) -> str | None:
+def seconds_of(rows: int, each: float) -> str | None:
     """The work in seconds; None where it is much."""
-    seconds = rows / speed
+    seconds = rows * each
     if seconds > START_SECONDS:
         return None
-    return f"{counted(rows, 'row')}, {seconds:.1f} s at the last version's speed"
+    return f"{counted(rows, 'row')}, {seconds:.1f} s if each takes what the last version's took"
 
 
 def size_of(planned: PlannedRun, rows: int | None) -> str | None:
@@ -74,8 +75,11 @@ def size_of(planned: PlannedRun, rows: int | None) -> str | None:
     )
 
 
-def last_speed(planned: PlannedRun) -> float | None:
-    """Rows a second of the last published version; None where nobody knows."""
+def seconds_of_last_rows(planned: PlannedRun) -> float | None:
+    """Seconds that one worker of the slowest stage had with a source's row, in the last version.
+
+    None where nobody knows, or where GPUs did the work: this process would have none.
+    """
     entry = planned.ledger.look().entries.get(planned.plan.pins["ledger_version"])
     if entry is None:
         return None
@@ -83,5 +87,15 @@ def last_speed(planned: PlannedRun) -> float | None:
         manifest = json.loads(planned.storage.read(planned.output.manifest(entry["run_id"])))
     except (OSError, ValueError):
         return None
-    speed = manifest.get("rows_per_second")
-    return float(speed) if speed else None
+    return seconds_per_row(manifest)
+
+
+def seconds_per_row(manifest: dict[str, Any]) -> float | None:
+    """The same of a run's manifest."""
+    try:
+        rows, held = manifest["rows"]["read"], manifest["held"]
+        slowest = max(stage["seconds"] for stage in manifest["stages"].values())
+    except (KeyError, TypeError):  # an earlier version's
+        return None
+    on_gpus = held is None or held["gpu_hours"] > 0
+    return float(slowest / rows) if rows and slowest and not on_gpus else None

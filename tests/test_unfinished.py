@@ -276,8 +276,12 @@ def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: P
     assert "--scheduled-time 2026-01-01T00:00:00+00:00" in said
     assert "backfill" in said
     assert plan(first).run == begun.run
-    other = at_time(written, first)
-    other = other.model_copy(update={"source": at_time(written, second).source})
+    run_attempt(begun)
+    mended = classify_spec(tmp_path, init={"bad": [9]}, source=source)
+    with pytest.raises(UnfinishedRun, match=r"Finish it with --scheduled-time 2026-01-01T.*--from"):
+        make_plan(at_time(mended, second), RunOptions(scheduled_time=second))
+    source_of_second = {"source": at_time(written, second).source}
+    other = at_time(written, first).model_copy(update=source_of_second)
     with pytest.raises(UnfinishedRun, match="of another spec; what differs: source"):
         make_plan(other, RunOptions(scheduled_time=first))
 

@@ -618,6 +618,19 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
 
 
+def test_a_job_that_works_for_long_is_not_small_whatever_it_waited_for(tmp_path: Path) -> None:
+    """As for its turn, for nodes, or for an earlier night's run that it finished first."""
+    waited = {"startup": 3600.0, "steady": 2400.0}
+    found = judge(tmp_path, timings({"infer": 2300.0}, seconds=2400.0), seconds=waited)
+    assert (found.stage, found.share) == ("infer", 0.958)
+
+
+def test_what_many_workers_did_is_not_sent_to_one_process(tmp_path: Path) -> None:
+    many = timings({"infer": 288.0}, seconds=18.0)
+    found = judge(tmp_path, many, seconds={"startup": 20.0, "steady": 18.0})
+    assert (found.stage, found.setting) == ("start-up", None)
+
+
 def test_a_small_job_on_a_ray_that_it_has_joined_needs_none_either(tmp_path: Path) -> None:
     given = classify_spec(tmp_path, cluster={"kind": "local"})
     there = classify_spec(tmp_path, cluster={"kind": "local", "address": "127.0.0.1:6379"})
@@ -666,6 +679,20 @@ def test_one_process_gains_from_ray_what_its_cores_have_left(
         assert "nothing: the machine's cores are all busy (95 %)" in found.reason
     else:
         assert found.setting == "cluster.kind=local"
+
+
+def test_one_process_is_not_sent_to_replicas_that_would_do_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There two replicas share what here a thread each for preprocessing and model has done."""
+    for module in ("reporting.workers", "ray_job.own_machine"):
+        monkeypatch.setattr(f"tasks.{module}.cores", lambda: 4)
+    model = hollow_texts_model(tmp_path, 40 << 20)
+    inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {"max_replicas": 2}}
+    spent = timings({"preprocess": 96.0, "infer": 96.0}, cores=0.0, machine_busy=0.5)
+    found = judge(tmp_path, spent, model=model, **inline)
+    assert (found.setting, found.gain) == (None, None)
+    assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
 
 
 def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:

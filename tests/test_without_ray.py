@@ -8,8 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.plan import make_plan
-from tasks.without_ray import advice_without_ray, one_process_does, seconds_of
+from tasks.without_ray import (
+    advice_without_ray,
+    one_process_does,
+    seconds_of,
+    seconds_of_last_rows,
+    seconds_per_row,
+)
 from tests.flows.conftest import spec_of
+from tests.reporting import classify_spec, make_inputs, run_spec
 
 LOCAL = {"kind": "local"}
 NO_GPU = {"num_gpus": 0}
@@ -93,8 +100,31 @@ def test_who_has_few_cores_is_told_of_less_memory(
 
 
 def test_the_speed_of_the_last_version_counts_where_it_is_known() -> None:
-    assert seconds_of(10_000, 5_000.0) == "10,000 rows, 2.0 s at the last version's speed"
+    took = "10,000 rows, 2.0 s if each takes what the last version's took"
+    assert seconds_of(10_000, 0.0002) == took
     assert seconds_of(100, 1.0) is None
+
+
+STAGES = {"read": {"seconds": 1.0}, "infer": {"seconds": 40.0}, "write": {"seconds": 2.0}}
+
+
+def test_a_row_takes_what_one_worker_of_the_slowest_stage_had_with_it() -> None:
+    """Of a row of the source: a step may make twenty of it, and 16 replicas may share them."""
+    rows = {"read": 1_000, "written": 20_000}
+    manifest = {"rows": rows, "stages": STAGES, "held": {"gpu_hours": 0.0}}
+    assert seconds_per_row(manifest) == 0.04
+    assert seconds_per_row({**manifest, "held": {"gpu_hours": 0.2}}) is None
+    assert seconds_per_row({**manifest, "rows": {"read": 0}}) is None
+    assert seconds_per_row({"rows_per_second": 100.0}) is None
+
+
+def test_the_last_versions_rows_are_what_is_reckoned_with(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    planned, report = run_spec(classify_spec(tmp_path))
+    spent = max(stage["seconds"] for stage in report.as_json()["stages"].values())
+    make_inputs(tmp_path / "in" / "new", files=1)
+    following = make_plan(planned.spec)
+    assert seconds_of_last_rows(following) == pytest.approx(spent / report.rows["read"])
 
 
 def test_a_ray_that_runs_already_need_not_be_started(

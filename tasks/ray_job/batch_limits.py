@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
@@ -31,11 +31,14 @@ class RememberedLimit(BatchLimit):
     job: Job
     device: str
     """With its memory."""
+    told: set[int] = field(default_factory=set)
+    """Halvings of which it was the first to tell."""
 
     def halve(self, tried: int) -> None:
         """Memory has run out: say so where the next replica looks."""
         super().halve(tried)
         print(f"out of memory on {self.device}: batches of 1/{1 << self.halvings} from here on")
+        fingerprints = self.job.pins["fingerprints"]
         note = {
             "device": self.device,
             "halvings": self.halvings,
@@ -43,13 +46,19 @@ class RememberedLimit(BatchLimit):
             "at": time.time(),
         }
         with suppress(OSError):  # this replica goes on whether others learn of it or not
-            self.job.storage.write(self.file(self.halvings), json.dumps(note).encode())
+            if self.halvings not in known(self.job.spec, fingerprints, self.device):
+                self.job.storage.write(self.file(self.halvings), json.dumps(note).encode())
+                self.told.add(self.halvings)
 
     def take_back(self, halvings: int) -> None:
-        """A row that does not fit alone says nothing of other rows, here or in the next run."""
-        for each in range(halvings + 1, self.halvings + 1):
+        """A row that does not fit alone says nothing of other rows, here or in the next run.
+
+        What other replicas have found stays.
+        """
+        for each in self.told & {*range(halvings + 1, self.halvings + 1)}:
             with suppress(OSError):
                 self.job.storage.delete(self.file(each))
+            self.told.discard(each)
         super().take_back(halvings)
 
     def file(self, halvings: int) -> str:
@@ -71,10 +80,15 @@ def remembered_limit(job: Job, device: str) -> RememberedLimit:
 
 def halvings_on(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> int:
     """How often batches are halved on a device like this one; 0 where nobody ran out of memory."""
+    return max(known(spec, fingerprints, device), default=0)
+
+
+def known(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> set[int]:
+    """Halvings of which replicas on a device like this one have told of late."""
     storage, output = output_of(spec)
     since = time.time() - DAYS_REMEMBERED * DAY_SECONDS
     notes = notes_in(storage, f"{output.batch_limits}/{key_of(spec, fingerprints, device)}")
-    return max((note["halvings"] for note in notes if note["at"] > since), default=0)
+    return {note["halvings"] for note in notes if note["at"] > since}
 
 
 def is_short(spec: BatchInferenceSpec, fingerprints: Mapping[str, str]) -> bool:

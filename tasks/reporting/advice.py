@@ -7,7 +7,11 @@ from functools import partial
 from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import replicas_have_the_cores, with_cores
+from tasks.ray_job.own_machine import (
+    preprocesses_in_replicas,
+    replicas_have_the_cores,
+    with_cores,
+)
 from tasks.ray_job.room import cores_beside
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import (
@@ -167,9 +171,13 @@ def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:
 def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     """What to change where one process does everything: several of them, if that pays."""
     there = spec.model_copy(update={"cluster": LocalCluster()})
-    there = with_cores(there, gpus_here(there))
+    num_gpus = gpus_here(there)
+    there = with_cores(there, num_gpus)
     workers = workers_at_hand(there, timings.shares or 1)
-    needs = [timings.stages[each].need(workers[each]) for each in STAGES]
+    spent = {name: timings.stages[name].busy for name in STAGES}
+    if preprocesses_in_replicas(there, num_gpus):
+        spent["infer"] += spent.pop("preprocess")
+    needs = [seconds / workers[name] for name, seconds in spent.items()]
     busy = timings.cores_in_use(spec.resources.cores) * timings.seconds
     gain = timings.seconds / (max(*needs, busy) + RAY_STARTS_SECONDS)
     if gain < WORTH_IT:

@@ -179,8 +179,10 @@ def profiles_part(evidence: Evidence) -> str:
 
 def halved(halvings: list[dict[str, Any]]) -> str:
     """How much smaller batches have become, by device."""
-    most = {each["device"]: 1 << each["halvings"] for each in halvings}
-    return ", ".join(f"1/{share} on {device}" for device, share in most.items())
+    most: dict[str, int] = {}
+    for each in halvings:
+        most[each["device"]] = max(most.get(each["device"], 0), each["halvings"])
+    return ", ".join(f"1/{1 << times} on {device}" for device, times in most.items())
 
 
 def stages_table(report: dict[str, Any]) -> str:

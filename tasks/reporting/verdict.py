@@ -19,6 +19,8 @@ from tasks.spec import BatchInferenceSpec
 ENOUGH_BATCHES = 5
 BOUNDING_SHARE = 0.6
 CORES_ARE_BUSY = 0.9
+SMALL_SECONDS = 300.0
+"""No job that works for longer is small, whatever it had to wait for before."""
 COMPUTES = 0.25
 """Of a stage's busy time: with less it waits for something else than a core."""
 
@@ -76,8 +78,8 @@ def judge_run(
     startup, steady = seconds["startup"], seconds["steady"]
     if startup is None or steady is None:
         return None
-    if timings is None or steady < startup:
-        return of_startup(given or spec, startup, steady)
+    if timings is None or steady < min(startup, SMALL_SECONDS):
+        return of_startup(given or spec, startup, steady, timings)
     if timings.batches < ENOUGH_BATCHES:
         said = f"nothing can be said of {counted(timings.rows, 'row')} in so few batches"
         return Verdict(None, None, None, None, said)
@@ -87,17 +89,26 @@ def judge_run(
     return of_stage(spec, stage, timings, memory_ran_out=memory_ran_out)
 
 
-def of_startup(given: BatchInferenceSpec, startup: float, steady: float) -> Verdict:
+def of_startup(
+    given: BatchInferenceSpec, startup: float, steady: float, timings: Timings | None
+) -> Verdict:
     """A run that was mostly start-up."""
     # One word changes the cluster where it has no other field, and nothing is lost with it.
     is_plain = given.cluster == LocalCluster()
     stays = not is_plain or given.stages.preprocess.materialize or not could_run_inline(given)
+    # There each stage has one worker.
+    stays = stays or (timings is not None and seconds_inline(timings) > startup + steady)
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
     if stays:
         return Verdict("start-up", share, None, None, f"{reason}; the job is small")
     reason += "; set cluster.kind: inline for jobs so small"
     return Verdict("start-up", share, None, "cluster.kind=inline", reason)
+
+
+def seconds_inline(timings: Timings) -> float:
+    """Seconds that the slowest stage would take with one worker."""
+    return max(each.need(1) for each in timings.stages.values())
 
 
 def of_none(

@@ -20,7 +20,7 @@ from tasks.publish import publish_planned
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
-from tests.flows.daily import OTHER, daily_spec, ids_in, put
+from tests.flows.daily import DAY, OTHER, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -117,6 +117,17 @@ def test_a_day_without_data_is_a_gap(daily: Path) -> None:
         backfill(nowhere, *RANGE)
     allowed = {**nowhere.source.model_dump(), "on_empty": "succeed"}
     assert told(backfill(daily_spec(daily, source=allowed), *RANGE)) == ["no data"] * 3
+
+
+def test_a_day_has_data_if_something_lies_at_the_paths_that_name_it(daily: Path) -> None:
+    """What lies at others is read each day, and makes no day of nothing one with data."""
+    put(daily, "always", "a", 10)
+    paths = [str(daily / "in" / DAY), str(daily / "in" / "always")]
+    shutil.rmtree(daily / "in" / DAYS[1])
+    spec = daily_spec(daily, source={"kind": "parquet", "path": paths})
+    report = backfill(spec, *RANGE)
+    assert [each["what"] for each in report["periods"]] == ["published", "no data", "published"]
+    assert ids_in(spec, daily / "out" / DAYS[2]) == [*range(10, 20), *range(300, 310)]
 
 
 def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> None:
@@ -230,6 +241,8 @@ def test_a_range_of_one_day_takes_no_rows_of_others_whose_inputs_were_tidied_awa
     only = datetime(2026, 1, 2)
     with pytest.raises(InvalidSpec, match="drop the rows of 2 published inputs outside the range"):
         backfill(other, only, only)
+    with pytest.raises(InvalidSpec, match=r"3 published inputs that are gone .*: put them back"):
+        backfill(other, *RANGE)
     assert len(ids_in(spec, daily / "out")) == 40
 
 

@@ -1,5 +1,6 @@
 """Nights that share an output: the next one finishes what another has left."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +10,13 @@ import pytest
 
 from flows import attempts
 from flows import batch_inference as flow_runs
+from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from tasks.errors import GateFailed, UnfinishedRun, Unreachable
+from tasks import call
+from tasks.errors import GateFailed, InputNotFound, UnfinishedRun, Unreachable
 from tasks.ledgers import ledger_of
 from tasks.spec import BatchInferenceSpec
-from tests.flows.daily import daily_spec, ids_in, put
+from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -37,15 +40,20 @@ def unattended(monkeypatch: pytest.MonkeyPatch) -> None:
 def begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> BatchInferenceSpec:
     """A spec whose first night has failed to publish what it had predicted."""
     spec = daily_spec(folder, out="out")
+    with monkeypatch.context() as outage:
+        fail_at(FIRST, spec, outage)
+    return spec
+
+
+def fail_at(time: datetime, spec: BatchInferenceSpec, outage: pytest.MonkeyPatch) -> None:
+    """A night that does not publish what it has predicted."""
 
     def fail(planned: Any) -> int:
         raise Unreachable("the storage is away all night")
 
-    with monkeypatch.context() as outage:
-        outage.setattr(attempts, "publish_run", fail)
-        with pytest.raises(Unreachable, match="all night"):
-            batch_inference(spec, scheduled_time=FIRST)
-    return spec
+    outage.setattr(attempts, "publish_run", fail)
+    with pytest.raises(Unreachable, match="all night"):
+        batch_inference(spec, scheduled_time=time)
 
 
 @pytest.mark.usefixtures("unattended")
@@ -76,3 +84,53 @@ def test_what_waits_for_a_person_still_does(folder: Path) -> None:
 def test_a_person_is_told_instead(begun: BatchInferenceSpec) -> None:
     with pytest.raises(UnfinishedRun, match="--scheduled-time 2026-01-01T02:00:00"):
         batch_inference(begun, scheduled_time=SECOND)
+
+
+@pytest.mark.usefixtures("unattended")
+def test_a_backfill_that_cannot_finish_a_nights_run_says_so(begun: BatchInferenceSpec) -> None:
+    """Its paths are spelled out, and so name no time that could be that night's."""
+    with pytest.raises(UnfinishedRun, match="--scheduled-time 2026-01-01T02:00:00"):
+        backfill(begun, FIRST, SECOND)
+    assert ledger_of(begun).look().version == 0
+
+
+@pytest.mark.usefixtures("unattended")
+def test_a_night_whose_inputs_were_withdrawn_is_named_with_the_way_out(
+    begun: BatchInferenceSpec, folder: Path
+) -> None:
+    shutil.rmtree(folder / "in" / "2026-01-01")
+    said = r"the unfinished run of the scheduled time 2026-01-01T02.*\n?.*--restart"
+    with pytest.raises(InputNotFound, match=said):
+        batch_inference(begun, scheduled_time=SECOND)
+    assert batch_inference(begun, restart=True, scheduled_time=SECOND)["version"] == 1
+
+
+@pytest.mark.usefixtures("unattended")
+def test_a_night_whose_inputs_were_withdrawn_and_may_be_is_in_no_others_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"kind": "parquet", "path": str(folder / "in" / DAY), "on_empty": "succeed"}
+    spec = daily_spec(folder, out="out", source=source)
+    with monkeypatch.context() as outage:
+        fail_at(FIRST, spec, outage)
+    shutil.rmtree(folder / "in" / "2026-01-01")
+    assert batch_inference(spec, scheduled_time=SECOND)["version"] == 1
+    assert ids_in(spec, folder / "out") == [*range(200, 210)]
+
+
+@pytest.mark.usefixtures("unattended")
+def test_two_nights_that_are_in_each_others_way_are_both_finished(
+    begun: BatchInferenceSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They had begun at the same moment, before either could see the other, and both failed."""
+    with monkeypatch.context() as outage:
+        outage.setattr(call, "refuse_other_run", lambda *_: None)
+        fail_at(SECOND, begun, outage)
+    put(folder, "2026-01-03")
+    report = batch_inference(begun, scheduled_time=datetime(2026, 1, 3, 2, tzinfo=UTC))
+    assert report["version"] == 3
+    assert ids_in(begun, folder / "out") == [id_ for day in (1, 2, 3) for id_ in ids_of(day)]
+
+
+def ids_of(day: int) -> list[int]:
+    return [*range(day * 100, day * 100 + 10)]

@@ -19,6 +19,7 @@ from tasks.ray_job.batch_limits import OTHER_GPU, is_short, key_of, name_of, rem
 from tasks.ray_job.blame import is_data_error
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
+from tasks.reporting.page import halved
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.ray_job.test_own_machine import job_of
@@ -103,6 +104,24 @@ def test_one_row_that_does_not_fit_makes_no_other_rows_batches_smaller(
     with pytest.raises(OutOfMemory):
         list(StageAdapter("infer", (predict,), *at_a_time(fixed), limit)(rows_of(40)))
     assert limit.halvings == remembered_limit(job, "cpu").halvings == 1
+
+
+def test_what_another_replica_has_found_stays_when_one_takes_its_own_back(tmp_path: Path) -> None:
+    spec = parse_spec({**SPEC, "sink": {"kind": "parquet", "path": str(tmp_path / "out")}})
+    job = replace(job_of(spec), pins={"fingerprints": PRINTS})
+    first, other = remembered_limit(job, "cpu"), remembered_limit(job, "cpu")
+    other.halve(64)
+    for tried in (64, 32, 16):
+        first.halve(tried)
+    assert remembered_limit(job, "cpu").halvings == 3
+    first.take_back(0)
+    assert remembered_limit(job, "cpu").halvings == 1
+    assert first.halvings == 0
+
+
+def test_the_page_tells_of_the_smallest_batches_in_whatever_order_replicas_ran_out() -> None:
+    told = [{"device": "a", "halvings": times} for times in (3, 1)]
+    assert halved([*told, {"device": "b", "halvings": 1}]) == "1/8 on a, 1/2 on b"
 
 
 def test_rows_with_many_children_are_halved_by_rows() -> None:
