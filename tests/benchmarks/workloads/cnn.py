@@ -38,9 +38,11 @@ def make_weights(folder: Path, seed: int) -> None:
     for each in model.modules():
         if isinstance(each, torch.nn.BatchNorm2d):
             each.momentum = None  # the mean of all that it sees
+    inputs = processor(seen, return_tensors="pt")
     with torch.no_grad():
-        model.train()(**processor(seen, return_tensors="pt"))
-    model.eval().save_pretrained(folder)
+        model.train()(**inputs)
+        centre(model.eval(), inputs)
+    model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
@@ -52,6 +54,13 @@ def calm(model: Any) -> None:
     for stage in model.resnet.encoder.stages:
         for block in stage.layers:
             block.layer[-1].normalization.weight.data.fill_(ADDED)
+
+
+def centre(model: Any, inputs: Any) -> None:
+    """Let no class be every picture's: what they have in common speaks for none."""
+    common = model.resnet(**inputs).pooler_output.flatten(1).mean(0)
+    classifier = model.classifier[1]
+    classifier.bias.copy_(-(classifier.weight @ common))
 
 
 def spec(inputs: Path, weights: Path, output: Path) -> dict[str, Any]:
