@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +19,16 @@ Words = list[dict[str, Any]]
 
 def with_history(planned: PlannedRun) -> AmendRows:
     """A function that gives each row of a redrive's quarantine file its history."""
-    said = said_before(planned)
+
+    # Read as late as that: whoever publishes the same redrive may have moved files meanwhile, and
+    # publishing looks again then.
+    @cache
+    def said() -> dict[int, Words]:
+        return said_before(planned)
 
     def amend(content: bytes, ids: Ids) -> bytes:
-        table = QUARANTINE.decode(content)
-        history = [json.dumps(said[id_]) if id_ in said else None for id_ in ids.tolist()]
+        table, known = QUARANTINE.decode(content), said()
+        history = [json.dumps(known[id_]) if id_ in known else None for id_ in ids.tolist()]
         at = QUARANTINE_SCHEMA.get_field_index("history")
         return QUARANTINE.encode(table.set_column(at, "history", pa.array(history, pa.string())))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow.compute as pc
 
 from tasks.counted import counted
@@ -14,12 +15,13 @@ from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
-from tasks.protocol.rewriting import final_rejections, without_inputs
+from tasks.protocol.rewriting import final_rejections, shards_by_run, without_inputs
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import refuse_moved
 from tasks.protocol.texts import large
 
 COMMIT_ATTEMPTS = 20
+NONE = np.empty(0, np.int64)
 
 
 def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Publication) -> int:
@@ -158,12 +160,10 @@ def changed_files(
     """Published files with rows of inputs predicted again, or of keys that come again, anew."""
     holders = seen.holders
     again = holders.filter(pc.is_in(large(holders["path"]), large(what.plan.shards["path"])))
-    gone: dict[str, list[int]] = {}
-    for row in again.select(["run_id", "shard"]).to_pylist():
-        gone.setdefault(row["run_id"], []).append(row["shard"])
+    gone = shards_by_run(again)
     left = left_by_keys(output, seen, what, again=bool(gone))
     files = (
-        (file, without_inputs(file, gone.get(file.run_id, ())) & left.get(file.path, True))
+        (file, without_inputs(file, gone.get(file.run_id, NONE)) & left.get(file.path, True))
         for file in [*seen.files.values(), *seen.quarantine.values()]
         if file.run_id in gone or file.path in left
     )

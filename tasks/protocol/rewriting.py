@@ -1,13 +1,14 @@
 """Stages files anew without some of their rows; the old files stay until an entry removes them."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.ids import IdRuns, Ids, Mask, as_ids, shard_of
+from tasks.protocol.ids import IdRuns, Ids, Mask, are_in, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.records import StagedFile
@@ -42,9 +43,26 @@ def final_rejections(
             yield stage_kept(storage, run, content, file.ids, keep, drop, file.name)
 
 
-def without_inputs(file: LedgerFile, shards: Iterable[int]) -> Mask:
-    """Which rows of a published file stay when those of some shards go."""
-    return ~np.isin(shard_of(file.ids.ids()), as_ids(shards))
+def shards_by_run(holders: pa.Table) -> dict[str, Ids]:
+    """Numbers of shards by the run whose plan they are of; sorted.
+
+    Args:
+        holders: lines with `run_id` and `shard`, in any order.
+    """
+    if not len(holders):
+        return {}
+    runs = holders["run_id"].combine_chunks().dictionary_encode()
+    numbers, shards = runs.indices.to_numpy(), holders["shard"].to_numpy()
+    order = np.lexsort((shards, numbers))
+    each, first = np.unique(numbers[order], return_index=True)
+    parts = np.split(shards[order], first[1:])
+    names = runs.dictionary.to_pylist()
+    return {names[number]: part for number, part in zip(each.tolist(), parts, strict=True)}
+
+
+def without_inputs(file: LedgerFile, shards: Ids) -> Mask:
+    """Which rows of a published file stay when those of some shards, in order, go."""
+    return ~are_in(shards, shard_of(file.ids.ids()))
 
 
 def only_kept(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.protocol.ends import Ends
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
@@ -88,7 +89,11 @@ def lines_of(run: PastRun) -> list[Line]:
     Raises:
         FileNotFoundError: the run's records are gone, and only they tell whether a shard was read.
     """
-    shards = {line["number"]: line for line in run.plan.shards.to_pylist()}
+    # Of millions of shards a few, as a rule.
+    numbers = pa.array(np.unique(shard_of(run.aside)))
+    planned = run.plan.shards
+    planned = planned.filter(pc.is_in(planned["number"], numbers))
+    shards = {line["number"]: line for line in planned.to_pylist()}
     lines = []
     for number, rows in by_shard(run.aside):
         shard = shards[number]

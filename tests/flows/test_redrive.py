@@ -15,6 +15,7 @@ from flows.redrive import redrive
 from tasks.errors import InvalidSpec, OutputHeld, StageFailed
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
+from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
@@ -204,6 +205,24 @@ def test_of_two_redrives_one_brings_the_rows_in(numbers: Path) -> None:
     with pytest.raises(OutputHeld, match=r"settled 3 rows that run \w+ had set aside"):
         publish_planned(one)
     assert ids(other) == all_but(777)
+
+
+def test_who_publishes_a_redrive_second_finds_it_published(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a flow run that was thought dead and the one that was started in its place."""
+    batch_inference(picky(numbers, *BAD))
+    planned = carried_out(make_plan(picky(numbers, 777.0), RunOptions(redrive=True)))
+    place = "tasks.history.read_published"
+
+    def read_late(*given: Any) -> bytes:
+        monkeypatch.setattr(place, read_published)
+        assert publish_planned(planned) == 2
+        return read_published(*given)
+
+    monkeypatch.setattr(place, read_late)
+    assert publish_planned(planned) == 2
+    assert ids(planned.spec) == all_but(777)
 
 
 def test_a_file_nobody_could_read_comes_back_whole(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
@@ -14,6 +15,7 @@ from tasks.protocol.applying import MOVERS, applied_version, bring_up_to_date
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
+from tasks.protocol.rewriting import shards_by_run
 from tests.protocol.bench import Bench, Row, in_memory, on_disk
 from tests.simulation.storage import Calm, SimStorage
 
@@ -29,6 +31,14 @@ def put(bench: Bench, what: Publication) -> int:
 
 def three(path: str, identity: str) -> list[Row]:
     return [(path, identity, row) for row in range(3)]
+
+
+def test_shards_are_told_apart_by_run() -> None:
+    lines = pa.table({"run_id": ["b", "a", "b", "b"], "shard": [7, 7, 2, 8]})
+    chunked = pa.concat_tables([lines.slice(2), lines.slice(0, 2)])
+    found = {run_id: shards.tolist() for run_id, shards in shards_by_run(chunked).items()}
+    assert found == {"a": [7], "b": [2, 7, 8]}
+    assert shards_by_run(lines.slice(0, 0)) == {}
 
 
 def test_rows_are_published_once(bench: Bench) -> None:
