@@ -13,6 +13,7 @@ from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
+from tasks.lease import kept_held
 from tasks.lineage import publish_run
 from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.plan import PlannedRun
@@ -29,9 +30,13 @@ from tasks.stages import follow_stage, skip_stage
 
 @contextmanager
 def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
-    """Whatever happens in the block: a failure is reported, and what was made for the run ended."""
+    """Whatever happens in the block: a failure is reported, and what was made for the run ended.
+
+    While it lasts others see that somebody is at work on the run.
+    """
     try:
-        yield
+        with kept_held(planned.hold):
+            yield
     except Exception as error:
         report_failure(planned, started, error)
         raise

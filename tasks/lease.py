@@ -4,9 +4,11 @@ import json
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from threading import Event, Thread
 
 import psutil
 
@@ -15,6 +17,7 @@ from tasks.protocol.storage import FsspecStorage
 
 SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
+RENEW_SECONDS = 10.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 BIRTH = 19
 """Where a process's birth stands in the kernel's words on it, after its name."""
@@ -81,6 +84,32 @@ def birth_of(pid: int) -> str | None:
 def hold(storage: FsspecStorage, run: RunFolder, flow_runs: tuple[str, ...] = ()) -> None:
     """Say that this process works on a run, and for which flow runs."""
     save_holder(storage, run.lease, Holder.of(os.getpid(), flow_runs))
+
+
+@contextmanager
+def kept_held(hold: Callable[[], None]) -> Iterator[None]:
+    """Say again and again, while the block lasts, that this process works on a run.
+
+    To read the records of a large run, judge its rows and publish them takes minutes in which
+    nothing else says so.
+
+    Args:
+        hold: says it once; where the storage does not answer, the next time counts.
+    """
+    is_over = Event()
+
+    def go_on() -> None:
+        while not is_over.wait(RENEW_SECONDS):
+            with suppress(Exception):
+                hold()
+
+    renewing = Thread(target=go_on, daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        renewing.join()
 
 
 def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tasks.clusters.local import LocalJob
-from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, load_holder, save_holder
+from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, kept_held, load_holder, save_holder
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
 
@@ -85,3 +85,26 @@ def test_a_driver_elsewhere_is_at_work_as_long_as_it_says_so(tmp_path: Path) -> 
         progress = json.dumps({"at": time.time() - ago}).encode()
         storage.write(f"{attempt}/progress.json", progress)
         assert (holder_of(storage, run) is not None) is is_held
+
+
+def test_a_run_is_held_as_long_as_something_is_done_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To publish a large one takes longer than whoever says nothing is taken for alive."""
+    monkeypatch.setattr("tasks.lease.RENEW_SECONDS", 0.02)
+    storage, run = open_storage(str(tmp_path))[0], RunFolder(str(tmp_path / "run"))
+    tried = []
+
+    def say() -> None:
+        tried.append(len(tried))
+        if len(tried) == 1:
+            raise OSError("the storage is away")
+        hold(storage, run)
+
+    with kept_held(say):
+        while load_holder(storage, run.lease) is None:
+            time.sleep(0.01)
+    count = len(tried)
+    assert count >= 2
+    time.sleep(0.1)
+    assert len(tried) == count, "nothing is said any more"

@@ -1,6 +1,7 @@
 """Nights that share an output: the next one finishes what another has left."""
 
 import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,10 @@ from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from tasks import call
 from tasks.errors import GateFailed, InputNotFound, UnfinishedRun, Unreachable
+from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
+from tasks.lineage import publish_run
+from tasks.plan import PlannedRun
 from tasks.spec import BatchInferenceSpec
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
@@ -67,6 +71,24 @@ def test_the_next_night_finishes_what_an_outage_has_left(
     assert "the unfinished run of 2026-01-01T02:00:00+00:00 is finished first" in caplog.text
     assert ledger_of(begun).look().entries[1]["rows"]["written"] == 10
     assert "attempt 2" not in caplog.text, "what the first night had predicted was kept"
+
+
+def test_a_run_is_held_while_it_is_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next night would find nobody at work on it, and give it up or get in its way."""
+    monkeypatch.setattr("tasks.lease.RENEW_SECONDS", 0.05)
+    held: list[float] = []
+
+    def publish_slowly(planned: PlannedRun) -> int:
+        for _ in range(2):
+            holder = load_holder(planned.storage, planned.run.lease)
+            assert holder
+            held.append(holder.at)
+            time.sleep(0.5)
+        return publish_run(planned)
+
+    monkeypatch.setattr(attempts, "publish_run", publish_slowly)
+    assert batch_inference(daily_spec(folder), scheduled_time=FIRST)["version"] == 1
+    assert held[1] > held[0]
 
 
 @pytest.mark.usefixtures("unattended")
