@@ -93,7 +93,7 @@ def test_a_run_is_held_as_long_as_something_is_done_for_it(
     """To publish a large one takes longer than whoever says nothing is taken for alive."""
     monkeypatch.setattr("tasks.lease.RENEW_SECONDS", 0.02)
     storage, run = open_storage(str(tmp_path))[0], RunFolder(str(tmp_path / "run"))
-    tried = []
+    tried: list[int] = []
 
     def say() -> None:
         tried.append(len(tried))
