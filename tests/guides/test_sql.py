@@ -144,6 +144,7 @@ def test_a_range_that_changes_meanwhile_is_read_anew(
     slowly = ("stages.read.rows_per_batch=10", "retries.max_attempts=2")
     done = run_spec(SPEC, *sqlite.here, model, code, *slowly)
     assert done.report["attempts"] == 2
-    assert done.report["redone_rows"] == 0
+    in_hand = 20  # a batch in the model and one on its way out, as the reader finds out
+    assert done.report["redone_rows"] <= in_hand
     assert sorted(row["id"] for row in done.rows) == [n for n in range(35) if n != 25]
     assert [row["double"] for row in done.rows] == [2 * row["id"] for row in done.rows]
