@@ -22,6 +22,7 @@ from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, time_used
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import LEFT_TO_A_BACKFILL
 from tasks.without_ray import advice_without_ray
 
 OURS: dict[str, Any] = {
@@ -137,8 +138,7 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
     except BatchInferenceError as error:
         raise type(error)(
             f"{error}\nThis is the unfinished run of the scheduled time {time}, which other times "
-            "wait for; with --restart it is given up, and its inputs are left to a backfill --from "
-            "that time"
+            f"wait for; with --restart it {LEFT_TO_A_BACKFILL}"
         ) from error
 
 

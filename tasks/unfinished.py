@@ -19,6 +19,7 @@ from tasks.recorded import rows_settled
 from tasks.spec import BatchInferenceSpec
 
 GONE = "its plan, which is gone"
+LEFT_TO_A_BACKFILL = "is given up, and its inputs are left to a backfill --from that time"
 
 
 def runs_given_up(
@@ -210,30 +211,52 @@ def refuse_other_run(
         if is_this_run:
             continue
         others, parts = what_differs(header["run_id"])
-        is_of_source = bool(others) and all(each.startswith("source.") for each in others)
         time = header.get("scheduled_time")
-        is_of_other_time = time not in (None, scheduled_time)
-        has = f"{output.path} has the unfinished run {header['run_id']}"
-        has += f" of the scheduled time {time}" if is_of_other_time else ""
-        left = "is given up, and its inputs are left to a backfill --from that time"
-        if is_of_other_time and not parts and is_of_source:
-            if time in after:
-                continue
-            error = UnfinishedRun(
-                f"{has}, whose inputs are others: finish it first, with --scheduled-time {time}. "
-                f"With --restart it {left}"
-            )
-            error.scheduled_time = time
-            raise error
-        what = "; ".join(others + parts) or GONE
-        rows = settled_by(storage, output.run(header["run_id"]))
-        done = f", with {counted(rows, 'row')} done" if rows else ""
-        ways = "Go back to what it was to finish it, or use --restart to give it up (nothing "
-        ways += "published is lost)"
-        if is_of_other_time:
-            ways = f"Finish it with --scheduled-time {time}, as it was or, where it has done no "
-            ways += f"row, as it is now; with --restart it {left}"
-        raise UnfinishedRun(f"{has} of another spec{done}; what differs: {what}. {ways}")
+        time = None if time == scheduled_time else time
+        is_of_source = bool(others) and all(each.startswith("source.") for each in others)
+        run = output.run(header["run_id"])
+        if not (time and is_of_source and not parts):
+            raise of_another_spec(output, run, others + parts, settled_by(storage, run), time)
+        if time not in after:
+            raise of_another_time(output, run, time)
+
+
+def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> UnfinishedRun:
+    """The error for an unfinished run of the same spec, of another scheduled time."""
+    error = UnfinishedRun(
+        f"{output.path} has the unfinished run {run.run_id} of the scheduled time {time}, whose "
+        f"inputs are others: finish it first, with --scheduled-time {time}. With --restart it "
+        f"{LEFT_TO_A_BACKFILL}"
+    )
+    error.scheduled_time = time
+    return error
+
+
+def of_another_spec(
+    output: OutputFolder, run: RunFolder, differs: list[str], rows: int, time: str | None
+) -> UnfinishedRun:
+    """The error for an unfinished run of another spec.
+
+    Args:
+        output: that it is on.
+        run: its folder.
+        differs: what does; empty where nobody can tell.
+        rows: that it has settled.
+        time: that it is of, where that is another one.
+    """
+    at = f" of the scheduled time {time}" if time else ""
+    done = f", with {counted(rows, 'row')} done" if rows else ""
+    ways = (
+        f"Finish it with --scheduled-time {time}, as it was or, where it has done no row, as it is "
+        f"now; with --restart it {LEFT_TO_A_BACKFILL}"
+        if time
+        else "Go back to what it was to finish it, or use --restart to give it up (nothing "
+        "published is lost)"
+    )
+    return UnfinishedRun(
+        f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
+        f"differs: {'; '.join(differs) or GONE}. {ways}"
+    )
 
 
 def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
