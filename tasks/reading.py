@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.config_parts import DEFAULT
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.sources.source import Source
 from tasks.protocol.ledger import Snapshot
@@ -18,9 +19,6 @@ TELLS_OF_INPUTS = {
 }
 """Fields that say what inputs are like. They are mended when another input comes that is not: what
 was read before stays, and whoever wants it anew says so."""
-
-
-DEFAULT = "its default"
 
 
 @dataclass(frozen=True)

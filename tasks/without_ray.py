@@ -93,9 +93,8 @@ def seconds_of_last_rows(planned: PlannedRun) -> float | None:
 def seconds_per_row(manifest: dict[str, Any]) -> float | None:
     """The same of a run's manifest."""
     try:
-        rows, held = manifest["rows"]["read"], manifest["held"]
+        rows, gpu_hours = manifest["rows"]["read"], manifest["held"]["gpu_hours"]
         slowest = max(stage["seconds"] for stage in manifest["stages"].values())
     except (KeyError, TypeError):  # an earlier version's
         return None
-    on_gpus = held is None or held["gpu_hours"] > 0
-    return float(slowest / rows) if rows and slowest and not on_gpus else None
+    return float(slowest / rows) if rows and slowest and not gpu_hours else None

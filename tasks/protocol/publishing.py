@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.ids import as_ids
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -21,7 +21,6 @@ from tasks.protocol.table import refuse_moved
 from tasks.protocol.texts import large
 
 COMMIT_ATTEMPTS = 20
-NONE = np.empty(0, np.int64)
 
 
 def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Publication) -> int:
@@ -163,7 +162,7 @@ def changed_files(
     gone = shards_by_run(again)
     left = left_by_keys(output, seen, what, again=bool(gone))
     files = (
-        (file, without_inputs(file, gone.get(file.run_id, NONE)) & left.get(file.path, True))
+        (file, without_inputs(file, gone.get(file.run_id, as_ids(()))) & left.get(file.path, True))
         for file in [*seen.files.values(), *seen.quarantine.values()]
         if file.run_id in gone or file.path in left
     )
