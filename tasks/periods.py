@@ -83,12 +83,28 @@ def portions(
         problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     by_output: dict[str, list[datetime]] = {}
-    shown = in_zone(spec, start)
-    # As it is written: if the clock skips that hour, it does so on that day alone.
-    first = shown if start.tzinfo else start.replace(tzinfo=shown.tzinfo)
-    for time in times_between(first, in_zone(spec, end), every):
+    for time in times_in_zone(spec, start, end, every):
         by_output.setdefault(at_time(spec, time).sink.path, []).append(time)
     return [portion_of(spec, times) for times in by_output.values()]
+
+
+def times_in_zone(
+    spec: BatchInferenceSpec, start: datetime, end: datetime, every: str
+) -> list[datetime]:
+    """The scheduled times of a range, on the clock of the spec's timezone.
+
+    Raises:
+        InvalidSpec: as `times_between`, or no calendar has an end of it there.
+    """
+    shown, last = in_zone(spec, start), in_zone(spec, end)
+    # As it is written: if the clock skips that hour, it does so on that day alone.
+    first = shown if start.tzinfo else start.replace(tzinfo=shown.tzinfo)
+    if start.tzinfo and start.utcoffset() == end.utcoffset():
+        # Both ends are of one clock, and its days are meant: where the zone's clock goes back in
+        # between, the last of them begins there an hour after the end.
+        count = len(times_between(start, end, every))
+        return [shift(first, every, each) for each in range(count)]
+    return times_between(first, last, every)
 
 
 def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:

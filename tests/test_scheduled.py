@@ -169,6 +169,27 @@ def test_a_range_may_begin_in_an_hour_that_the_clock_skips(
     assert only.times == found[0].times
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "days"),
+    [
+        ("2026-10-20T00:00+00:00", "2026-10-31T00:00+00:00", 12),
+        ("2026-10-20T00:00+02:00", "2026-10-31T00:00+01:00", 12),
+        ("2026-10-20T12:00-05:00", "2026-10-31T11:59-05:00", 11),
+        ("2026-03-25T00:00+00:00", "2026-03-31T00:00+00:00", 7),
+        ("2026-03-25T00:00+01:00", "2026-03-31T00:00+02:00", 7),
+        ("2026-03-25T00:00+01:00", "2026-03-30T23:59+02:00", 6),
+    ],
+)
+def test_a_range_of_another_clock_has_that_clocks_days(start: str, end: str, days: int) -> None:
+    """Also where the clocks of the spec's timezone change in between."""
+    given = spec(DAILY, "/out/{scheduled:%Y-%m-%d}", **scheduled(timezone="Europe/Berlin"))
+    ends = datetime.fromisoformat(start), datetime.fromisoformat(end)
+    times = [time for each in portions(given, *ends, "1d") for time in each.times]
+    assert len(times) == days
+    assert len({(time.hour, time.minute) for time in times}) == 1
+    assert len({time.date() for time in times}) == days
+
+
 @pytest.mark.parametrize("kind", ["delta", "lance"])
 def test_tables_of_several_times_need_an_output_each(kind: str) -> None:
     given = spec("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", kind=kind)

@@ -399,8 +399,11 @@ ON_GPUS: list[Node] = [{"CPU": 4.0, "memory": 16.0, "GPU": 2.0}]
     [
         (95.0, {}, None, None, "its GPUs are busy 97 %"),
         (65.0, {}, "resources.num_gpus=0.5", 1.51, "only 66 %"),
-        (65.0, {"max_replicas": 1}, None, None, "only 66 %: nothing, replicas that share one"),
         (65.0, {"num_gpus": 2}, None, None, "only 66 %: nothing, replicas that share one"),
+        # Only their bound keeps them from the node's other GPU.
+        (65.0, {"max_replicas": 1}, "resources.max_replicas=2", 2.0, "only 66 %, and the nodes"),
+        (95.0, {"max_replicas": 1}, "resources.max_replicas=2", 2.0, "97 %, and the nodes have"),
+        (95.0, {"max_replicas": 1, "num_gpus": 2}, None, None, "its GPUs are busy 97 %, only"),
     ],
 )
 def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
@@ -580,20 +583,50 @@ def test_batches_that_are_kept_do_not_become_larger(tmp_path: Path) -> None:
     )
 
 
+def evidence_of(
+    planned: Any, attempts: list[Any], records: list[Any], own: list[Any] | None = None
+) -> Any:
+    return SimpleNamespace(
+        planned=planned,
+        own_attempts=attempts,
+        own_records=records if own is None else own,
+        accepted=SimpleNamespace(records=records),
+    )
+
+
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: bool) -> None:
     occupancy = Occupancy(cores=4.0)
     occupancy.see(0.0, {})
     occupancy.see(9.0, {})
     spent = occupancy.as_json(Counts().snapshot())
-    attempt = SimpleNamespace(occupancy=spent, started=10.0)
+    attempt = SimpleNamespace(occupancy=spent, started=10.0, seconds=9.0)
     record = SimpleNamespace(ok=[1], filtered=[], rejected=[], inferred_at=(14.5, 15.0))
     planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=is_cut)
-    evidence: Any = SimpleNamespace(planned=planned, own_attempts=[attempt], own_records=[record])
-    found = timings_of(evidence, 9.0)
+    found = timings_of(evidence_of(planned, [attempt], [record]), 9.0)
     assert found
     assert found.reads_kept is is_cut
     assert found.replica_seconds == 4.5
+
+
+def test_how_long_a_replica_loads_is_the_longest_attempts_own(tmp_path: Path) -> None:
+    """Neither an attempt that died as it loaded counts, nor what was there before this call."""
+    attempts, records = [], []
+    for started, seconds, first_row in [(10.0, 300.0, None), (1000.0, 900.0, 1004.5)]:
+        occupancy = Occupancy(cores=4.0)
+        occupancy.see(0.0, {})
+        occupancy.see(9.0 if first_row else 1.0, {})
+        spent = occupancy.as_json(Counts().snapshot())
+        attempts.append(SimpleNamespace(occupancy=spent, started=started, seconds=seconds))
+    for at in [1004.5, 1700.0]:
+        record = SimpleNamespace(ok=[1], filtered=[], rejected=[], inferred_at=(at, at + 1.0))
+        records.append(record)
+    planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=False)
+    found = timings_of(evidence_of(planned, attempts, records), 900.0)
+    followed = timings_of(evidence_of(planned, attempts[1:], records, own=records[1:]), 300.0)
+    assert found
+    assert followed
+    assert found.replica_seconds == followed.replica_seconds == 4.5
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:

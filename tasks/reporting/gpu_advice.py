@@ -1,10 +1,17 @@
 """What to change where the replicas bound a run, and have GPUs."""
 
+from dataclasses import replace
+
 from tasks.ray_job.counts import STAGES
-from tasks.reporting.advice import WORTH_IT, Advice
+from tasks.reporting.advice import WORTH_IT, Advice, advise
 from tasks.reporting.knobs import knobs_of
-from tasks.reporting.needs import best_need, need_of_late
-from tasks.reporting.room_there import free_cores, is_accepted, with_resources
+from tasks.reporting.needs import best_need, need_of_late, workers_at_once
+from tasks.reporting.room_there import (
+    free_cores,
+    is_accepted,
+    with_resources,
+    workers_that_fit,
+)
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
@@ -20,14 +27,17 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
     used = gpu_share(asked, timings)
     if used >= DEVICE_IS_BUSY:
-        return Advice(f"nothing: its GPUs are busy {used * 100:.0f} %, only more of them help")
+        reason = f"its GPUs are busy {used * 100:.0f} %"
+        nothing = Advice(f"nothing: {reason}, only more of them help")
+        return advise_others(reason, spec, timings) or nothing
     reason = f"its GPUs are busy only {used * 100:.0f} %"
     if spec.model.kind == "vllm":
         engines = "a second engine would ask for most of the GPU's memory again"
         return Advice(f"{reason}: nothing, {engines}")
     most, twice = knobs_of(spec, "infer").max_workers, 2 * max(infer.most, round(infer.workers))
     if asked > 1 or (most is not None and most < twice):
-        return Advice(f"{reason}: nothing, replicas that share one would be no more than there are")
+        nothing = Advice(f"{reason}: nothing, replicas that share one would be no more than are")
+        return advise_others(reason, spec, timings) or nothing
     if not have_room(twice, asked / 2, spec, timings):
         return Advice(f"{reason}: nothing, the nodes have no room for twice as many replicas")
     best = {each: best_need(spec, each, timings) for each in STAGES if each != "infer"}
@@ -40,6 +50,24 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     sharing = "two" if asked > 0.5 else "more"
     shared = f"resources.num_gpus={asked / 2:g}"
     return Advice(f"{reason}: let {sharing} replicas share one", shared, gain)
+
+
+def advise_others(reason: str, spec: BatchInferenceSpec, timings: Timings) -> Advice | None:
+    """More replicas, where only the bound on them kept them from GPUs that the nodes have.
+
+    Args:
+        reason: how busy those were that they had.
+        spec: what was run.
+        timings: of the steady time.
+    """
+    most = knobs_of(spec, "infer").max_workers
+    now = workers_at_once("infer", spec, timings.stages["infer"])
+    if most is None or now < most or workers_that_fit(spec, "infer", timings) <= now:
+        return None
+    more = advise(spec, "infer", timings)
+    if more.setting is None:
+        return None
+    return replace(more, reason=f"{reason}, and the nodes have others: {more.reason}")
 
 
 def have_room(replicas: int, num_gpus: float, spec: BatchInferenceSpec, timings: Timings) -> bool:

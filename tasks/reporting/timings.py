@@ -1,5 +1,6 @@
 """What each stage's workers did with their time, as measured while the model was there."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -108,24 +109,31 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     """
     if not steady:
         return None
-    own = [each.occupancy for each in evidence.own_attempts if each.occupancy]
-    longest = max(own, key=lambda each: float(each["seconds"]), default={})
+    own = [each for each in evidence.own_attempts if each.occupancy]
+    longest = max(own, key=lambda each: float(each.occupancy["seconds"]), default=None)
     rows, batches = counted_rows(evidence.own_records)
-    if isinstance(evidence.planned.spec.cluster, InlineCluster) or not own:
+    if isinstance(evidence.planned.spec.cluster, InlineCluster) or longest is None:
         found = in_one_process(evidence, steady, rows, batches)
-        return replace(found, machine_busy=longest.get("machine_busy"))
+        return replace(found, machine_busy=longest and longest.occupancy.get("machine_busy"))
     return replace(
-        on_ray(longest, rows, batches),
-        replica_seconds=seconds_to_load(evidence),
+        on_ray(longest.occupancy, rows, batches),
+        replica_seconds=seconds_to_load(longest, evidence.accepted.records),
         reads_kept=evidence.planned.is_cut,
     )
 
 
-def seconds_to_load(evidence: Evidence) -> float:
-    """Between a job's first sign of work and the model's first row."""
-    begun = [each.started for each in evidence.own_attempts if each.started is not None]
-    loaded = [each.inferred_at[0] for each in evidence.own_records if each.inferred_at]
-    return max(0.0, min(loaded) - min(begun)) if begun and loaded else 0.0
+def seconds_to_load(attempt: PastAttempt, records: Iterable[Record]) -> float:
+    """Between an attempt's first sign of work and its model's first row.
+
+    Args:
+        attempt: one of a run's.
+        records: the run's, whichever attempt they are of.
+    """
+    if attempt.started is None:
+        return 0.0
+    begun, ended = attempt.started, attempt.started + attempt.seconds
+    first = [each.inferred_at[0] for each in records if each.inferred_at]
+    return min((at for at in first if begun <= at <= ended), default=begun) - begun
 
 
 def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -> Timings:
