@@ -19,7 +19,7 @@ from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_r
 from tasks.plan import PlannedRun
 from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
-from tasks.publish import with_rows
+from tasks.rejections import with_rows
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
 from tasks.report import report_failure

@@ -38,3 +38,14 @@ def accepted_in(
     if len(staged) < len(records) and is_published():
         staged = records
     return accept(staged, plan)
+
+
+def count_rows(accepted: Accepted) -> dict[str, int]:
+    """Rows by what became of them; written counts children one by one.
+
+    Of an upsert the ledger's entry says more: which of the rows newer ones have superseded.
+    """
+    written = sum(file.rows for record in accepted.records for file in record.files)
+    rejected, filtered = len(accepted.rejected), len(accepted.filtered)
+    read = len(accepted.ok) + rejected + filtered
+    return {"read": read, "written": written, "rejected": rejected, "filtered": filtered}

@@ -57,18 +57,27 @@ def save_header(
         storage.write(run.header, json.dumps(header).encode())
 
 
-def pin_schema(storage: FsspecStorage, run: RunFolder, published: bytes | None) -> None:
-    """Give the run the schema of what is published, so that versions fit each other."""
-    if published and not storage.list(run.schemas):
-        storage.write(f"{run.schemas}/{PUBLISHED}", published)
+def pin_schema(storage: FsspecStorage, run: RunFolder, published: bytes | None) -> bool:
+    """Give the run the schema of what is published, so that versions fit each other.
+
+    Its rows may have been written under another, where nothing was published as it began. They are
+    made anew: else readers of the output would find two types of one column.
+
+    Returns:
+        Whether there were such rows.
+    """
+    if not published:
+        return False
+    own = pinned(storage, run)
+    if own is not None and own.equals(pa.ipc.read_schema(pa.py_buffer(published))):
+        return False
+    storage.write(f"{run.schemas}/{PUBLISHED}", published)
+    return own is not None
 
 
 def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:
     """The schema of what is published; None where nothing is that the run must fit."""
-    if replaces or not seen.entries:
-        return None
-    schema = seen.entries[max(seen.entries)].get("schema")
-    return bytes.fromhex(schema) if schema else None
+    return None if replaces else seen.schema
 
 
 def check_schema(

@@ -101,6 +101,13 @@ class Snapshot:
         replacing = (v for v, entry in self.entries.items() if entry["replaces"] and v <= version)
         return max(replacing, default=0)
 
+    @property
+    def schema(self) -> bytes | None:
+        """Of the published rows, serialised; None where no run has written one yet."""
+        since = (each for version, each in self.entries.items() if version >= self.base)
+        known = [each["schema"] for each in since if each.get("schema")]
+        return bytes.fromhex(known[-1]) if known else None
+
     @cached_property
     def inputs(self) -> pa.Table:
         """Shards whose rows are published: path, identity, run_id, shard, version."""

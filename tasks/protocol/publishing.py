@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.counted import counted
@@ -87,6 +88,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
     """The entry that publishes a run on top of what is published now."""
     refuse_published(seen, what)
     refuse_other_config(seen, what)
+    refuse_other_types(seen, what)
     names = part_names(output, seen.version + 1)
     files = [*data_files(storage, what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
@@ -138,6 +140,23 @@ def refuse_other_config(seen: Snapshot, what: Publication) -> None:
                 "code since this run was planned: use another sink.path, or `batch-inference "
                 "backfill SPEC` to predict every input again"
             )
+
+
+def refuse_other_types(seen: Snapshot, what: Publication) -> None:
+    """Refuse rows of other types than those published since this run was planned.
+
+    Raises:
+        RowsMissing: they are to be made anew.
+    """
+    schema, published = what.details.get("schema"), seen.schema
+    if what.replaces or not schema or published is None:
+        return
+    own = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schema)))
+    if not own.equals(pa.ipc.read_schema(pa.py_buffer(published))):
+        raise RowsMissing(
+            "another run has published rows of other types since this one began: run again, which "
+            "makes its rows anew in those types"
+        )
 
 
 def rejected_files(

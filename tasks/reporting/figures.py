@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Any
 
-from tasks.publish import count_rows
+from tasks.recorded import count_rows
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.reporting.evidence import Evidence, PastAttempt, record_time

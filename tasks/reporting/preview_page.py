@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.machine import GIB
-from tasks.publish import count_rows, error_lines
+from tasks.recorded import count_rows
+from tasks.rejections import error_lines
 from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.reporting.estimate import Estimate, FullRun

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.plan import PlannedRun
 from tasks.protocol.ledger import Snapshot
-from tasks.publish import count_rows
+from tasks.recorded import count_rows
 from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.reporting.evidence import Evidence

@@ -3,22 +3,26 @@
 import shutil
 import time
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows import attempts
 from flows import batch_inference as flow_runs
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from tasks import call
+from tasks import call, publish
 from tasks.errors import GateFailed, InputNotFound, UnfinishedRun, Unreachable
 from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
 from tasks.lineage import publish_run
 from tasks.plan import PlannedRun
+from tasks.publish import fit_published
 from tasks.spec import BatchInferenceSpec
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
@@ -152,6 +156,36 @@ def test_two_nights_that_are_in_each_others_way_are_both_finished(
     report = batch_inference(begun, scheduled_time=datetime(2026, 1, 3, 2, tzinfo=UTC))
     assert report["version"] == 3
     assert ids_in(begun, folder / "out") == [id_ for day in (1, 2, 3) for id_ in ids_of(day)]
+
+
+@pytest.mark.usefixtures("unattended")
+@pytest.mark.parametrize("first_look", [fit_published, lambda _: None])
+def test_of_two_first_nights_of_other_types_the_later_takes_the_earliers(
+    begun: BatchInferenceSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, first_look: Any
+) -> None:
+    """Also where the earlier one publishes between the later one's look and its entry."""
+    retype(folder / "in" / "2026-01-02" / "a.parquet", pa.int32())
+    looks = chain([first_look], repeat(fit_published))
+    monkeypatch.setattr(call, "refuse_other_run", lambda *_: None)
+
+    def publish_after_the_first(planned: PlannedRun) -> int:
+        monkeypatch.setattr(attempts, "publish_run", publish_run)
+        batch_inference(begun, scheduled_time=FIRST)
+        monkeypatch.setattr(publish, "fit_published", lambda planned: next(looks)(planned))
+        return publish_run(planned)
+
+    monkeypatch.setattr(attempts, "publish_run", publish_after_the_first)
+    assert batch_inference(begun, scheduled_time=SECOND)["version"] == 2
+    assert ids_in(begun, folder / "out") == [*range(100, 110), *range(200, 210)]
+    files = sorted((folder / "out").rglob("*.parquet"))
+    assert [pq.read_schema(each).field("id").type for each in files] == [pa.int64()] * 2
+
+
+def retype(file: Path, kind: pa.DataType) -> None:
+    """Give the ids of an input another type."""
+    table = pq.read_table(file)
+    at = table.schema.get_field_index("id")
+    pq.write_table(table.set_column(at, "id", table["id"].cast(kind)), file)
 
 
 def ids_of(day: int) -> list[int]:

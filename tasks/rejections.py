@@ -1,0 +1,132 @@
+"""Rows that stayed rejected, and the budget for them."""
+
+import io
+from collections import Counter
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.counted import counted
+from tasks.errors import ErrorBudgetExceeded
+from tasks.plan import PlannedRun
+from tasks.protocol.acceptance import Accepted
+from tasks.recorded import count_rows
+
+EXAMPLES = 3
+place = itemgetter("source", "row")
+SHOWN = ["source", "row", "stage", "error_type", "error_message"]
+"""Columns of a quarantine file, without those that may be large."""
+SELDOM_OF_DATA = (
+    *("AttributeError", "NameError", "UnboundLocalError", "TypeError", "KeyError", "IndexError"),
+    *("NotImplementedError", "AssertionError"),
+)
+"""What code raises that is wrong itself, or takes its batch for something else."""
+ENOUGH_ROWS = 24
+"""To say what a run's rows are like, before all have been tried."""
+
+
+@dataclass
+class Rejections:
+    """Rows that stayed rejected: how many of each kind, and the first of these.
+
+    A kind is a stage and an error's type. However many rows there are, few are held.
+    """
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    """By source and row."""
+
+    def add(self, data: bytes, keep: list[bool] | None = None) -> None:
+        """Add the rows of a quarantine file, or some of them."""
+        rows = pq.read_table(io.BytesIO(data), columns=SHOWN)
+        rows = rows if keep is None else rows.filter(pa.array(keep, pa.bool_()))
+        for row in rows.to_pylist():
+            kind = row["stage"], row["error_type"]
+            self.counts[kind] += 1
+            first = [*self.first.get(kind, ()), row]
+            self.first[kind] = sorted(first, key=place)[:EXAMPLES]
+
+    @property
+    def kinds(self) -> list[tuple[tuple[str, str], int, list[dict[str, Any]]]]:
+        """Each kind, how many there are and the first of them; the most frequent first."""
+        kinds = [(kind, self.counts[kind], first) for kind, first in self.first.items()]
+        return sorted(kinds, key=lambda each: (-each[1], place(each[2][0])))
+
+    @property
+    def by_stage(self) -> Counter[str]:
+        """How many rows each stage set aside."""
+        found: Counter[str] = Counter()
+        for (stage, _), count in self.counts.items():
+            found[stage] += count
+        return found
+
+
+def load_rejections(planned: PlannedRun, accepted: Accepted) -> Rejections:
+    """The rows that stayed rejected, from the staged quarantine files: before publishing only."""
+    left = set(accepted.rejected.ids().tolist())
+    found = Rejections()
+    for record in reversed(accepted.records):
+        if record.quarantine is None:
+            continue
+        ids = record.quarantine.ids.ids().tolist()
+        data = planned.storage.read(f"{planned.run.staging}/{record.quarantine.name}")
+        keep = []
+        for id_ in ids:
+            keep.append(id_ in left)
+            left.discard(id_)
+        found.add(data, keep)
+    return found
+
+
+def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
+    """Hold a run back that set aside too many rows.
+
+    Raises:
+        ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
+    """
+    rows = count_rows(accepted)
+    budget = planned.spec.errors
+    if budget.allows(rows["rejected"], rows["read"]):
+        return
+    error = ErrorBudgetExceeded(
+        f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, more than "
+        f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was published"
+    )
+    raise with_rows(planned, error)
+
+
+def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:
+    """The error with which errors and which rows, and the way out."""
+    accepted = planned.accepted()
+    rejections = load_rejections(planned, accepted)
+    way_out = "Mend the input or the spec and run again, or raise the budget to publish the rest"
+    if is_likely_the_code(planned, accepted, rejections):
+        way_out = (
+            "No row came through and all failed alike, with what is seldom the data's fault: it is "
+            "likely the code; mend it, or what the spec hands it, and run again"
+        )
+    return ErrorBudgetExceeded("\n".join([error.message, *error_lines(rejections), way_out]))
+
+
+def is_likely_the_code(planned: PlannedRun, accepted: Accepted, rejections: Rejections) -> bool:
+    """Whether all rows, or many and no other, failed with one error that data seldom leads to."""
+    if len(accepted.ok) or len(rejections.counts) != 1:
+        return False
+    ((_, error_type),) = rejections.counts
+    is_enough = len(accepted.rejected) >= ENOUGH_ROWS
+    is_enough = is_enough or not planned.gap(accepted, retry_rejected=False)
+    return is_enough and error_type in SELDOM_OF_DATA
+
+
+def error_lines(rejections: Rejections) -> list[str]:
+    """The errors, most frequent first, each with the first of its rows."""
+    lines = []
+    for (stage, error_type), count, first in rejections.kinds:
+        lines.append(f"  {count} x {error_type} in {stage}: {first[0]['error_message']}")
+        lines += [f"      {row['source']}, row {row['row']}" for row in first]
+        if count > EXAMPLES:
+            lines.append(f"      and {count - EXAMPLES} more")
+    return lines
