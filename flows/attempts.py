@@ -81,31 +81,35 @@ def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, i
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
-    prepared, last = 0, None
-    if planned.is_cut and left_to_do(planned, tried=False):
-        planned, prepared, last = prepare_rows(planned, deadline)
-    planned, tried, _ = run_until_covered(planned, deadline, last)
-    return planned, prepared + tried
+    planned, tried, _ = run_until_covered(planned, deadline)
+    return planned, tried
 
 
-def prepare_rows(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, Attempt | None]:
+def prepare_rows(
+    planned: PlannedRun, deadline: Deadline, after: Attempt | None
+) -> tuple[PlannedRun, int, Attempt | None]:
     """The first job of a run that is cut, where not all of its rows are kept already.
 
+    Args:
+        planned: the run.
+        deadline: when it has to be done.
+        after: the attempt before; None where there was none.
+
     Returns:
-        As `run_attempts`, and the last attempt, where there was one.
+        As `run_attempts`, and the last attempt.
     """
     planned.hold()
-    tried, attempt = 0, None
+    tried, attempt = 0, after
     first = plan_preparation(planned)
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
-            last, tried, attempt = run_until_covered(first, deadline)
+            last, tried, attempt = run_until_covered(first, deadline, after)
         finally:
             end_cluster(first)
         assert isinstance(last, Preparation)
         planned = last.main
-    if not tried:
+    if attempt is None:
         wait([skip_stage.submit(stage) for stage in BEFORE_CUT])
     return planned, tried, attempt
 
@@ -116,17 +120,23 @@ def run_until_covered(
     """Attempt after attempt, each a job of its own, until all is recorded.
 
     Args:
-        planned: the run.
+        planned: the run, or the first job's of one that is cut.
         deadline: when it has to be done.
-        attempt: the one before, of the first job where the run is cut.
+        attempt: the one before.
 
     Returns and raises as `run_attempts`; returns the last attempt too.
     """
-    tried = failed = most_done = 0
+    tried = failed = most_done = prepared = 0
     gap = gap_left(planned, deadline, tried)
     while gap:
         if deadline.seconds_left() == 0:
             raise deadline.missed()
+        if planned.is_cut:
+            # Before each attempt: what was recorded may count no more, of rows that nobody keeps.
+            planned, more, attempt = prepare_rows(planned, deadline, attempt)
+            prepared += more
+            if more and not (gap := gap_left(planned, deadline, tried)):
+                break
         tried, most_done, schemas = tried + 1, max(most_done, gap.done), gap.schemas
         attempt, problem = run_attempt(planned, gap, deadline, attempt)
         # What an attempt that failed had to try again is still to be tried.
@@ -144,7 +154,7 @@ def run_until_covered(
         if isinstance(problem, InputChanged):
             planned = planned_anew(planned)
             gap = gap_left(planned, deadline, tried)
-    return planned, tried, attempt
+    return planned, prepared + tried, attempt
 
 
 def run_attempt(

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows import attempts
@@ -197,6 +199,28 @@ def test_an_unfinished_run_can_be_cut_and_joined_again(numbers: Path) -> None:
     reference = {"folder": logs(numbers, "reference")}
     batch_inference(cut_spec(numbers, "whole", model=reference, materialize=False))
     assert handed(numbers, "models") == handed(numbers, "reference") > predicted
+    assert published(cut_spec(numbers)) == published(cut_spec(numbers, "whole"))
+
+
+def test_rows_that_nobody_kept_since_they_were_recorded_are_prepared_when_they_count_no_more(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in numbers.glob("*.parquet"):  # without rows that are set aside, and tried again
+        rows = pq.read_table(file)
+        taken = [each % 50 != 3 and each % 40 != 9 for each in rows["id"].to_pylist()]
+        pq.write_table(rows.filter(pa.array(taken)), file)
+    with pytest.raises(StageFailed, match="the device is gone"):
+        batch_inference(cut_spec(numbers, model={"dies": 720}, materialize=False))
+    staged = sorted((numbers.parent / "out.state").glob("runs/*/staging/*.parquet"))
+
+    def lose_one(planned: PlannedRun) -> None:
+        staged[0].unlink(missing_ok=True)
+
+    monkeypatch.setattr(attempts, "end_cluster", lose_one)
+    report = batch_inference(cut_spec(numbers, model={"dies": 720}, retries={"max_attempts": 2}))
+    assert report["attempts"] == 4
+    assert report["resumed_rows"] > 0
+    batch_inference(cut_spec(numbers, "whole", materialize=False))
     assert published(cut_spec(numbers)) == published(cut_spec(numbers, "whole"))
 
 
