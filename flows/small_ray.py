@@ -13,9 +13,11 @@ from tasks.errors import Unreachable
 
 HEAD = """
 import ray, sys
+from tasks.ray_job.bare_head import bare_head
 sizes = {"num_cpus": 4, "object_store_memory": 300 << 20}
 # Without an address Ray would join whatever else has been started on this machine.
-ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
+with bare_head():
+    ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """

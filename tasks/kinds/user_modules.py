@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -148,20 +149,30 @@ def imported_from(folder: Path, files: list[Path]) -> set[Path]:
 
 def imports(file: Path, folder: Path) -> Iterator[tuple[Path, str]]:
     """Names of modules, or of what may be one, that a file imports, and where they begin."""
+    for level, name in names_imported(file.read_bytes()):
+        if level or name.split(".")[0] not in OURS:
+            yield (file.parents[level - 1] if level else folder), name
+
+
+@lru_cache(maxsize=4096)
+def names_imported(content: bytes) -> list[tuple[int, str]]:
+    """What a module imports, and from how many folders up, by its source.
+
+    Args:
+        content: the source; what is none, as a compiled module, imports nothing here.
+    """
     try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):  # no Python, as a compiled module is none
-        return
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return []
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
-        else:
-            continue
-        level = getattr(node, "level", 0)
-        start = file.parents[level - 1] if level else folder
-        yield from ((start, name) for name in names if level or name.split(".")[0] not in OURS)
+            inside = f"{node.module}." if node.module else ""
+            found += [(node.level, f"{inside}{alias.name}") for alias in node.names]
+    return found
 
 
 def defining(folder: Path, name: str) -> Iterator[Path]:

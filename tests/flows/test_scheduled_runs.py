@@ -36,6 +36,14 @@ def prefect(*arguments: str) -> None:
         subprocess.run(command, env=environment, cwd=empty, check=True, timeout=120)
 
 
+def execute_here(run: Any) -> None:
+    """What that command has a process of its own do."""
+    from prefect.flow_engine import run_flow
+
+    run = look(run)
+    run_flow(batch_inference, flow_run=run, parameters=run.parameters, return_type="state")
+
+
 def scheduled_run(spec: Any) -> Any:
     """A flow run of a deployment, meant for a time long past, marked late by the server."""
     from prefect.client.orchestration import get_client
@@ -74,7 +82,7 @@ def test_late_retried_and_crashed_runs_keep_their_time(tmp_path: Path) -> None:
     again = look(run)
     assert again.next_scheduled_start_time > MEANT, "it is to start now"
     assert again.expected_start_time == MEANT, "it is still about the same time"
-    prefect("flow-run", "execute", str(run.id))
+    execute_here(run)
     assert look(run).state.name == "Completed"
     assert ids_in(spec, tmp_path / "out" / "2026-03-04") == list(range(400, 410))
     # What an automation does with a run whose process is gone.
@@ -82,7 +90,7 @@ def test_late_retried_and_crashed_runs_keep_their_time(tmp_path: Path) -> None:
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run.id, Crashed(), force=True)
         client.set_flow_run_state(run.id, AwaitingRetry(scheduled_time=datetime.now(UTC)))
-    prefect("flow-run", "execute", str(run.id))
+    execute_here(run)
     assert look(run).state.name == "Completed"
     assert len(ids_in(spec, tmp_path / "out" / "2026-03-04")) == 20
     found = sorted(each.name for each in (tmp_path / "out").iterdir())
@@ -164,7 +172,7 @@ def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path:
     spec = daily_spec(tmp_path).model_copy(update={"source": at_day(tmp_path)})
     sink = spec.sink.model_copy(update={"path": "another-output"})
     run = scheduled_run(spec.model_copy(update={"sink": sink}))
-    prefect("flow-run", "execute", str(run.id))
+    execute_here(run)
     failed = look(run).state
     assert failed.name == "Failed"
     assert "sink.path: 'another-output' is relative to a folder that goes with" in failed.message

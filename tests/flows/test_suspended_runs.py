@@ -14,11 +14,10 @@ import pytest
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
-from tests.flows.test_scheduled_runs import look, prefect, scheduled_run
+from tests.flows.test_scheduled_runs import execute_here, look, scheduled_run
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.5}}
 BATCHES = 20
 
 
@@ -47,7 +46,10 @@ def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -
     from prefect.client.orchestration import get_client
     from prefect.states import Suspended
 
-    spec = spec_of(numbers, model=SLOW, stages={"read": {"rows_per_batch": 1000 // BATCHES}})
+    quick = numbers.parent / "quick"
+    slow = {"class": "predictors:SlowUntil", "init": {"seconds": 1.5, "file": str(quick)}}
+    stages = {"read": {"rows_per_batch": 1000 // BATCHES}}
+    spec = spec_of(numbers, model={"kind": "python", **slow}, stages=stages)
     run = scheduled_run(spec)
     with get_client(sync_client=True) as client:
         with executing(run) as process:
@@ -56,7 +58,8 @@ def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -
             process.wait(120)
         assert look(run).state.name == "Suspended"
         assert len(records(spec)) < 0.7 * BATCHES, "nobody pays for what nobody waits for"
+        quick.touch()
         client.resume_flow_run(run.id)
-    prefect("flow-run", "execute", str(run.id))
+    execute_here(run)
     assert look(run).state.name == "Completed"
     assert [row["id"] for row in published(spec)] == list(range(1000))

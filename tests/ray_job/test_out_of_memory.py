@@ -1,5 +1,7 @@
 """Where memory runs out, batches are halved, and the job goes on; no row is lost or doubled."""
 
+import gc
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,15 @@ SPEC: dict[str, Any] = {
 }
 PRINTS = {"model": "weights", "code": "greedy"}
 """Of the spec's model."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections() -> Iterator[None]:
+    """Each time that memory runs out garbage is collected: not what all tests have imported."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Greedy:

@@ -60,7 +60,8 @@ class Place:
         url = f"s3://{self.bucket}/{self.folder}"
         source = {"kind": "parquet", "path": f"{url}/in", "storage_options": self.options}
         sink = {"kind": "parquet", "path": f"{url}/out", "storage_options": self.options}
-        return spec_of(Path(), source=source, sink=sink)
+        stages = {"read": {"rows_per_batch": 200, "max_workers": 1}, "write": {"max_workers": 1}}
+        return spec_of(Path(), source=source, sink=sink, stages=stages)
 
     def run(self) -> None:
         """Plan, predict, publish."""

@@ -41,6 +41,17 @@ class Double:
         return {"doubled": batch["x"] * 2}
 
 
+class SlowUntil:
+    """Doubles x, slowly until a file is there."""
+
+    def __init__(self, seconds: float, file: str) -> None:
+        self.seconds, self.file = seconds, Path(file)
+
+    def __call__(self, batch: Batch) -> Batch:
+        time.sleep(0.0 if self.file.exists() else self.seconds)
+        return {"doubled": batch["x"] * 2}
+
+
 class KillsItsProcess:
     """Doubles x; rows from one on take the whole process with them, as a crash in native code does.
 
