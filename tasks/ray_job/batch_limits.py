@@ -55,11 +55,22 @@ class RememberedLimit(BatchLimit):
 
         What other replicas have found stays.
         """
-        for each in self.told & {*range(halvings + 1, self.halvings + 1)}:
+        self.forget(halvings)
+        super().take_back(halvings)
+
+    def ease(self) -> None:
+        """What has not failed for a while, the next run need not go below either."""
+        self.forget(self.halvings)
+        super().ease()
+        if self.is_trial:
+            print(f"batches of 1/{1 << self.halvings} are tried again on {self.device}")
+
+    def forget(self, halvings: int) -> None:
+        """No longer tell of more halvings than these, where it was the first to."""
+        for each in [found for found in self.told if found > halvings]:
             with suppress(OSError):
                 self.job.storage.delete(self.file(each))
             self.told.discard(each)
-        super().take_back(halvings)
 
     def file(self, halvings: int) -> str:
         """Where so many are noted: replicas that run out together do not overwrite one another."""

@@ -135,6 +135,7 @@ class StageAdapter:
                 continue
             seconds = time.monotonic() - begun - self.warmed_up_since(warm)
             self.pace.follow(num_parents(part), seconds, outcome.rows.nbytes)
+            self.limit.follow()
             yield outcome
             left = rest
 
