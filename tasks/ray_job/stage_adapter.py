@@ -121,6 +121,7 @@ class StageAdapter:
             OutOfMemory: there is none for a single row.
         """
         left, size, before = rows, len(rows), self.limit.halvings
+        whole = num_parents(rows)
         while len(left):
             fixed = None if self.cuts_itself else self.limit.rows(self.pace.rows)
             part, rest = cut(left, fixed or size)
@@ -135,7 +136,8 @@ class StageAdapter:
                 continue
             seconds = time.monotonic() - begun - self.warmed_up_since(warm)
             self.pace.follow(num_parents(part), seconds, outcome.rows.nbytes)
-            self.limit.follow()
+            if num_parents(part) >= (fixed or whole):
+                self.limit.follow()  # fewer tell nothing of how many there is room for
             yield outcome
             left = rest
 
