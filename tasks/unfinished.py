@@ -216,7 +216,9 @@ def refuse_other_run(
         is_of_source = bool(others) and all(each.startswith("source.") for each in others)
         run = output.run(header["run_id"])
         if not (time and is_of_source and not parts):
-            raise of_another_spec(output, run, others + parts, settled_by(storage, run), time)
+            of_several = bool(scheduled_time) and not header.get("scheduled_time")
+            done = settled_by(storage, run)
+            raise of_another_spec(output, run, others + parts, done, time, of_several=of_several)
         if time not in after:
             raise of_another_time(output, run, time)
 
@@ -233,7 +235,13 @@ def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> Unfinish
 
 
 def of_another_spec(
-    output: OutputFolder, run: RunFolder, differs: list[str], rows: int, time: str | None
+    output: OutputFolder,
+    run: RunFolder,
+    differs: list[str],
+    rows: int,
+    time: str | None,
+    *,
+    of_several: bool = False,
 ) -> UnfinishedRun:
     """The error for an unfinished run of another spec.
 
@@ -243,6 +251,7 @@ def of_another_spec(
         differs: what does; empty where nobody can tell.
         rows: that it has settled.
         time: that it is of, where that is another one.
+        of_several: whether it is of no single time, and who asks is.
     """
     at = f" of the scheduled time {time}" if time else ""
     done = f", with {counted(rows, 'row')} done" if rows else ""
@@ -253,6 +262,8 @@ def of_another_spec(
         else "Go back to what it was to finish it, or use --restart to give it up (nothing "
         "published is lost)"
     )
+    if of_several:
+        ways = f"If a backfill of several times has begun it, call that again. {ways}"
     return UnfinishedRun(
         f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
         f"differs: {'; '.join(differs) or GONE}. {ways}"

@@ -56,12 +56,13 @@ def begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> BatchInferenceSpec:
 def fail_at(time: datetime, spec: BatchInferenceSpec, outage: pytest.MonkeyPatch) -> None:
     """A night that does not publish what it has predicted."""
 
-    def fail(planned: Any) -> int:
-        raise Unreachable("the storage is away all night")
-
-    outage.setattr(attempts, "publish_run", fail)
+    outage.setattr(attempts, "publish_run", unreachable)
     with pytest.raises(Unreachable, match="all night"):
         batch_inference(spec, scheduled_time=time)
+
+
+def unreachable(_: Any) -> int:
+    raise Unreachable("the storage is away all night")
 
 
 @pytest.mark.usefixtures("unattended")
@@ -118,6 +119,19 @@ def test_a_backfill_that_cannot_finish_a_nights_run_says_so(begun: BatchInferenc
     with pytest.raises(UnfinishedRun, match="--scheduled-time 2026-01-01T02:00:00"):
         backfill(begun, FIRST, SECOND)
     assert ledger_of(begun).look().version == 0
+
+
+def test_a_night_is_told_how_to_finish_a_backfill_of_several(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = daily_spec(folder, out="out")
+    with monkeypatch.context() as outage:
+        outage.setattr(attempts, "publish_run", unreachable)
+        with pytest.raises(Unreachable, match=r"stopped at 2026-01-01\.\.2026-01-02"):
+            backfill(spec, FIRST.replace(hour=0), SECOND.replace(hour=0))
+    said = r"of another spec, with 20 rows done; what differs: source.*If a backfill of several"
+    with pytest.raises(UnfinishedRun, match=said):
+        batch_inference(spec, scheduled_time=SECOND)
 
 
 @pytest.mark.usefixtures("unattended")
