@@ -19,9 +19,9 @@ from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_r
 from tasks.plan import PlannedRun
 from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
-from tasks.rejections import with_rows
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
+from tasks.rejections import with_rows
 from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
 from tasks.run import left_to_do, next_attempt

@@ -10,6 +10,7 @@ from tasks.config_parts import differing_parts
 from tasks.lease import hold, holder_of
 from tasks.new_inputs import NewInputs
 from tasks.output_trial import refuse_emptied, rows_of_another_name, rows_of_others
+from tasks.protocol.applying import refuse_unmendable
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -228,6 +229,8 @@ class Call:
         plan = work.plan(old, pins)
         if self.replaces or self.rows_may_leave(plan):
             refuse_moved(self.output.table, self.seen)
+        elif len(plan.shards):
+            refuse_unmendable(self.storage, self.output, self.seen)
         return plan
 
     def rows_may_leave(self, plan: Plan) -> bool:

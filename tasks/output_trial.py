@@ -2,15 +2,16 @@
 
 import re
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.storage import FsspecStorage
 
-OUR_PART = re.compile(r"/part-\d{5,}-\d{5,}\.[^/]+$")
+OUR_PART = re.compile(r"/part-\d{5,}-\d{5,}(-[0-9a-f]{32})?\.[^/]+$")
 BOTH_WIN = (
     "lies on a store where two commits from one version both win, so that two runs could "
     "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
@@ -44,25 +45,36 @@ def try_output(storage: FsspecStorage, output: OutputFolder) -> None:
         delete_if_there(storage, probe)
 
 
-def refuse_unknown(storage: FsspecStorage, output: OutputFolder) -> None:
+def refuse_unknown(storage: FsspecStorage, output: OutputFolder, ledger: Ledger) -> None:
     """Refuse an output that has rows of ours and no ledger that knows of them.
 
-    The first run would put its files over some of them and leave others beside its own.
+    The first run would put its files over some of them and leave others beside its own; to a
+    table it would add the same rows again.
 
     Raises:
-        InvalidSpec: names the first one.
+        InvalidSpec: names the first one, and the ways out.
     """
-    if output.table is not None:
-        return  # no name comes twice there, and the table says which files are its own
-    known = next((s.path for s in storage.list(output.path) if OUR_PART.search(s.path)), None)
-    if known is not None:
-        raise InvalidSpec.at(
-            "sink.path",
-            output.path,
-            f"has {known}, which is published by no run that {output.state} knows of: the state "
-            "was removed, or lies beside another name of this folder, such as a link's; use that "
-            "name, put the state back, or name another folder",
-        )
+    known = next((path for path in readable(storage, output) if OUR_PART.search(path)), None)
+    if known is None or ledger.look().version:  # somebody else has just published the first run
+        return
+    rows = output.path if output.table is None else "all rows of the table"
+    raise InvalidSpec.at(
+        "sink.path",
+        output.path,
+        f"has {known}, which is published by no run that {output.state} knows of: the state, or "
+        "the ledger in it, was removed, or lies beside another name of this folder, such as a "
+        f"link's; use that name, put the state back, name another folder, or delete {rows} and "
+        f"{output.state} together and run again, which predicts all that lies at the source anew",
+    )
+
+
+def readable(storage: FsspecStorage, output: OutputFolder) -> Iterator[str]:
+    """Files whose rows somebody reads who reads the output, or all that was set aside."""
+    if output.table is None:
+        yield from (stat.path for stat in storage.list(output.path))
+    else:  # files in its folder that the table does not name are nobody's rows
+        yield from (f"{output.path}/{file}" for file in sorted(output.table.look("").files))
+    yield from (stat.path for stat in storage.list(output.quarantine))
 
 
 def rows_of_others(storage: FsspecStorage, output: OutputFolder, suffix: str) -> list[str]:

@@ -181,9 +181,10 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
         try_it: whether to see that an output that is not there yet can be made.
     """
     storage, output = output_of(spec)
-    seen = bring_up_to_date(storage, ledger_of(spec), output)
+    ledger = ledger_of(spec)
+    seen = bring_up_to_date(storage, ledger, output)
     if seen.version == 0:
-        refuse_unknown(storage, output)
+        refuse_unknown(storage, output, ledger)
         if try_it:
             try_output(storage, output)
     return seen

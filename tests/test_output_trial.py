@@ -6,20 +6,23 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import InvalidSpec
+from tasks.ledgers import ledger_of
+from tasks.output_trial import refuse_unknown
 from tasks.plan import make_plan
+from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
-@pytest.mark.parametrize("how", ["the state is gone", "by a link's name"])
+@pytest.mark.parametrize("how", ["the state is gone", "the ledger is gone", "by a link's name"])
 def test_rows_that_no_ledger_knows_are_refused(tmp_path: Path, how: str) -> None:
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path)
     run_spec(spec)
     out = Path(spec.sink.path)
     before = sorted(file.stat().st_mtime_ns for file in out.iterdir())
-    if how == "the state is gone":
-        shutil.rmtree(f"{out}.state")
+    if how != "by a link's name":
+        shutil.rmtree(f"{out}.state" if how == "the state is gone" else f"{out}.state/ledger")
     else:
         link = tmp_path / "link"
         link.symlink_to(out)
@@ -27,6 +30,33 @@ def test_rows_that_no_ledger_knows_are_refused(tmp_path: Path, how: str) -> None
     with pytest.raises(InvalidSpec, match=r"sink\.path.* has .*/part-00001-00000\.parquet, which"):
         make_plan(spec)
     assert sorted(file.stat().st_mtime_ns for file in out.iterdir()) == before
+
+
+def test_an_output_that_is_removed_with_its_ledger_only_goes_with_all_of_its_state(
+    tmp_path: Path,
+) -> None:
+    """Else rows that were set aside would lie beside those of the new ledger."""
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    before = sorted(Path(spec.sink.path).iterdir())
+    aside = Path(f"{spec.sink.path}.state/quarantine/part-00002-00000.parquet")
+    aside.parent.mkdir(exist_ok=True)
+    aside.touch()
+    for gone in (spec.sink.path, f"{spec.sink.path}.state/ledger"):
+        shutil.rmtree(gone)
+    with pytest.raises(InvalidSpec, match=rf"has {aside}, .* or delete .*/out and .*/out\.state"):
+        make_plan(spec)
+    aside.unlink()
+    run_spec(spec)
+    assert sorted(Path(spec.sink.path).iterdir()) == before
+
+
+def test_who_looked_before_the_first_run_was_published_is_not_refused(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    refuse_unknown(*output_of(spec), ledger_of(spec))
 
 
 def test_files_of_others_are_let_be(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tasks.errors import ErrorBudgetExceeded, OutputHeld
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
-from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
+from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
 

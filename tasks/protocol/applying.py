@@ -7,12 +7,13 @@ before one transaction names them.
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import Storage
-from tasks.protocol.table import commit_to_table
+from tasks.protocol.table import TableChange, change_for, commit_to_table
 
 MOVERS = 16
 
@@ -23,7 +24,7 @@ def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot
     Moving what was moved and deleting what is gone do nothing, so that a crash anywhere in here
     is mended by the next run.
     """
-    applied = applied_version(storage, output)
+    applied = applied_version(storage, output, seen.id)
     if applied >= seen.version:
         return
     # Else, after a power cut, files might be published that no entry names.
@@ -40,7 +41,7 @@ def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot
         gone = no_longer_published(storage, output, seen, applied)
         together(storage.delete, sorted(path for path in gone if path.startswith(output.state)))
     # Last, since what is noted here is never looked at again.
-    storage.write(output.applied, str(seen.version).encode())
+    storage.write(output.applied, f"{seen.version} {seen.id}".encode())
 
 
 def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> Snapshot:
@@ -66,12 +67,63 @@ def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> 
         return seen
 
 
-def applied_version(storage: Storage, output: OutputFolder) -> int:
-    """The version last applied; 0 before the first."""
+def applied_version(storage: Storage, output: OutputFolder, ledger_id: str) -> int:
+    """The version of a ledger last applied; 0 before the first.
+
+    What was noted of another one, which was lost, says nothing: this one counts anew.
+    """
     try:
-        return int(storage.read(output.applied))
+        version, _, whose = storage.read(output.applied).decode().partition(" ")
     except FileNotFoundError:
         return 0
+    # Earlier releases noted the version alone: it is taken to be of the ledger that is there.
+    return int(version) if whose in ("", ledger_id) else 0
+
+
+def catch_up(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
+    """Commit to a table again what it lacks of entries that were applied, as one of a backup does.
+
+    Before a new entry is decided: what stands against the old ones would stand against it too.
+
+    Raises:
+        InvalidSpec: it is not to get them, or the files that it lacks are gone.
+        StaleTable: others kept committing, or the table's storage did not answer.
+    """
+    if output.table is not None and seen.version:
+        commit_to_table(
+            output.table, seen, seen.version, lambda change: refuse_gone(storage, output, change)
+        )
+
+
+def refuse_unmendable(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:
+    """Refuse a table that could not be caught up with, while nothing is predicted yet.
+
+    Raises:
+        InvalidSpec: it is not to get what it lacks, or the files that it lacks are gone.
+    """
+    if output.table is None or not seen.version:
+        return
+    change = change_for(output.table, output.table.look(seen.id), seen, seen.version)
+    if change is not None:
+        refuse_gone(storage, output, change)
+
+
+def refuse_gone(storage: Storage, output: OutputFolder, change: TableChange) -> None:
+    """Refuse to name files to a table again that lie in its folder no more.
+
+    Raises:
+        InvalidSpec: names the first one, and the ways out.
+    """
+    added = [file.target(output) for file in change.added]
+    gone = [path for path in added if storage.stat(path) is None]
+    if gone:
+        problem = (
+            f"lacks {counted(len(added), 'file')} of this output in its table, as one of a backup "
+            f"does, and {len(gone)} of them lie in its folder no more, {gone[0]} the first: put "
+            "them back from a copy, or delete all of the table's rows and run again with "
+            "--replace-output"
+        )
+        raise InvalidSpec.at("sink.path", output.path, problem)
 
 
 def move_in(storage: Storage, output: OutputFolder, file: LedgerFile) -> None:

@@ -27,7 +27,7 @@ class OutputFolder:
 
     @property
     def applied(self) -> str:
-        """Holds the ledger version last applied."""
+        """Holds the ledger version last applied, and the id of that ledger."""
         return f"{self.state}/applied"
 
     @property

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol.acceptance import find_gap
-from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.applying import bring_up_to_date, catch_up
 from tasks.protocol.ids import as_ids
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Ledger, Snapshot
@@ -48,6 +48,8 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         if not left:
             break
         try:
+            if not what.replaces:
+                catch_up(storage, output, seen)
             refuse_unplaced(output, seen, what)
             entry = make_entry(storage, output, seen, what)
             if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
@@ -88,7 +90,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
     """The entry that publishes a run on top of what is published now."""
     refuse_published(seen, what)
     refuse_other_config(seen, what)
-    refuse_other_types(seen, what)
+    refuse_other_types(output, seen, what)
     names = part_names(output, seen.version + 1)
     files = [*data_files(storage, what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
@@ -142,8 +144,10 @@ def refuse_other_config(seen: Snapshot, what: Publication) -> None:
             )
 
 
-def refuse_other_types(seen: Snapshot, what: Publication) -> None:
+def refuse_other_types(output: OutputFolder, seen: Snapshot, what: Publication) -> None:
     """Refuse rows of other types than those published since this run was planned.
+
+    A table may take more columns, and rows without some: of those that both have, the types count.
 
     Raises:
         RowsMissing: they are to be made anew.
@@ -151,8 +155,11 @@ def refuse_other_types(seen: Snapshot, what: Publication) -> None:
     schema, published = what.details.get("schema"), seen.schema
     if what.replaces or not schema or published is None:
         return
-    own = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schema)))
-    if not own.equals(pa.ipc.read_schema(pa.py_buffer(published))):
+    stored = (bytes.fromhex(schema), published)
+    own, theirs = (pa.ipc.read_schema(pa.py_buffer(each)) for each in stored)
+    both = [name for name in own.names if name in theirs.names]
+    is_other = any(own.field(name).type != theirs.field(name).type for name in both)
+    if is_other or (output.table is None and own.names != theirs.names):
         raise RowsMissing(
             "another run has published rows of other types since this one began: run again, which "
             "makes its rows anew in those types"

@@ -7,8 +7,8 @@ is in it already, after a crash or a lost reply, is found out by looking.
 
 import random
 import time
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,6 +22,16 @@ COMMIT_ATTEMPTS = 30
 LONGEST_WAIT_SECONDS = 2.0
 VERSIONS_LOOKED_BACK = 100
 """How far a table's history is gone through for a version to go back to."""
+MOVED = (
+    "somebody has compacted, updated or deleted rows, or filled a column that they added to a "
+    "Lance dataset (to drop it is enough). To replace rows of a changed input, or of a key that "
+    "comes again, would now double them or lose what others have filled in"
+)
+UNMARKED = (
+    "somebody has written it anew or brought it back, and what said which runs are in it is gone. "
+    "To publish the rows of these files again may double them, and not to may lose them"
+)
+"""What speaks against a change to a table that has lost files of ours."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,13 @@ class TableState:
     """As the table counts or names it; None where there is no table yet."""
     append_only: bool = False
     """Whether it lets nobody remove rows."""
+    is_cut: bool = False
+    """Whether its log was cleaned up, so that a later version may be in it than `applied`."""
+
+    @property
+    def may_have_more(self) -> bool:
+        """Whether a later version may be in it; also where others have written it anew."""
+        return self.is_cut or not self.applied
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,12 @@ class Table(Protocol):
         """The call that brings back its last version with all of these files, if it can be had."""
 
 
-def commit_to_table(table: Table, ledger: Snapshot, noted: int = 0) -> None:
+def commit_to_table(
+    table: Table,
+    ledger: Snapshot,
+    noted: int = 0,
+    check: Callable[[TableChange], None] = lambda change: None,
+) -> None:
     """Commit to the table what the ledger says and it has not yet; again, nothing happens.
 
     Foreign writers' commits in between stay: ours is made anew on top of them.
@@ -82,15 +104,17 @@ def commit_to_table(table: Table, ledger: Snapshot, noted: int = 0) -> None:
         table: to commit to.
         ledger: what is published.
         noted: the last version that is known to have been in the table.
+        check: raises where a change is not to be committed.
 
     Raises:
-        InvalidSpec: files to be removed are no longer in the table, as after a compaction.
+        InvalidSpec: files to be removed are no longer in the table, as after a compaction; or
+            nothing tells whether the rows of files that were in it are in others now.
         StaleTable: others kept committing, or the table's storage did not answer.
     """
     last: Exception | None = None
     for seconds in waits():
         try:
-            return commit_once(table, ledger, noted)
+            return commit_once(table, ledger, noted, check)
         except FileNotFoundError:
             raise  # a file of ours is gone, and stays so
         except (StaleTable, Unreachable, OSError) as error:
@@ -102,38 +126,58 @@ def commit_to_table(table: Table, ledger: Snapshot, noted: int = 0) -> None:
     )
 
 
-def commit_once(table: Table, ledger: Snapshot, noted: int) -> None:
+def commit_once(
+    table: Table, ledger: Snapshot, noted: int, check: Callable[[TableChange], None]
+) -> None:
     """Commit what the ledger says and the table has not yet, on top of how it is now.
 
     Raises:
-        InvalidSpec: files to be removed are no longer in the table.
+        InvalidSpec: the table is not to get that, see `change_for`.
         StaleTable: it did not take the transaction, or the reply was lost.
         Unreachable: it does not answer.
         OSError: the same.
     """
     found = table.look(ledger.id)
-    found = replace(found, applied=last_applied(found, ledger, noted))
-    if found.applied >= ledger.version:
-        return
-    change = change_since(found, ledger)
+    change = change_for(table, found, ledger, noted)
+    if change is not None:
+        check(change)
+        table.commit(change, found)
+
+
+def change_for(table: Table, found: TableState, ledger: Snapshot, noted: int) -> TableChange | None:
+    """What the ledger says and the table, as it was found, has not yet; None where it has all.
+
+    Raises:
+        InvalidSpec: files to be removed are no longer in the table; or nothing tells whether the
+            rows of files that were in it are in others now.
+    """
+    last = last_applied(found, ledger, noted)
+    if last >= ledger.version:
+        return None
+    change = change_since(last, found, ledger)
     if change.removed:
-        refuse_rewritten(table, found, ledger.at(found.applied))
-    table.commit(change, found)
+        refuse_rewritten(table, found, ledger.at(last))
+    named = {row["path"] for row in ledger.changes.get("file", [])}
+    if last < noted and found.may_have_more and found.files - named:
+        refuse_rewritten(table, found, ledger.at(noted), UNMARKED)
+    return change
 
 
 def last_applied(found: TableState, ledger: Snapshot, noted: int = 0) -> int:
     """The last version that is in the table: what its log says, or one whose file is there.
 
     A log that was cleaned up may name an earlier one than the last, and a version that only
-    removed rows has no file there. It is known from what was noted when it was applied, unless the
-    table was brought back since to what it had been before: then it has other files.
+    removed rows has no file there, as none has whose rows others have moved. It is known from what
+    was noted when it was applied, unless the table was brought back since to what it had been
+    before: then it has the files that it had.
     """
     files = ledger.changes.get("file", [])
     ours = {row["path"]: row["version"] for row in files if row["path"] in found.files}
     last = max([found.applied, *ours.values()])
-    if noted > last and ours.keys() == ledger.at(noted).files.keys():
-        return noted
-    return last
+    if noted <= last or ours.keys() == ledger.at(noted).files.keys():
+        return max(noted, last)
+    is_as_before = ledger.at(last).files.keys() <= ours.keys()
+    return noted if found.may_have_more and not is_as_before else last
 
 
 def waits() -> Iterator[float]:
@@ -142,9 +186,9 @@ def waits() -> Iterator[float]:
         yield random.uniform(0, min(LONGEST_WAIT_SECONDS, 0.01 * 2**attempt))
 
 
-def change_since(found: TableState, ledger: Snapshot) -> TableChange:
-    """What is published now and was not, and the other way round."""
-    before, after = ledger.at(found.applied).files, ledger.files
+def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:
+    """What is published now and was not at a version, and the other way round."""
+    before, after = ledger.at(last).files, ledger.files
     there = before.keys() | found.files  # a table never gets a file twice, whatever its log says
     schemas = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
     return TableChange(
@@ -170,6 +214,8 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
         problem = "is an append-only table, and rows of it are to be replaced: let it take removals"
         raise InvalidSpec.at("sink.path", table.place, problem)
     refuse_rewritten(table, found, ledger)
+    # Of a table that was brought back to an older version, that one's files are to be taken out.
+    change_for(table, found, ledger, ledger.version)
 
 
 def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
@@ -180,11 +226,13 @@ def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
     if table is None:
         return set()
     found = table.look(ledger.id)
-    applied = ledger.at(last_applied(found, ledger)).files.keys()
+    applied = ledger.at(last_applied(found, ledger, ledger.version)).files.keys()
     return (applied & ledger.files.keys()) - found.files
 
 
-def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
+def refuse_rewritten(
+    table: Table, found: TableState, ledger: Snapshot, so_what: str = MOVED
+) -> None:
     """Refuse to replace rows that somebody may have put into files of other names.
 
     A compaction, an update or a delete does that. To look for the rows there, by their keys, is no
@@ -200,10 +248,7 @@ def refuse_rewritten(table: Table, found: TableState, ledger: Snapshot) -> None:
     if gone and found.files - ledger.files.keys():
         problem = (
             f"is a table that has lost {counted(len(gone), 'file')} of this output, {gone[0]} the "
-            "first, and has others: somebody has compacted, updated or deleted rows, or filled a "
-            "column that they added to a Lance dataset (to drop it is enough). To replace rows of "
-            "a changed input, or of a key that comes again, would now double them or lose what "
-            f"others have filled in. {ways_out(table, ledger.files.keys())}"
+            f"first, and has others: {so_what}. {ways_out(table, ledger.files.keys())}"
         )
         raise InvalidSpec.at("sink.path", table.place, problem)
 

@@ -16,10 +16,10 @@ from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
-from tasks.rejections import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
+from tasks.rejections import Rejections, load_rejections
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 

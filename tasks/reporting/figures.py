@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Any
 
-from tasks.recorded import count_rows
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
+from tasks.recorded import count_rows
 from tasks.reporting.evidence import Evidence, PastAttempt, record_time
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec

@@ -6,9 +6,9 @@ from typing import Any
 
 from tasks.plan import PlannedRun
 from tasks.protocol.ledger import Snapshot
-from tasks.recorded import count_rows
 from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.runtimes import runtimes_of
+from tasks.recorded import count_rows
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import (
     cost_of,

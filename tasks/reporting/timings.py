@@ -114,7 +114,8 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     rows, batches = counted_rows(evidence.own_records)
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or longest is None:
         found = in_one_process(evidence, steady, rows, batches)
-        return replace(found, machine_busy=longest and longest.occupancy.get("machine_busy"))
+        busy = longest.occupancy.get("machine_busy") if longest else None
+        return replace(found, machine_busy=busy)
     return replace(
         on_ray(longest.occupancy, rows, batches),
         replica_seconds=seconds_to_load(longest, evidence.accepted.records),

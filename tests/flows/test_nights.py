@@ -55,7 +55,6 @@ def begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> BatchInferenceSpec:
 
 def fail_at(time: datetime, spec: BatchInferenceSpec, outage: pytest.MonkeyPatch) -> None:
     """A night that does not publish what it has predicted."""
-
     outage.setattr(attempts, "publish_run", unreachable)
     with pytest.raises(Unreachable, match="all night"):
         batch_inference(spec, scheduled_time=time)

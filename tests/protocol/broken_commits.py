@@ -143,7 +143,7 @@ def the_version_is_noted_before_files_move(breaker: Breaker) -> None:
     whole = applying.apply
 
     def broken(storage: SimStorage, ledger: SimLedger, output: Any, seen: Snapshot) -> None:
-        before = applying.applied_version(storage, output)
+        before = applying.applied_version(storage, output, seen.id)
         if before < seen.version:
             storage.write(output.applied, str(seen.version).encode())
             whole(Behind(storage, before), ledger, output, seen)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,20 @@ def append_delta(bench: TableBench) -> None:
 
 def compact_delta(bench: TableBench) -> None:
     DeltaTable(bench.sink.path).optimize.compact()
+
+
+def clean_delta(bench: TableBench) -> None:
+    """Its log, to a checkpoint, and files that it names no more."""
+    table = DeltaTable(bench.sink.path)
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+
+
+def rewrite_delta(bench: TableBench) -> None:
+    rows = DeltaTable(bench.sink.path).to_pyarrow_table()
+    write_deltalake(bench.sink.path, rows, mode="overwrite", schema_mode="overwrite")
 
 
 def empty_delta(bench: TableBench) -> None:
@@ -49,6 +64,21 @@ def compact_iceberg(bench: TableBench) -> None:
         table.overwrite(table.scan().to_arrow())
 
 
+def clean_iceberg(bench: TableBench) -> None:
+    with iceberg(bench) as table:
+        tomorrow = datetime.now() + timedelta(days=1)
+        table.maintenance.expire_snapshots().older_than(tomorrow).commit()
+
+
+def rewrite_iceberg(bench: TableBench) -> None:
+    """As `CREATE OR REPLACE TABLE` of its own rows does, which keeps no property."""
+    with iceberg(bench) as table:
+        rows, properties = table.scan().to_arrow(), [*table.properties]
+        with table.transaction() as transaction:
+            transaction.remove_properties(*properties)
+            transaction.overwrite(rows)
+
+
 def empty_iceberg(bench: TableBench) -> None:
     with iceberg(bench) as table:
         table.delete()
@@ -68,10 +98,22 @@ def compact_lance(bench: TableBench) -> None:
     lance(bench).optimize.compact_files()
 
 
+def clean_lance(bench: TableBench) -> None:
+    lance(bench).cleanup_old_versions(older_than=timedelta(0))
+
+
+def rewrite_lance(bench: TableBench) -> None:
+    """As whoever reads it as a data frame and writes that does."""
+    rows = lance(bench).to_table().replace_schema_metadata(None)
+    lance(bench).insert(rows, mode="overwrite")
+
+
 def empty_lance(bench: TableBench) -> None:
     lance(bench).delete("true")
 
 
 APPEND = {"delta": append_delta, "iceberg": append_iceberg, "lance": append_lance}
 COMPACT = {"delta": compact_delta, "iceberg": compact_iceberg, "lance": compact_lance}
+CLEAN = {"delta": clean_delta, "iceberg": clean_iceberg, "lance": clean_lance}
+REWRITE = {"delta": rewrite_delta, "iceberg": rewrite_iceberg, "lance": rewrite_lance}
 EMPTY = {"delta": empty_delta, "iceberg": empty_iceberg, "lance": empty_lance}

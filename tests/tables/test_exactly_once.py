@@ -66,12 +66,15 @@ def test_every_crash_of_publishing_is_mended(open_bench: OpenBench, how: str) ->
     assert {"table.commit", "ledger.commit", "storage.move"} <= set(fault.names)
 
 
-def test_another_ledger_begins_anew(bench: TableBench, open_bench: OpenBench) -> None:
-    """As where the state folder is lost: versions that are counted anew are not the old ones."""
+@pytest.mark.parametrize("lost", ["state", "ledger"])
+def test_another_ledger_begins_anew(bench: TableBench, open_bench: OpenBench, lost: str) -> None:
+    """As where that is lost: versions that are counted anew are not the old ones."""
     bench.run("k1", {"a": "v1"})
-    bench.storage.delete_folder(bench.output.state)  # type: ignore[attr-defined]
-    open_bench().run("k2", {"b": "v1"})
-    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1"})
+    bench.run("k2", {"b": "v1"})
+    EMPTY[bench.kind](bench)
+    bench.storage.delete_folder(getattr(bench.output, lost))  # type: ignore[attr-defined]
+    open_bench().run("k3", {"c": "v1"})
+    assert rows_in(bench) == rows_of({"c": "v1"})
 
 
 def test_two_publishers_of_one_run_make_one_transaction(

@@ -36,21 +36,21 @@ def leaves(field: Any) -> list[int]:
     return [each for child in inner for each in leaves(child)] if inner else [field.id()]
 
 
-def last_applied(dataset: Any, key: str) -> int:
-    """The last entry in the dataset.
+def last_applied(dataset: Any, key: str) -> tuple[int, bool]:
+    """The last entry that is known to be in the dataset, and whether a later one may be.
 
     Our first transaction leaves a mark in the schema, as does each that only adds; where there is
     one, a later transaction may have removed fragments.
     """
     noted = int((dataset.schema.metadata or {}).get(key.encode(), 0))
     if not noted:
-        return 0
+        return 0, False
     for version in range(dataset.version, 0, -1):
         try:
             transaction = dataset.read_transaction(version)
         except (OSError, ValueError):
-            break  # of a version that was cleaned away
+            return noted, True  # of a version that was cleaned away
         properties = (transaction and transaction.transaction_properties) or {}
         if key in properties:
-            return max(noted, int(properties[key]))
-    return noted
+            return max(noted, int(properties[key])), False
+    return noted, False

@@ -74,9 +74,8 @@ class LanceOutput:
         dataset = self.open()
         if dataset is None:
             return TableState(0, frozenset())
-        return TableState(
-            last_applied(dataset, APPLIED + ledger_id), files_of(dataset), dataset.version
-        )
+        applied, is_cut = last_applied(dataset, APPLIED + ledger_id)
+        return TableState(applied, files_of(dataset), dataset.version, is_cut=is_cut)
 
     def way_back(self, files: Set[str]) -> str | None:
         """The call that restores the last version with these files; None once it is cleaned up."""

@@ -1,0 +1,46 @@
+"""A ledger that was removed and began anew, beside what was noted of the old one."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.protocol.applying import applied_version, bring_up_to_date
+from tasks.protocol.publishing import publish
+from tests.protocol.bench import Bench, on_disk
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return on_disk(tmp_path)
+
+
+def put(bench: Bench, key: str, **inputs: str) -> int:
+    what = bench.prepare(key, inputs)
+    return publish(bench.storage, bench.ledger, bench.output, what)
+
+
+def test_a_ledger_that_begins_anew_is_applied(bench: Bench) -> None:
+    """Also where it has fewer versions than were applied of the one that was removed."""
+    for number in range(3):
+        put(bench, f"k{number}", a=f"v{number}")
+    old = bench.ledger.look().id
+    for folder in (bench.output.ledger, bench.output.path):
+        bench.storage.delete_folder(folder)  # type: ignore[attr-defined]
+    assert put(bench, "again", a="v9") == 1
+    assert bench.listed() == bench.published() == [("a", "v9", row) for row in range(3)]
+    new = bench.ledger.look().id
+    assert new != old
+    assert [applied_version(bench.storage, bench.output, each) for each in (old, new)] == [0, 1]
+
+
+def test_what_an_earlier_release_has_noted_is_of_the_ledger_that_is_there(bench: Bench) -> None:
+    put(bench, "k1", a="v1")
+    put(bench, "k2", b="v1")
+    bench.storage.write(bench.output.applied, b"2")
+    (lost, _) = bench.storage.list(bench.output.path)[1:]
+    bench.storage.delete(lost.path)
+    bring_up_to_date(bench.storage, bench.ledger, bench.output)  # else it would miss that file
+    seen = bench.ledger.look()
+    assert applied_version(bench.storage, bench.output, seen.id) == 2
+    assert put(bench, "k3", c="v1") == 3
+    assert bench.storage.read(bench.output.applied) == f"3 {seen.id}".encode()
