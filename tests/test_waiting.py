@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,24 +41,20 @@ def job_of(folder: Path, **changes: Any) -> Job:
 
 @pytest.mark.ray
 @pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server", "short_ray_folder")
-def test_the_driver_that_waits_runs_the_job(numbers: Path) -> None:
-    check_that_it_runs_the_job(spec_of(numbers, cluster=OWN))
-
-
-@pytest.mark.ray
-@pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
 def test_it_joins_a_ray_that_runs(numbers: Path, ray_address: str) -> None:
-    cluster = {"kind": "local", "address": ray_address}
-    check_that_it_runs_the_job(spec_of(numbers, cluster=cluster))
-
-
-def check_that_it_runs_the_job(spec: BatchInferenceSpec) -> None:
-    with driver_in_waiting(spec):
-        (waiting,) = WAITING
+    spec = spec_of(numbers, cluster={"kind": "local", "address": ray_address})
+    with seen_to_run_the_job(spec):
         batch_inference(spec)
     assert [row["id"] for row in published(spec)] == list(range(1000))
+
+
+@contextmanager
+def seen_to_run_the_job(spec: BatchInferenceSpec) -> Iterator[None]:
+    """Sees that the driver in waiting runs the job of the block, and that nothing is left of it."""
+    with driver_in_waiting(spec):
+        (waiting,) = WAITING
+        yield
     (told,) = Path(f"{spec.sink.path}.state").rglob("driver.json")
     assert json.loads(told.read_text())["pid"] == waiting.process.pid
     assert waiting.process.wait(PATIENCE) == 0

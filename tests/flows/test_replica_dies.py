@@ -9,7 +9,7 @@ import pytest
 from flows.batch_inference import batch_inference
 from tests.flows.conftest import published, spec_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
+pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 
 ROWS = 240
 CALL, SECONDS = 4, 0.75

@@ -1,5 +1,6 @@
 """A driver's end: at once, and nothing of what it has started is left."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import psutil
 import pytest
 
 from tasks.clusters.local import Local
+from tasks.errors import StageFailed
+from tasks.ray_job.result import failure
 from tests.flows.conftest import numbers as numbers  # a fixture
+from tests.ray_job.test_operators import NO_STEP
 from tests.test_waiting import PATIENCE, job_of
 
 HEAD = "import atexit, subprocess, sys; from tasks.ray_job.ending import end_with_children;"
@@ -73,7 +77,8 @@ def test_nothing_is_left_of_what_ray_has_put_on_the_disk(code: int) -> None:
 @pytest.mark.usefixtures("short_ray_folder")
 @pytest.mark.parametrize("fault", [None, "it is told to end"])
 def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | None) -> None:
-    job = job_of(numbers)
+    """Which names the stage that failed on a Ray of the run's own, though a replica has done it."""
+    job = job_of(numbers, **NO_STEP)
     job.save()
     running, until = Local().start(job), time.monotonic() + PATIENCE
     pid = running.holder.pid
@@ -85,8 +90,13 @@ def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | 
     while running.is_alive():
         assert time.monotonic() < until
         tree = [each for each in psutil.process_iter() if session_of(each) == pid] or tree
-        time.sleep(0.02)
-    assert Path(job.result_file).exists()
+        time.sleep(0.1)
+    error = failure(json.loads(Path(job.result_file).read_text()))
+    if fault is None:
+        said = "stage preprocess failed: ValueError: no file vocab.txt (predictors.py:"
+        assert isinstance(error, StageFailed)
+        assert error.stage == "preprocess"
+        assert str(error).startswith(said)
     _, alive = psutil.wait_procs(tree, timeout=PATIENCE)
     assert not alive
 

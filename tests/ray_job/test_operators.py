@@ -27,7 +27,6 @@ from tasks.ray_job.operators import (
 from tasks.ray_job.reading import read_share
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.run import left_to_do, next_attempt
-from tests.clusters.small_job import whole_run
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import spec_of
 from tests.flows.user_code.predictors import LacksItsFile
@@ -103,18 +102,6 @@ def test_a_wrong_spec_is_no_stages_fault(numbers: Path) -> None:
     assert isinstance(error, InvalidSpec)
     assert error.stage is None
     assert str(error).startswith("model.class: 'predictors:CannotBeCalled' makes a")
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("short_ray_folder")
-def test_what_arrives_from_ray_names_the_stage(numbers: Path) -> None:
-    """On a Ray of the run's own, whose replicas prepare their own batches."""
-    spec = spec_of(numbers, cluster={"kind": "local", "object_store_gb": 0.2}, **NO_STEP)
-    with pytest.raises(StageFailed) as caught:
-        whole_run(spec)
-    assert caught.value.stage == "preprocess"
-    said = str(caught.value)
-    assert said.startswith("stage preprocess failed: ValueError: no file vocab.txt (predictors.py:")
 
 
 def test_images_are_prepared_on_the_threads_of_their_worker(

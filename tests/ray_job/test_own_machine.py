@@ -27,6 +27,7 @@ from tasks.spec_file import parse_spec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
 from tests.kinds.tiny_models import hollow_texts_model, predicted, rows_of, save_images, save_vit
+from tests.test_waiting import seen_to_run_the_job
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
@@ -310,7 +311,9 @@ def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None
         cluster={"kind": "local", "object_store_gb": 0.2},
         resources={"max_replicas": 2, "num_cpus": 0.5},
     )
-    report = batch_inference(ours)
+    with seen_to_run_the_job(ours):  # a driver that has started its Ray while the run was planned
+        report = batch_inference(ours)
+    assert not [*Path(os.environ["RAY_TMPDIR"]).glob("ray/session_*")]
     rows = published(ours)
     assert [row["id"] for row in rows] == list(range(1000))
     assert all(row["prepared_by"] == row["predicted_by"] for row in rows)

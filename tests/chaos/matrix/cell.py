@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from tests.chaos.compare import Rows, compare, in_folder
+from tests.chaos.compare import Rows, compare
 from tests.chaos.matrix.clusters import Clusters
 from tests.chaos.matrix.faults import FAULTS, Fault
-from tests.chaos.matrix.job import SECONDS, write_job
+from tests.chaos.matrix.job import SECONDS, whole_output, write_job
 from tests.chaos.matrix.jobs_watch import JobsWatch
 from tests.chaos.matrix.link import Link
 from tests.chaos.matrix.namespaces import AUTH, NoNamespacesError, cluster_in, network
@@ -22,7 +22,7 @@ from tests.chaos.matrix.proxy import Proxy
 from tests.chaos.matrix.result import Result
 from tests.chaos.matrix.scene import Scene
 from tests.chaos.processes import GONE, marked
-from tests.chaos.session import LOG, Place, Session
+from tests.chaos.session import Place, Session
 
 AWAY = 1.4
 """A stage is struck before half of it is done."""
@@ -47,21 +47,12 @@ class Stand:
 
 @contextmanager
 def stand(shared: Session, seconds: float = SECONDS) -> Iterator[Stand]:
-    """Clusters, and the undisturbed run."""
+    """Clusters of their own."""
     clusters = Clusters(shared.folder, shared.environment)
     try:
-        yield Stand(shared, clusters, undisturbed(shared), seconds)
+        yield Stand(shared, clusters, whole_output(), seconds)
     finally:
         clusters.kill()
-
-
-def undisturbed(shared: Session) -> Rows:
-    """What is published where nothing happens, in one process without Ray."""
-    with shared.place("undisturbed") as place:
-        spec = write_job(place, "none", {"kind": "inline"})
-        here = ("--set", "resources.num_gpus=0", "--set", "environment.env_vars={}")
-        place.finish(spec, *here, **{LOG: str(place.log)})
-        return in_folder(place.folder / "out")
 
 
 def run_cell(shared: Stand, fault: str, stage: str, seed: int) -> Result:
@@ -99,7 +90,10 @@ def place_of(shared: Stand, name: str) -> Iterator[Place]:
 def strike(shared: Stand, place: Place, result: Result) -> Result:
     """Run the job, strike it, wait for its end, and look."""
     fault = FAULTS[result.fault]
-    with site(shared, place, fault) as (link, address), JobsWatch(address) as watch:
+    with (
+        site(shared, place, fault) as (link, address),
+        JobsWatch(address, place.environment.get("RAY_AUTH_TOKEN", "")) as watch,
+    ):
         orchestrator = prepare(place, fault, result, link.address, shared.seconds)
         orchestrator.start()
         dice = random.Random(f"{result.seed} {result.fault} {result.stage}")

@@ -1,11 +1,13 @@
 """A cell's job: small, and slow in one stage."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.chaos.compare import Rows
 from tests.chaos.inputs import spread, write_parquet
 from tests.chaos.processes import MARK
 from tests.chaos.session import HERE, LOG, Place
@@ -53,6 +55,11 @@ def write_job(place: Place, stage: str, cluster: dict[str, Any], seconds: float 
     file = place.folder / "out.yaml"
     file.write_text(yaml.safe_dump(body))
     return file
+
+
+def whole_output() -> Rows:
+    """What is published, whatever happens: `id`, `x` with one added to it, and `y`, twice that."""
+    return Counter((i, i + 1.0, 2 * (i + 1.0)) for i in range(ROWS))
 
 
 def python(field: str, name: str, seconds: float) -> dict[str, Any]:
