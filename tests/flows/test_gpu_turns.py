@@ -26,7 +26,7 @@ from tests.flows.jobs_cluster import (
     run_folder,
 )
 
-pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
+pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 PENDING_SECONDS = 120.0
 FOLLOWS_WITHIN_SECONDS = 25.0
 """Less than any silence that somebody waits for elsewhere; a busy machine may need most of it."""
@@ -75,6 +75,7 @@ def is_queued(spec: BatchInferenceSpec) -> bool:
 def test_runs_that_overlap_never_hold_more_than_the_limit(
     tmp_path: Path, jobs_cluster: JobsCluster
 ) -> None:
+    """Not even where an orchestrator is killed: the next one follows its job."""
     first = greedy(tmp_path / "first", jobs_cluster)
     second = greedy(tmp_path / "second", jobs_cluster)
     (tmp_path / "second/go").touch()

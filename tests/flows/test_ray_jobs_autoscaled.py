@@ -17,7 +17,6 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from tasks.preflight import check_cluster
-from tasks.ray_job.bare_head import NO_FIGURES
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import CODE, published
 from tests.flows.jobs_cluster import JobsCluster, jobs_spec, read_json
@@ -26,8 +25,8 @@ from tests.ray_cluster import RayCluster, ray_cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect]
 
 NODE: dict[str, float] = {"CPU": 2, "GPU": 1, "object_store_memory": 200 << 20}
-FIGURES = {**dict.fromkeys(NO_FIGURES, "1"), "RAY_metrics_report_interval_ms": "1000"}
-"""Every process hands its metrics to its node, and does so once a second, in place of ten."""
+OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
+"""Every process hands its metrics to its node once a second, in place of ten."""
 SCRAPE_SECONDS = 120.0
 SAMPLE = re.compile(r"ray_prefect_ray_data_(\w+)_total\{(.*)\} (\S+)")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -38,7 +37,7 @@ BAD = 7
 @pytest.fixture
 def autoscaled(prefect_server: None) -> Iterator[JobsCluster]:
     """A head alone; one node with a GPU is made when somebody asks for it."""
-    environment = {**os.environ, **FIGURES}
+    environment = {**os.environ, **OFTEN}
     with (
         # Short, as sockets lie in there.
         tempfile.TemporaryDirectory(prefix="ra", ignore_cleanup_errors=True) as folder,
