@@ -15,6 +15,7 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.plan_file import Shard, first_plan, shard_table, shards_of
 from tasks.protocol.publication import Publication
+from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, Part, load_records, store
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage, Storage
@@ -104,3 +105,9 @@ def in_memory() -> Bench:
 def on_disk(folder: Path) -> Bench:
     storage = FsspecStorage(fsspec.filesystem("file"))
     return Bench(storage, DeltaLedger(str(folder / "out.state" / "ledger")), str(folder / "out"))
+
+
+def put(bench: Bench, key: str, **inputs: str) -> int:
+    """Publish a run over inputs, each with its version."""
+    what = bench.prepare(key, inputs)
+    return publish(bench.storage, bench.ledger, bench.output, what)

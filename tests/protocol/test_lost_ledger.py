@@ -5,18 +5,12 @@ from pathlib import Path
 import pytest
 
 from tasks.protocol.applying import applied_version, bring_up_to_date
-from tasks.protocol.publishing import publish
-from tests.protocol.bench import Bench, on_disk
+from tests.protocol.bench import Bench, on_disk, put
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return on_disk(tmp_path)
-
-
-def put(bench: Bench, key: str, **inputs: str) -> int:
-    what = bench.prepare(key, inputs)
-    return publish(bench.storage, bench.ledger, bench.output, what)
 
 
 def test_a_ledger_that_begins_anew_is_applied(bench: Bench) -> None:

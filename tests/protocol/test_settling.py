@@ -14,17 +14,12 @@ from tasks.protocol import delta_ledger, publishing
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.publishing import publish
 from tasks.protocol.storage import open_storage
-from tests.protocol.bench import Bench, on_disk
+from tests.protocol.bench import Bench, on_disk, put
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return on_disk(tmp_path)
-
-
-def put(bench: Bench, key: str, **inputs: str) -> int:
-    what = bench.prepare(key, inputs)
-    return publish(bench.storage, bench.ledger, bench.output, what)
 
 
 @pytest.fixture
