@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.batch_inference import batch_inference
 from flows.calls import run_flow
 from tasks.clusters.driver import driver_environment, launch
 from tasks.clusters.waiting import WAITING, driver_in_waiting, taken
@@ -27,7 +26,7 @@ from tasks.ray_job.waiting import WAIT
 from tasks.run import left_to_do, new_job
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import numbers as numbers  # a fixture
-from tests.flows.conftest import published, spec_of
+from tests.flows.conftest import spec_of
 
 OWN = {"kind": "local", "object_store_gb": 0.2}
 NO_RAY = json.dumps({"ray": {"address": "nonsense"}}) + "\n"
@@ -37,16 +36,6 @@ PATIENCE = 180.0
 def job_of(folder: Path, **changes: Any) -> Job:
     planned = make_plan(spec_of(folder, **{"cluster": OWN, **changes}))
     return new_job(planned, left_to_do(planned, tried=False), 1)
-
-
-@pytest.mark.ray
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server")
-def test_it_joins_a_ray_that_runs(numbers: Path, ray_address: str) -> None:
-    spec = spec_of(numbers, cluster={"kind": "local", "address": ray_address})
-    with seen_to_run_the_job(spec):
-        batch_inference(spec)
-    assert [row["id"] for row in published(spec)] == list(range(1000))
 
 
 @contextmanager

@@ -40,8 +40,15 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
+from tests.test_waiting import seen_to_run_the_job
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attempt, or another question to a storage, follows soon."""
+    monkeypatch.setattr("tasks.patience.MAX_BACKOFF_SECONDS", 0.1)
 
 
 def dies_once(numbers: Path, *at: float) -> dict[str, object]:
@@ -266,7 +273,8 @@ def test_rows_that_kill_their_process_do_not_do_so_for_ever(
 def test_a_batch_that_does_not_fit_into_memory_is_halved(numbers: Path, ray_address: str) -> None:
     model = {"kind": "python", "class": "greedy:Confined"}
     spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
-    report = batch_inference(spec)
+    with seen_to_run_the_job(spec):  # a driver that has joined the Ray while the run was planned
+        report = batch_inference(spec)
     rows = published(spec)
     assert [row["id"] for row in rows] == list(range(1000))
     # 50 rows at 100 MiB each are refused in a process that may take 1 GiB more, and 6 are not.

@@ -15,6 +15,7 @@ from flows.batch_inference import batch_inference
 from tasks.errors import BatchInferenceError
 from tasks.ray_job.counts import STAGES
 from tests.flows.conftest import published, spec_of
+from tests.flows.test_stalled import lose_patience_while_it_loads
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -87,15 +88,21 @@ def test_stages_overlap_and_move(
         update={"sink": spec.sink.model_copy(update={"keep_columns": ["id", "x"]})}
     )
     seen: dict[str, set[str]] = {}
+    loading = set[str]()
     over = threading.Event()
     since = time.time()
     watcher = threading.Thread(target=watch, args=(since, over, seen))
+    impatient = threading.Thread(target=lose_patience_while_it_loads, args=(loading,))
     watcher.start()
+    impatient.start()
     try:
         report = batch_inference(spec)
     finally:
         over.set()
         watcher.join()
+    impatient.join()
+    assert report["attempts"] == 1, "it may load for longer than nothing else may stand still"
+    assert loading == {"1 replica of infer to load the model"}
     assert report["rows"] == {"read": 1000, "written": 1000, "rejected": 0, "filtered": 0}
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
     runs = stage_runs(since)

@@ -60,6 +60,17 @@ def lose_patience() -> None:
             following.stall.limit_seconds = 1.0
 
 
+def lose_patience_while_it_loads(seen: set[str]) -> None:
+    """While the job that begins next loads its model, wait for a moment only; note what it says."""
+    following = next_followed()
+    while not following.stopped.wait(0.05):
+        said = following.last.progress
+        is_loading = bool(said and said.get("is_loading"))
+        following.stall.limit_seconds = 0.5 if is_loading else 60.0
+        if said and is_loading:
+            seen.add(said["waits_for"])
+
+
 @pytest.mark.ray
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
@@ -79,33 +90,6 @@ def test_a_model_without_a_place_is_named_with_what_it_waits_for(
     impatient.join()
     assert caught.value.stage == "infer"
     assert "waits for a place for 1 replica of infer (3.5 CPU" in str(caught.value)
-
-
-@pytest.mark.ray
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_server")
-def test_a_model_may_be_loaded_for_longer_than_nothing_else_may_move(
-    numbers: Path, ray_address: str
-) -> None:
-    """Weights of a hundred GB take half an hour to come."""
-    model = {"kind": "python", "class": "predictors:Double", "init": {"loading": 3.0}}
-    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
-    seen = set[str]()
-
-    def lose_patience_while_it_loads() -> None:
-        following = next_followed()
-        while not following.stopped.wait(0.05):
-            said = following.last.progress
-            is_loading = bool(said and said.get("is_loading"))
-            following.stall.limit_seconds = 0.5 if is_loading else 60.0
-            if said and is_loading:
-                seen.add(said["waits_for"])
-
-    impatient = threading.Thread(target=lose_patience_while_it_loads)
-    impatient.start()
-    assert batch_inference(spec)["attempts"] == 1
-    impatient.join()
-    assert seen == {"1 replica of infer to load the model"}
 
 
 @pytest.mark.ray
