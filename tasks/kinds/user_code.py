@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.alike import alike
-from tasks.protocol.batch import ROW
+from tasks.protocol.batch import RESERVED, ROW
 
 BatchFormat = Literal["numpy", "pandas"]
 
@@ -164,7 +164,7 @@ def call(
     Columns that it leaves alone come back as they are in `rows`, with nothing of their type lost.
 
     Raises:
-        UserCodeBroke: what it returned is no table of columns.
+        UserCodeBroke: what it returned is no table of columns, or has columns of our names.
         KeyError: as the code raised it, with what there is to choose from.
     """
     wanted = columns.visible(rows)
@@ -176,7 +176,20 @@ def call(
             raise
         has = f"the batch has the columns {', '.join(wanted)}"
         raise KeyError(f"{error}; {has}") from error
-    return user_rows.from_user(returned, untouched(given, returned, batch_format))
+    table = user_rows.from_user(returned, untouched(given, returned, batch_format))
+    refuse_reserved(table)
+    return table
+
+
+def refuse_reserved(returned: pa.Table) -> None:
+    """Names that start with `__` are ours.
+
+    Raises:
+        UserCodeBroke: names them.
+    """
+    taken = [name for name in returned.column_names if name.startswith(RESERVED) and name != ROW]
+    if taken:
+        raise UserCodeBroke(f"it returned the columns {taken}: names with __ are reserved")
 
 
 def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict[str, Any]:

@@ -124,8 +124,8 @@ def reordered_columns_of_a_step_are_accepted(patch: Patch) -> None:
     function(patch, python_step.refuse_reordered, lambda rows, returned: None)
 
 
-def reserved_columns_of_a_step_are_accepted(patch: Patch) -> None:
-    function(patch, python_step.refuse_reserved, lambda returned: None)
+def reserved_columns_are_accepted(patch: Patch) -> None:
+    function(patch, user_code.refuse_reserved, lambda returned: None)
 
 
 def children_get_the_columns_of_the_last(patch: Patch) -> None:
@@ -153,23 +153,6 @@ def predictions_are_joined_by_position(patch: Patch) -> None:
             return returned.set_column(at, ROW, rows[ROW].slice(0, len(returned)))
 
         return whole(spec, predict_by_position)
-
-    function(patch, whole, broken)
-
-
-def reserved_columns_of_a_model_are_published(patch: Patch) -> None:
-    whole = stage_functions.joined
-
-    def broken(spec: BatchInferenceSpec, predict: Function) -> Function:
-        def predict_and_join(rows: pa.Table) -> pa.Table:
-            returned = predict(rows)
-            kept = whole(spec, lambda given: returned)(rows)
-            for name in set(returned.column_names) - set(kept.column_names):
-                if name.startswith(RESERVED):
-                    kept = kept.append_column(name, returned[name])
-            return kept
-
-        return predict_and_join
 
     function(patch, whole, broken)
 

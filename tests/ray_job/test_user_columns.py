@@ -184,7 +184,13 @@ def test_what_is_no_table_is_the_codes_fault() -> None:
 
 def test_reserved_columns_go_no_further_than_the_model() -> None:
     rows = ROWS.append_column("__helper", ROWS["x"])
-    assert infer(Reserved, rows).column_names == [ROW, "x", "y"]
+    assert infer(Echo, rows).column_names == [ROW, "x", "y"]
+
+
+def test_a_model_that_returns_a_reserved_column_is_told() -> None:
+    """It would else be missing from what is published, and nobody would say so."""
+    with pytest.raises(UserCodeBroke, match=r"\['__mine'\]: names with __ are reserved"):
+        infer(Reserved, ROWS)
 
 
 @pytest.mark.parametrize("ids", [["a", "b", "c"], [1.5, 2, 3], [None, 2, 9], [1, "b", 3]], ids=str)

@@ -10,7 +10,7 @@ from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code, user_modules
 from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
-from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.batch import ROW
 
 
 class PythonStep(Step):
@@ -50,23 +50,11 @@ class PythonStep(Step):
         def run(rows: pa.Table) -> pa.Table:
             decoded = decode_media_columns(rows)
             returned = user_code.call(function, decoded, self.batch_format, self.with_row_ids)
-            refuse_reserved(returned)
             if ROW not in returned.column_names:
                 refuse_reordered(decoded, returned)
             return encode_untouched(rows, decoded, returned)
 
         return run
-
-
-def refuse_reserved(returned: pa.Table) -> None:
-    """Names that start with `__` are ours.
-
-    Raises:
-        UserCodeBroke: names them.
-    """
-    taken = [name for name in returned.column_names if name.startswith(RESERVED) and name != ROW]
-    if taken:
-        raise UserCodeBroke(f"the step returned columns {taken}: names with __ are reserved")
 
 
 def refuse_reordered(rows: pa.Table, returned: pa.Table) -> None:
