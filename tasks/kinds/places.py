@@ -89,7 +89,7 @@ def check_apart(source: Source, sink: Sink) -> None:
         InvalidSpec: it would.
     """
     if source.holds != "file":
-        return
+        return refuse_own_table(source, sink)
     storage, output = open_storage(sink.path, sink.storage_options)
     # Rows that are set aside are Parquet whatever the sink.
     endings = {output: [sink.suffix], f"{output}.state": [sink.suffix, ".parquet"]}
@@ -101,6 +101,32 @@ def check_apart(source: Source, sink: Sink) -> None:
             problem = f"lies in source.path {url!r}, and the next run would take its files for "
             problem += "inputs: name a folder elsewhere, or leave it and its .state out by "
             raise InvalidSpec.at("sink.path", sink.path, f"{problem}source.exclude")
+
+
+def refuse_own_table(source: Source, sink: Sink) -> None:
+    """See that rows are not published into the table that they are read from, nor among its files.
+
+    There the next run would take them for new rows; or a vacuum them for orphans. Where a filter
+    says which rows are read, it may leave out those that are published.
+
+    Raises:
+        InvalidSpec: they would be.
+    """
+    if source.holds == "row" or getattr(source, "filter", None):
+        return
+    catalog = getattr(source, "catalog", None)
+    if catalog is not None:  # Iceberg's, which names tables
+        there = getattr(sink, "catalog", None), getattr(sink, "table", None)
+        is_one = bool(catalog) and (catalog, source.path) == there
+    else:
+        storage, output = open_storage(sink.path, sink.storage_options)
+        other, table = open_storage(source.paths[0], source.storage_options)
+        is_one = other.filesystem == storage.filesystem
+        is_one = is_one and f"{output}/".startswith(f"{table.rstrip('/')}/")
+    if is_one:
+        problem = f"is source.path {source.path!r} or lies in it: the next run would take its rows "
+        problem += "for inputs, or a vacuum its files for orphans: name a place elsewhere, or say "
+        raise InvalidSpec.at("sink.path", sink.path, f"{problem}by source.filter which are read")
 
 
 def is_input(source: Source, folder: str, name: str) -> bool:

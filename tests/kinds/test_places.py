@@ -15,8 +15,16 @@ from tasks.kinds.places import (
     folder_of,
     refuse_whole_bucket,
 )
-from tasks.kinds.sinks.parquet import ParquetSink
-from tasks.kinds.sources import BinarySource, CsvSource, ImagesSource, Source
+from tasks.kinds.sinks import DeltaSink, IcebergSink, LanceSink, ParquetSink, Sink
+from tasks.kinds.sources import (
+    BinarySource,
+    CsvSource,
+    DeltaSource,
+    IcebergSource,
+    ImagesSource,
+    LanceSource,
+    Source,
+)
 from tasks.kinds.sources.parquet import ParquetSource
 
 
@@ -108,6 +116,39 @@ def test_an_output_among_its_own_inputs(source: Source, output: str) -> None:
 )
 def test_an_output_apart_from_its_inputs(source: Source, output: str) -> None:
     check_apart(source, ParquetSink(path=output))
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        (DeltaSource(path="/data/own"), DeltaSink(path="/data/own/")),
+        (LanceSource(path="/data/own"), LanceSink(path="/data/own")),
+        (DeltaSource(path="/data/own"), ParquetSink(path="/data/own/sub")),
+        (
+            IcebergSource(path="a.own", catalog={"type": "memory"}),
+            IcebergSink(path="/data/own", catalog={"type": "memory"}, table="a.own"),
+        ),
+    ],
+)
+def test_a_table_that_is_read_from_is_not_published_to(source: Source, sink: Sink) -> None:
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .* or lies in it: .*source\.filter"):
+        check_apart(source, sink)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        (DeltaSource(path="/data/own"), DeltaSink(path="/data/own-predictions")),
+        (DeltaSource(path="/data/own", filter="label = 'none'"), DeltaSink(path="/data/own")),
+        (DeltaSource(path="/data/own"), DeltaSink(path="s3://data/own")),
+        (
+            IcebergSource(path="a.own", catalog={"type": "memory"}),
+            IcebergSink(path="/data/own", catalog={"type": "memory"}, table="a.other"),
+        ),
+    ],
+)
+def test_another_table_is_published_to(source: Source, sink: Sink) -> None:
+    check_apart(source, sink)
 
 
 def may_write_only_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
