@@ -1,6 +1,7 @@
 """A run that is cancelled in Prefect stops its job, and can be resumed."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,10 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_its_jobs
-from tasks.at_work import live_jobs, stop_jobs
+from tasks.at_work import live_jobs
+from tasks.attempt import read_json
+from tasks.lease import load_holder
+from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
@@ -138,39 +142,43 @@ def test_a_run_cancelled_in_prefect_stops_its_job(numbers: Path, ray_address: st
     assert [row["id"] for row in published(spec)] == list(range(1000))
 
 
+def flow_run_that_follows(job: Job, spec: BatchInferenceSpec) -> SimpleNamespace:
+    """What Prefect knows of the flow run that carries out a job's run."""
+    holder = load_holder(job.storage, job.run.lease)
+    assert holder
+    return SimpleNamespace(
+        id=holder.flow_runs[0],
+        parameters=parameters_of(spec),
+        expected_start_time=None,
+        parent_task_run_id=None,
+    )
+
+
 def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
     numbers: Path, ray_address: str
 ) -> None:
+    """The hook needs nothing but the flow run's parameters: the run's own process is at a halt.
+
+    And the job outlives who has started it.
+    """
     raw = endless_spec(numbers, ray_address).model_dump(mode="json", by_alias=True)
     spec = parse_spec({**raw, "retries": {"max_attempts": 3}})
     file = numbers.parent / "spec.json"
     file.write_text(spec.model_dump_json(by_alias=True))
+    with subprocess.Popen([sys.executable, "-m", "tests.clusters.small_job", str(file)]) as first:
+        ((job, _),) = wait_for(lambda: live_jobs(spec))
+        first.kill()
+    sign = read_json(job, job.followed_file)
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     with subprocess.Popen(command, env=environment_of_server(), stderr=subprocess.PIPE) as run:
-        wait_for(lambda: len(records(spec)) >= 2)
-        assert [job.attempt for job in stop_jobs(spec)] == [1]
+        wait_for(lambda: len(records(spec)) >= 2 and read_json(job, job.followed_file) != sign)
+        run.send_signal(signal.SIGSTOP)
+        assert [each.attempt for each, _ in live_jobs(spec)] == [1]
+        stop_its_jobs(None, flow_run_that_follows(job, spec), None)
+        assert not live_jobs(spec)
+        run.send_signal(signal.SIGCONT)
         said = run.communicate(timeout=60)[1].decode()
     assert run.returncode == 1
     assert "RunStopped: somebody stopped the job; run again to go on where it stopped" in said
     attempts = Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*")
     assert [attempt.name for attempt in attempts] == ["1"]
-
-
-def test_the_hook_needs_nothing_but_the_flow_runs_parameters(
-    numbers: Path, ray_address: str
-) -> None:
-    """The run's own process is gone: the hook runs in another."""
-    spec = endless_spec(numbers, ray_address)
-    file = numbers.parent / "spec.json"
-    file.write_text(spec.model_dump_json(by_alias=True))
-    command = [sys.executable, "-m", "tests.clusters.small_job", str(file)]
-    orchestrator = subprocess.Popen(command)
-    wait_for(lambda: len(records(spec)) >= 2)
-    orchestrator.kill()
-    orchestrator.wait()
-    assert live_jobs(spec), "the job outlives its orchestrator"
-    run = SimpleNamespace(
-        id="1", parameters=parameters_of(spec), expected_start_time=None, parent_task_run_id=None
-    )
-    stop_its_jobs(None, run, None)
-    assert not live_jobs(spec)

@@ -324,23 +324,21 @@ def test_limits_and_previews_are_one_job(numbers: Path) -> None:
     assert not Path(f"{spec.sink.path}.state/prepared").exists()
 
 
-def killed_once(folder: Path, rows: str, drivers: Path, seen: list[int]) -> threading.Thread:
-    """SIGKILL a job's first driver as soon as user code has worked on some rows.
+def killed_once(folder: Path, seen: list[int]) -> threading.Thread:
+    """SIGKILL the first job's first driver as soon as its step has worked on some rows.
 
     Args:
         folder: of the inputs.
-        rows: the log that tells.
-        drivers: the state folder that the job's run lies in.
-        seen: gets how many rows the steps had been handed by then.
+        seen: gets how many rows the step had been handed by then.
     """
 
     def wait_and_kill() -> None:
-        while handed(folder, rows) < HANDED:
+        while handed(folder, "steps") < HANDED:
             time.sleep(0.05)
-        (driver,) = drivers.glob("**/attempts/1/driver.json")
+        (driver,) = (folder.parent / "kept").glob("**/attempts/1/driver.json")
         seen.append(handed(folder, "steps"))
         os.kill(json.loads(driver.read_text())["pid"], signal.SIGKILL)
-        (folder.parent / rows / "go").touch()
+        (folder.parent / "steps" / "go").touch()
 
     thread = threading.Thread(target=wait_and_kill)
     thread.start()
@@ -348,29 +346,24 @@ def killed_once(folder: Path, rows: str, drivers: Path, seen: list[int]) -> thre
 
 
 @pytest.mark.ray
-def test_either_job_is_killed_and_nothing_that_was_kept_is_prepared_again(
+def test_the_first_job_is_killed_and_nothing_that_was_kept_is_prepared_again(
     numbers: Path, ray_address: str
 ) -> None:
     spec = cut_spec(
         numbers,
         step={"waits": HANDED},
-        model={"waits": HANDED},
         cluster={"kind": "local", "address": ray_address},
         retries={"max_attempts": 2},
         errors={"max_rejected_fraction": 0.5},
     )
-    first: list[int] = []
-    second: list[int] = []
-    killers = [
-        killed_once(numbers, "steps", numbers.parent / "kept", first),
-        killed_once(numbers, "models", Path(f"{spec.sink.path}.state/runs"), second),
-    ]
+    seen: list[int] = []
+    killer = killed_once(numbers, seen)
     report = batch_inference(spec)
-    for killer in killers:
-        killer.join()
-    assert report["attempts"] == 4
-    assert first[0] < len(STEPPED) <= second[0] == handed(numbers, "steps")
-    assert second[0] < 2 * len(STEPPED), "what was kept before the kill is not prepared again"
+    killer.join()
+    assert report["attempts"] == 3
+    (before_kill,) = seen
+    assert before_kill < len(STEPPED) <= handed(numbers, "steps")
+    assert handed(numbers, "steps") < 2 * len(STEPPED), "what was kept is not prepared again"
     batch_inference(cut_spec(numbers, "whole", materialize=False))
     assert published(spec) == published(cut_spec(numbers, "whole"))
     assert aside(spec) == aside(cut_spec(numbers, "whole"))

@@ -223,12 +223,3 @@ def test_what_only_the_cluster_has_is_named_with_the_way_there(
     spec = spec_of(numbers, cluster={"kind": "local"}, **changes)
     with pytest.raises(InvalidSpec, match=message):
         preview(spec)
-
-
-@pytest.mark.ray
-def test_a_preview_runs_on_the_specs_cluster(numbers: Path, ray_address: str) -> None:
-    cluster = {"kind": "local", "address": ray_address}
-    found = preview(spec_of(numbers, cluster=cluster), rows=30, on_cluster=True)
-    assert found["measured"] == "on cluster local"
-    assert found["rows"]["written"] == 30
-    assert found["rows_per_second"]["infer"] > 0

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,14 +145,27 @@ def test_a_fake_reads_pictures_and_sets_broken_ones_aside(
 
 @pytest.mark.prefect
 @pytest.mark.ray
-def test_a_fake_predicts_the_same_on_ray(run_spec: RunSpec, ray_address: str) -> None:
+def test_a_fake_predicts_the_same_in_a_preview_on_ray(
+    run_spec: RunSpec, ray_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = classifying("feature-extraction", normalize=True)
-    here = run_spec(spec, rows=TEXTS, fake={"width": 5})
-    at = f"source.path={here.spec.source.paths[0]}"
-    there = run_spec({**spec, "name": "there"}, at, fake={"width": 5}, ray=True)
-    assert there.table.equals(here.table)
-    assert there.spec.cluster == LocalCluster(address=ray_address)
-    assert pa.types.is_fixed_size_list(here.table.schema.field("embedding").type)
+    done = run_spec(spec, rows=TEXTS, fake={"width": 5})
+    at = f"source.path={done.spec.source.paths[0]}"
+    first = partial(preview, rows=3)
+    here = run_spec(spec, at, fake={"width": 5}, flow=first).report
+    monkeypatch.setattr("flows.preview.clear_away", lambda trial: None)
+    seen = run_spec(
+        {**spec, "name": "there"}, at, fake={"width": 5}, ray=True, flow=first, on_cluster=True
+    )
+    assert seen.spec.cluster == LocalCluster(address=ray_address)
+    assert seen.report["measured"] == "on cluster local"
+    assert seen.report["rows"]["written"] == 3
+    assert seen.report["rows_per_second"]["infer"] > 0
+    assert seen.report["sample"] == here["sample"]
+    staged = Path(f"{seen.spec.sink.path}.state").rglob("staging/*.parquet")
+    there = pa.concat_tables(pq.read_table(file) for file in staged).sort_by("text")
+    assert there.equals(done.table[:3]), "to the last digit, and in the same types"
+    assert pa.types.is_fixed_size_list(there.schema.field("embedding").type)
 
 
 @pytest.mark.prefect

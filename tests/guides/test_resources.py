@@ -89,7 +89,6 @@ def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictu
         f"steps=[{{kind: python, function: 'cleaning:CleanBesideTheModel', "
         f"init: {{folder: '{run_spec.folder}'}}}}]",
         "stages.read.rows_per_batch=4",
-        "stages.preprocess.max_workers=2",
         ray=True,
     )
     clean = [stretched(decode_image(Path(row["path"]).read_bytes())) for row in done.rows]
@@ -101,7 +100,7 @@ def test_preprocessing_runs_beside_the_model(run_spec: RunSpec, vit: Path, pictu
     assert preprocess["seconds"] > 12 * SECONDS
     assert done.report["bottleneck"]["reason"]
     spent = done.report["stages"]
-    assert 1 <= spent["preprocess"]["workers"] <= 2
+    assert spent["preprocess"]["workers"] == 1
     assert spent["preprocess"]["computing"] < spent["preprocess"]["seconds"], "it mostly sleeps"
     assert len(spent["infer"]["replicas"]) == 1
 

@@ -27,18 +27,36 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
 psutil.Process.kill = lambda each: (signal.raise_signal(signal.SIGTERM), os.kill(each.pid, 9))
 """
 """Ray has such a handler."""
-SPILL = """
-import time
+WHO_IS_THERE = """
+import os, time
 from pathlib import Path
-import numpy as np, ray
+import numpy as np, psutil, ray
+from tasks.ray_job.bare_head import NO_FIGURES
+from tasks.ray_job.connection import connect
 
-given = ray.init("local", include_dashboard=False, object_store_memory=80 << 20, num_cpus=1)
+alone = {"address": "local", "include_dashboard": False, "num_cpus": 1}
+connect({**alone, "object_store_memory": 80 << 20})
+for each in psutil.Process().children(recursive=True):
+    print(each.name(), *each.cmdline())
+    if each.name() == "raylet":
+        print("figures", *(each.environ()[name] for name in NO_FIGURES))
+print("cores", ray.cluster_resources()["CPU"])
+"""
+SPILL = """
 held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(4)]
-session = Path(given.address_info["session_dir"])
+session = Path(os.environ["RAY_TMPDIR"], "ray", "session_latest").resolve()
 while not (spilled := [each for each in session.glob("ray_spilled*/*") if each.is_file()]):
     time.sleep(0.1)
-print(spilled[0].parent)
+print("spilled to", spilled[0].parent)
 """
+AS_RAY = """
+import types
+def destroy_external_storage(): print("what was spilled is removed")
+node = types.SimpleNamespace(destroy_external_storage=destroy_external_storage)
+sys.modules["ray._private.worker"] = types.SimpleNamespace(_global_node=node)
+subprocess.Popen(["sh", "-c", "sleep 60 & wait", "raylet", "--session-dir={session}"])
+"""
+"""Has a child that is told of its session as Ray tells its head."""
 
 
 def ended(code: str) -> subprocess.CompletedProcess[str]:
@@ -62,14 +80,34 @@ def test_what_it_has_started_ends_with_it(meanwhile: str) -> None:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("short_ray_folder")
-@pytest.mark.parametrize("code", [0, 1])
-def test_nothing_is_left_of_what_ray_has_put_on_the_disk(code: int) -> None:
-    """But for its logs, where somebody may look for what went wrong."""
-    done = ended(f"{SPILL}end_with_children({code})")
-    assert done.returncode == code, done.stderr
-    spilled = Path(done.stdout.split()[0])
+def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has neither an autoscaler nor a dashboard, and leaves its logs where the code is not 0."""
+    monkeypatch.setenv("RAY_event_stats", "1")  # somebody wants these
+    done = ended(f"{WHO_IS_THERE}{SPILL}end_with_children(3)")
+    assert done.returncode == 3, done.stderr
+    there, _, rest = done.stdout.partition("spilled to ")
+    assert "raylet" in there
+    assert "figures 0 1" in there
+    assert "cores 1.0" in there
+    for unneeded in ("autoscaler", "dashboard.py"):
+        assert unneeded not in there
+    spilled = Path(rest.splitlines()[0])
     session, latest = spilled.parent, spilled.parents[1] / "session_latest"
     assert not spilled.exists()
+    assert session.is_dir()
+    assert latest.is_symlink()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_nothing_is_left_of_a_ray_but_its_logs(code: int, tmp_path: Path) -> None:
+    """And these only where somebody may look for what went wrong."""
+    session, latest = tmp_path / "session_1", tmp_path / "session_latest"
+    session.mkdir()
+    latest.symlink_to(session)
+    done = ended(AS_RAY.format(session=session) + f"end_with_children({code})")
+    assert (done.returncode, done.stdout) == (code, "what was spilled is removed\n"), done.stderr
     assert session.is_dir() == latest.is_symlink() == bool(code)
 
 
@@ -90,7 +128,7 @@ def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | 
     while running.is_alive():
         assert time.monotonic() < until
         tree = [each for each in psutil.process_iter() if session_of(each) == pid] or tree
-        time.sleep(0.1)
+        time.sleep(0.2)
     error = failure(json.loads(Path(job.result_file).read_text()))
     if fault is None:
         said = "stage preprocess failed: ValueError: no file vocab.txt (predictors.py:"

@@ -11,7 +11,7 @@ import pytest
 from tasks.ray_job.look_pace import LONGEST_SECONDS, SHORTEST_SECONDS, LookPace
 from tests.test_waiting import PATIENCE
 
-STILL_SECONDS, SETTLED_SECONDS = 6.0, 3.0
+STILL_SECONDS, SETTLED_SECONDS = 3.5, 1.5
 """How long a task takes, and after how much of that the executor waits as long as it will."""
 LOOKS = f"""
 import itertools, json, sys, time
