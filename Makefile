@@ -65,5 +65,5 @@ bench: develop
 
 # For whoever has a GPU: models there beside the same on the CPU, and how fast they are.
 gpu: develop
-	$(BIN)/pytest -m gpu
 	$(BIN)/python -m tests.benchmarks.gpu_models
+	$(BIN)/pytest -m gpu

@@ -222,6 +222,7 @@ class AcceleratorError(RuntimeError):
         (RuntimeError("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling ..."), True),
         (RuntimeError(f"GET {NO_ENGINE}"), True),
         (RuntimeError(f"FIND {NO_ENGINE}"), True),
+        (RuntimeError('NVML_SUCCESS == r INTERNAL ASSERT FAILED at "CUDACachingAllocator"'), True),
         (RuntimeError("CUDA error: device-side assert triggered"), False),
         (ValueError("the text says: out of memory"), False),
     ],

@@ -7,7 +7,9 @@ SAID = re.compile(
     r"out of memory|can't allocate memory|failed to allocate memory|bad_alloc|bad allocation"
     r"|OOM when allocating|RESOURCE_EXHAUSTED|CU[A-Z]+_STATUS_ALLOC_FAILED|ErrorMemoryAllocation"
     # cuDNN, where its workspace does not fit either.
-    r"|unable to find an engine to execute this computation",
+    r"|unable to find an engine to execute this computation"
+    # torch's allocator, where it cannot ask the driver how much memory is left, as on a MIG slice.
+    r"|NVML_SUCCESS == \w+ INTERNAL ASSERT",
     re.IGNORECASE,
 )
 """What libraries say in errors of a general class."""
@@ -19,7 +21,7 @@ OF_MEMORY = ("OutOfMemoryError", "ResourceExhaustedError")
 DEVICE_ERRORS = ("AcceleratorError", "OutOfMemoryError", "CudaError")
 DEVICE_MESSAGE = re.compile(
     r"CUDA error|CUDA failure|CUDA out of memory|CUDA_ERROR_|cudaError|CUBLAS_|CUDNN_|CUDNN failure"
-    r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error"
+    r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error|Triton Error|CUDA driver error"
 )
 """What libraries say in errors of a general class."""
 NETWORK_ERRORS = (
