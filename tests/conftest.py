@@ -21,6 +21,8 @@ pytest_plugins = ["flows.testing"]
 
 # Ray's workers would else stand back behind all other tests of a busy machine, nearly for ever.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# What asks Ray for something outside of it would else start one, in the process of the tests.
+os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
 
 # The machines are noisy: a slow example is no bug.
 settings.register_profile("steady", deadline=None)

@@ -171,13 +171,16 @@ def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
     sign = read_json(job, job.followed_file)
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     with subprocess.Popen(command, env=environment_of_server(), stderr=subprocess.PIPE) as run:
-        wait_for(lambda: len(records(spec)) >= 2 and read_json(job, job.followed_file) != sign)
-        run.send_signal(signal.SIGSTOP)
-        assert [each.attempt for each, _ in live_jobs(spec)] == [1]
-        stop_its_jobs(None, flow_run_that_follows(job, spec), None)
-        assert not live_jobs(spec)
-        run.send_signal(signal.SIGCONT)
-        said = run.communicate(timeout=60)[1].decode()
+        try:
+            wait_for(lambda: len(records(spec)) >= 2 and read_json(job, job.followed_file) != sign)
+            run.send_signal(signal.SIGSTOP)
+            assert [each.attempt for each, _ in live_jobs(spec)] == [1]
+            stop_its_jobs(None, flow_run_that_follows(job, spec), None)
+            assert not live_jobs(spec)
+            run.send_signal(signal.SIGCONT)
+            said = run.communicate(timeout=60)[1].decode()
+        finally:
+            run.kill()  # else one at a halt is waited for, for ever
     assert run.returncode == 1
     assert "RunStopped: somebody stopped the job; run again to go on where it stopped" in said
     attempts = Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*")

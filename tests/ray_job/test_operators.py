@@ -41,6 +41,12 @@ def ignore(report: object) -> None:
     """Count nothing."""
 
 
+@pytest.fixture(autouse=True)
+def outside_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no node whose name an error could carry."""
+    monkeypatch.setattr("tasks.ray_job.operators.on_this_node", lambda error: error)
+
+
 def raised(changes: dict[str, Any], folder: Path) -> BatchInferenceError:
     """What a stage raises at its first batch, in this process."""
     planned = make_plan(spec_of(folder, **changes))
