@@ -17,7 +17,7 @@ def full_spec(
     """A spec with every field written out, which is how the run form finds the right variants.
 
     Args:
-        file: a spec of deployments/specs, relative to the project.
+        file: a spec of yours, relative to the current folder; or a shipped one, by its place here.
         changes: fields to set, as in `cluster={kind: inline}`.
         stack_folder: of a stack that is not in the project's own folder.
 
@@ -27,7 +27,8 @@ def full_spec(
     Raises:
         InvalidSpec: the spec is wrong; nothing is deployed then.
     """
-    spec = load_spec(ROOT / file, changes).model_dump_json(by_alias=True)
+    path = next((each for each in (Path(file), ROOT / file) if each.exists()), Path(file))
+    spec = load_spec(path, changes).model_dump_json(by_alias=True)
     if stack_folder:
         spec = spec.replace(f"{STACK_FOLDER}/", f"{stack_folder.rstrip('/')}/")
     return {"spec": json.loads(spec)}

@@ -70,14 +70,19 @@ def refuse_other_code(spec: BatchInferenceSpec, planned: str) -> None:
 
 
 def check_code(spec: BatchInferenceSpec) -> str:
-    """See that the folder of the user's modules is there, and put it on the Python path."""
+    """See that the folder of the user's modules is there, and put it on the Python path.
+
+    A spec that needs none of them may come from another machine, with the folder that it had there.
+    """
     working_dir = Path(spec.environment.working_dir).resolve()
     if not working_dir.is_dir():
-        raise InvalidSpec.at(
-            "environment.working_dir",
-            str(working_dir),
-            "is not a folder; it counts from the spec's file",
+        if not spec.runs_own_code:
+            return "none"
+        problem = (
+            "is no folder on this machine; it counts from the spec's file, and of a deployment "
+            "it is where that was made: set it to where your modules lie on the worker"
         )
+        raise InvalidSpec.at("environment.working_dir", str(working_dir), problem)
     put_first(str(working_dir))
     return str(working_dir)
 

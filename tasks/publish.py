@@ -100,6 +100,7 @@ def details(planned: PlannedRun, schema: str | None) -> dict[str, Any]:
         "model": fingerprint,
         "model_digest": model_digest(spec.model, fingerprint),
         "schema": schema,
+        "table": table.kind if (table := planned.output.table) else None,
     }
 
 

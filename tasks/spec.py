@@ -195,6 +195,11 @@ class BatchInferenceSpec(FormModel):
         return self
 
     @property
+    def runs_own_code(self) -> bool:
+        """Whether a step or the model is code of the user's."""
+        return any(any(part.own_code.values()) for part in (*self.steps, self.model))
+
+    @property
     def batch_size(self) -> int | None:
         """Rows in a batch where the user named a number."""
         return None if self.resources.batch_size == "auto" else self.resources.batch_size

@@ -166,11 +166,10 @@ def runtime_env(job: Job, code: str) -> dict[str, Any]:
             user's folder may have a name that a folder of ours has too.
     """
     environment = job.spec.environment
-    needs_code = bool(job.pins["fingerprints"]["code"])
     folder = Path(environment.working_dir)
     return {
         "py_modules": [code],
-        **({"working_dir": str(folder)} if needs_code else {}),
+        **({"working_dir": str(folder)} if job.spec.runs_own_code else {}),
         "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
         **({"pip": environment.pip} if environment.pip else {}),
         "env_vars": {**QUIET_RAY, **environment.env_vars, **job.driver_env},

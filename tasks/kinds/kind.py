@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from tasks.kinds.form import FormModel
+from tasks.kinds.user_modules import digest
 
 
 class Kind(FormModel):
@@ -21,6 +22,16 @@ class Kind(FormModel):
     results_version: ClassVar[int] = 1
     """Raised with a release in which the same fields make other rows, as by another default:
     outputs of an earlier one then ask for a backfill."""
+
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """Code of the user's that it runs, as `module:name`, by the field that names it."""
+        return {}
+
+    def code_digest(self) -> str:
+        """Digest of the modules or packages of that code; empty where there is none."""
+        named = [(field, each) for field, names in self.own_code.items() for each in names]
+        return "-".join(digest(field, each) for field, each in named)
 
     def identity(self, without: Set[str] = frozenset()) -> dict[str, Any]:
         """The kind and what is not left at its default, as JSON values.

@@ -13,7 +13,7 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import Storage
-from tasks.protocol.table import TableChange, change_for, commit_to_table
+from tasks.protocol.table import TableChange, change_for, commit_to_table, refuse_other_kind
 
 MOVERS = 16
 
@@ -48,10 +48,12 @@ def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> 
     """Apply all that is committed, also what another run left half applied; return what is.
 
     Raises:
-        InvalidSpec: a published file is gone, and so is its staged copy; says what to do.
+        InvalidSpec: a published file is gone, and so is its staged copy; or what is published is
+            another kind's; says what to do.
     """
     while True:
         seen = ledger.look()
+        refuse_other_kind(output.table, seen, output.path)
         try:
             apply(storage, ledger, output, seen)
         except FileNotFoundError as error:

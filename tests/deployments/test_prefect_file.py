@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deployments.parameters import STACK_FOLDER, full_spec, stack_file
+from deployments.parameters import ROOT, STACK_FOLDER, full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
 from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, QUEUES
 from deployments.stack.services import prefect_worker
@@ -102,6 +102,19 @@ def test_a_spec_is_deployed_with_every_field_written_out(file: str) -> None:
     assert set(spec) == set(BatchInferenceSpec.model_fields), "fields left out are guessed"
     assert spec["source"]["kind"]
     assert spec["cluster"]["kind"]
+
+
+def test_a_spec_of_ones_own_is_read_from_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path(ROOT / DIGITS).read_text().replace("name: ", "name: own-", 1)
+    (tmp_path / "deployments/specs").mkdir(parents=True)
+    (tmp_path / DIGITS).write_text(own)
+    assert not full_spec(DIGITS)["spec"]["name"].startswith("own-")
+    monkeypatch.chdir(tmp_path)
+    assert full_spec(DIGITS)["spec"]["name"].startswith("own-")
+    with pytest.raises(InvalidSpec, match=r"SPEC: 'deployments/specs/none.yaml' cannot be read"):
+        full_spec("deployments/specs/none.yaml")
 
 
 def test_a_stack_elsewhere_has_its_data_there() -> None:

@@ -7,6 +7,7 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from tasks.clusters.ray_jobs import NOT_SHIPPED, OUR_CODE, runtime_env
+from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job
@@ -111,7 +113,8 @@ def test_our_own_code_is_small(tmp_path: Path) -> None:
 
 def test_without_code_of_their_own_no_folder_is_sent(numbers: Path, code: Path) -> None:
     job = job_of(numbers, code, numbers, env_vars={"A": "b"}, pip=["numpy"])  # which is here
-    job.pins["fingerprints"]["code"] = ""
+    bought = HuggingFaceModel(task="text-classification", name_or_path="elsewhere/model")
+    job = replace(job, spec=job.spec.model_copy(update={"model": bought}))
     sent = runtime_env(job, "gcs://ours.zip")
     assert "working_dir" not in sent
     assert sent["env_vars"]["A"] == "b"

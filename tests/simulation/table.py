@@ -1,6 +1,7 @@
 """A table in memory: its contract, and what may go wrong at a call."""
 
 from collections.abc import Set
+from typing import ClassVar
 
 from tasks.errors import StaleTable
 from tasks.protocol.table import TableChange, TableState
@@ -13,6 +14,8 @@ def lost_commit() -> Exception:
 
 class SimTable:
     """Files by name, and the last entry of each ledger that is among them."""
+
+    kind: ClassVar[str] = "simulated"
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults

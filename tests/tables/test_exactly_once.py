@@ -100,7 +100,7 @@ class Late:
     refused: int = 0
 
     def __post_init__(self) -> None:
-        self.place = self.table.place
+        self.kind, self.place = self.table.kind, self.table.place
         self.stale = self.table.look(self.ledger_id)
 
     def look(self, ledger_id: str) -> TableState:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +13,8 @@ from flows.backfill import backfill
 from flows.printed_report import print_report
 from flows.redrive import redrive
 from flows.testing import RunSpec
-from tasks.errors import KeysRepeated
+from tasks.errors import InvalidSpec, KeysRepeated
+from tasks.kinds.sinks.jsonl import JsonlSink
 from tasks.ledgers import ledger_of
 from tasks.plan import make_plan
 from tasks.previewing import trial_of
@@ -26,6 +27,9 @@ from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS
 from tests.tables.foreigners import iceberg
 from tests.tables.readers import frame_of
+
+if TYPE_CHECKING:
+    from tasks.kinds.sinks.sink import Sink
 
 CODE = Path(__file__).parents[1] / "flows" / "user_code"
 
@@ -215,3 +219,26 @@ def test_an_emptied_table_takes_more_files_than_it_had(kind: str, tmp_path: Path
         publish_planned(planned)
         file.unlink(missing_ok=True)
         assert sorted(frame_of(TableBench(SINKS[kind](**sink)))["id"]) == [*range(size)]
+
+
+@pytest.mark.prefect
+def test_what_has_been_files_does_not_become_a_table_nor_the_other_way_round(
+    run_spec: RunSpec, kind: str, tmp_path: Path
+) -> None:
+    """Not by a new version either: readers of the one would find rows of the other."""
+    anew = RunOptions(replace_output=True)
+    sinks: dict[str, type[Sink]] = {**SINKS, "jsonl": JsonlSink}
+    for before, after in (("jsonl", kind), (kind, "jsonl")):
+        out = tmp_path / before
+        spec = doubling(before, out)
+        done = run_spec(spec, f"sink.path={out}", rows=[{"id": 0, "x": 1.0}])
+        there = sorted(out.rglob("*"))
+        other = done.spec.model_copy(update={"sink": sinks[after](path=str(out))})
+        with pytest.raises(InvalidSpec, match=r"put sink\.kind back") as refused:
+            make_plan(other, anew)
+        assert str(refused.value).startswith(f"sink.path: '{out}' has been published as ")
+        assert ("files until now" if before == "jsonl" else f"the {kind} table") in str(
+            refused.value
+        )
+        assert sorted(out.rglob("*")) == there
+        assert make_plan(done.spec, anew).replaces

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code, user_modules
+from tasks.kinds import user_code
 from tasks.kinds.extras import require
 from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.tensors import keras_backend, keras_file
@@ -67,10 +67,10 @@ class KerasModel(TensorModel):
             except ValueError as error:
                 raise InvalidSpec.at("model.path", self.path, str(error)) from error
 
-    def code_digest(self) -> str:
-        """Digest of the modules or packages of the model's own layers."""
-        field = "model.custom_objects"
-        return "-".join(user_modules.digest(field, each) for each in self.custom_objects)
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """The model's own layers."""
+        return {"model.custom_objects": self.custom_objects}
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""

@@ -204,10 +204,6 @@ class Model(Kind):
             InvalidSpec: says which field, and the way out.
         """
 
-    def code_digest(self) -> str:
-        """Digest of the user's code that the model runs; empty where there is none."""
-        return ""
-
     def fingerprint(self) -> str:
         """Changes when the weights do: a resolved revision or a content hash."""
         raise NotImplementedError

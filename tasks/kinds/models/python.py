@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds import columns, user_code, user_modules, user_rows
+from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
 from tasks.protocol.batch import ROW
@@ -64,9 +64,10 @@ class PythonModel(Model):
         for each in self.places:
             each.check()
 
-    def code_digest(self) -> str:
-        """Digest of its module or package."""
-        return user_modules.digest("model.class", self.class_)
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """Itself."""
+        return {"model.class": [self.class_]}
 
     def fingerprint(self) -> str:
         """Digest of the arguments and the weights; the code has a digest of its own."""

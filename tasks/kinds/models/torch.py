@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
-from tasks.kinds import user_code, user_modules
+from tasks.kinds import user_code
 from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
 from tasks.kinds.models.runtimes.choice import (
@@ -119,9 +119,10 @@ class TorchModel(TensorModel):
             refuse_runtime(self.runtime, "compiles exported programs and modules, no TorchScript")
         return content
 
-    def code_digest(self) -> str:
-        """Digest of the class's module or package."""
-        return user_modules.digest("model.class", self.class_) if self.class_ else ""
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """The module that weights alone belong to."""
+        return {"model.class": [self.class_] if self.class_ else []}
 
     def loaded(self, placement: Placement) -> Loaded:
         """The model on its device."""

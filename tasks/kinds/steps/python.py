@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds import columns, user_code, user_modules
+from tasks.kinds import columns, user_code
 from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import ROW
@@ -39,9 +39,10 @@ class PythonStep(Step):
         """See that the code is there."""
         user_code.check_reference("steps.python.function", self.function)
 
-    def code_digest(self) -> str:
-        """Digest of the code's module or package."""
-        return user_modules.digest("steps.python.function", self.function)
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """Itself."""
+        return {"steps.python.function": [self.function]}
 
     def build(self) -> Function:
         """The code as a function over tables."""

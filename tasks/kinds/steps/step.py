@@ -42,10 +42,6 @@ class Step(Kind):
             InvalidSpec: says which field, and the way out.
         """
 
-    def code_digest(self) -> str:
-        """Digest of the user's code that the step runs; empty where there is none."""
-        return ""
-
     def build(self) -> Function:
         """The step as a function; called once in each worker process."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -55,6 +55,7 @@ RULES = {"delta.invariants", "delta.generationExpression"}
 class DeltaOutput:
     """The table at an output's path; a transaction id of ours says which entries are in it."""
 
+    kind: ClassVar[str] = "delta"
     place: str
     storage: FsspecStorage
     path: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ APPLIED = "prefect-ray-data.applied."
 class IcebergOutput:
     """A catalog's table whose location is the output's folder."""
 
+    kind: ClassVar[str] = "iceberg"
     place: str
     location: str
     identifier: tuple[str, ...]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -37,6 +37,7 @@ class LanceOutput:
     removes as an update: both fail where another publisher of the same entry was faster.
     """
 
+    kind: ClassVar[str] = "lance"
     place: str
     url: str
     storage_options: dict[str, Any]
