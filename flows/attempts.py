@@ -193,7 +193,8 @@ def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
         with storage_of_output():
             return left_to_do(planned, tried=tried > 0)
 
-    return until_reachable(look, deadline.within(planned.spec.timeouts.unreachable_seconds))
+    seconds = deadline.within(planned.spec.timeouts.unreachable_seconds)
+    return until_reachable(look, seconds, get_run_logger().warning)
 
 
 def given_up(

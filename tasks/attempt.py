@@ -93,7 +93,7 @@ class Attempt:
             try:
                 if self.running is None:
                     self.running = until_reachable(
-                        self.attach_or_start, self.unreachable_seconds, self.stopped.wait
+                        self.attach_or_start, self.unreachable_seconds, self.tell, self.stopped.wait
                     )
                     if self.stopped.is_set():  # nobody waits for it any more
                         self.running.stop()

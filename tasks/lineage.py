@@ -4,7 +4,7 @@ import logging
 import re
 from typing import Any
 
-from prefect import Task, task
+from prefect import Task, get_run_logger, task
 from prefect.assets import Asset, AssetProperties, add_asset_metadata, materialize
 
 from tasks.patience import storage_of_output, until_reachable
@@ -50,7 +50,8 @@ def publish_patiently(planned: PlannedRun) -> int:
         with storage_of_output():
             return publish_planned(planned)
 
-    return until_reachable(publish, planned.spec.timeouts.unreachable_seconds)
+    seconds = planned.spec.timeouts.unreachable_seconds
+    return until_reachable(publish, seconds, get_run_logger().warning)
 
 
 def publish_and_tell(planned: PlannedRun) -> int:

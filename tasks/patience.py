@@ -25,13 +25,17 @@ def backoff_seconds(attempt: int) -> float:
 
 
 def until_reachable(
-    ask: Callable[[], T], seconds: float, pause: Callable[[float], object] | None = None
+    ask: Callable[[], T],
+    seconds: float,
+    tell: Callable[[str], object],
+    pause: Callable[[float], object] | None = None,
 ) -> T:
     """Ask until there is an answer.
 
     Args:
         ask: asks once.
         seconds: how long nobody may answer.
+        tell: is told, once, that nobody does and what is waited for.
         pause: sleeps between two questions, for those who may be woken.
 
     Raises:
@@ -42,11 +46,13 @@ def until_reachable(
     while True:
         try:
             return ask()
-        except Unreachable:
+        except Unreachable as error:
             tried += 1
             left = until - time.monotonic()
             if left <= 0:
                 raise
+            if tried == 1:
+                tell(f"{error}; it is tried again for {seconds:.0f} s at most")
             (pause or time.sleep)(min(left, backoff_seconds(tried)))
 
 

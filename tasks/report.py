@@ -11,7 +11,7 @@ from tasks.artifacts import artifact_key, not_vital, show_link, show_page
 from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
 from tasks.reporting.accuracy import compare_labels
-from tasks.reporting.addresses import sink_page, sink_url
+from tasks.reporting.addresses import named_on, sink_page, sink_url
 from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.manifest import save_manifest
@@ -88,9 +88,11 @@ def write_report(evidence: Evidence, report: RunReport) -> RunReport:
     entry = evidence.ledger.entries[report.version]
     compared = compare_labels(evidence)
     accuracy = round(compared.accuracy, 6) if compared else None
-    report = replace(report, accuracy=accuracy, report=planned.run.page)
+    page = named_on(planned.storage, planned.run.page)
+    report = replace(report, accuracy=accuracy, report=page)
     report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
-    report = replace(report, manifest=save_manifest(evidence, report.as_json()))
+    manifest = save_manifest(evidence, report.as_json())
+    report = replace(report, manifest=named_on(planned.storage, manifest))
     leave_page(planned, success_page(evidence, report.as_json(), compared))
     if not report.replaced_by:  # else the link of that version is there
         show_output(planned, report.version)

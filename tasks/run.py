@@ -74,7 +74,7 @@ def next_attempt(
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
-    if job is None or not is_wanted(job, planned, cluster, after):
+    if job is None or not is_wanted(job, planned, cluster, after, tell):
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         number = number_of(job_files[-1]) + 1 if job_files else 1
         job = new_job(planned, gap, number, nodes_left_out(after))
@@ -84,7 +84,13 @@ def next_attempt(
     return attempt
 
 
-def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster, after: Attempt | None) -> bool:
+def is_wanted(
+    job: Job,
+    planned: PlannedRun,
+    cluster: Cluster,
+    after: Attempt | None,
+    tell: Callable[[str], None],
+) -> bool:
     """Whether the last attempt's job is to be followed; one that is not is not left running.
 
     One that lives for a while with its result behind it is ended: what it has to say is of the
@@ -109,7 +115,7 @@ def is_wanted(job: Job, planned: PlannedRun, cluster: Cluster, after: Attempt | 
             return True
         return cluster.was_started(job) or not is_as_asked(job, planned)
 
-    if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds):
+    if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds, tell):
         return False
     if job.plan != planned.plan.digest:
         stop_if_alive(job, cluster)  # its inputs are not what they were

@@ -62,12 +62,14 @@ def test_runs_that_start_over_together_do_not_come_back_together() -> None:
 
 
 def test_an_answer_is_waited_for(clock: Clock) -> None:
-    assert until_reachable(answers_after(4), 600) == "here"
+    told = list[str]()
+    assert until_reachable(answers_after(4), 600, told.append) == "here"
     assert [0.5, 1, 2, 4] <= clock.slept <= [1, 2, 4, 8]
+    assert told == ["nobody there; it is tried again for 600 s at most"]
 
 
 def test_who_answers_at_once_is_not_waited_for(clock: Clock) -> None:
-    assert until_reachable(answers_after(0), 0) == "here"
+    assert until_reachable(answers_after(0), 0, print) == "here"
     assert clock.slept == []
 
 
@@ -75,13 +77,13 @@ def test_who_answers_at_once_is_not_waited_for(clock: Clock) -> None:
 def test_patience_has_an_end(clock: Clock, seconds: float) -> None:
     begun = clock.now
     with pytest.raises(Unreachable, match="nobody there"):
-        until_reachable(answers_after(10_000), seconds)
+        until_reachable(answers_after(10_000), seconds, print)
     assert clock.now - begun == pytest.approx(seconds)
 
 
 def test_other_errors_are_not_waited_out(clock: Clock) -> None:
     with pytest.raises(InvalidSpec):
-        until_reachable(answers_after(1, InvalidSpec("wrong")), 600)
+        until_reachable(answers_after(1, InvalidSpec("wrong")), 600, print)
     assert clock.slept == []
 
 

@@ -105,7 +105,11 @@ def test_manifests_are_read_from_an_object_store(tmp_path: Path, s3: S3) -> None
         planned, report = run_spec(spec)
         reports.append(report)
         add_input(tmp_path, number)
-    found = past_runs(look_back(planned, 0), report.as_json())
+    said, url = report.as_json(), s3.url("trend/out")
+    assert said["output"] == url
+    assert said["report"] == f"{url}.state/runs/{report.run_id}/report.md"
+    assert said["manifest"] == f"{url}.state/manifests/{report.run_id}.json"
+    found = past_runs(look_back(planned, 0), said)
     assert [run.figures.accuracy for run in found] == [each.accuracy for each in reports]
     assert None not in [run.figures.accuracy for run in found]
     assert len(runs_on_page(page_of(planned, report))) == 3

@@ -29,6 +29,11 @@ def url_on(storage: FsspecStorage, place: str) -> str:
     return str(hide_credentials(storage.filesystem.unstrip_protocol(place)))
 
 
+def named_on(storage: FsspecStorage, place: str) -> str:
+    """A place as a spec would name it: a path on this machine, or a URL."""
+    return place if storage.is_local else url_on(storage, place)
+
+
 def sink_page(sink: Sink) -> str:
     """What a browser opens: AWS's console for a folder on its S3, else the sink's own URL.
 

@@ -5,6 +5,7 @@ from importlib import metadata
 from typing import Any
 
 from tasks.publish import write_manifest
+from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import shown_spec
 
@@ -46,9 +47,9 @@ def versions() -> dict[str, str]:
 
 def published_files(evidence: Evidence, line: str = "file") -> list[dict[str, Any]]:
     """The run's published files; rows count children one by one."""
-    output = evidence.planned.output
+    storage, output = evidence.planned.storage, evidence.planned.output
     return [
-        {"path": file.target(output), "rows": file.rows, "bytes": file.size}
+        {"path": named_on(storage, file.target(output)), "rows": file.rows, "bytes": file.size}
         for file in evidence.published(line)
     ]
 

@@ -11,6 +11,7 @@ from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.comparison import Comparison
 from tasks.rejections import error_lines
+from tasks.reporting.addresses import named_on
 from tasks.reporting.confusion import confusion_image
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.gates import gates_part
@@ -166,7 +167,7 @@ def profiles_part(evidence: Evidence) -> str:
     words = (
         "Chrome traces (.json.gz) open in ui.perfetto.dev, .pstats in snakeviz or python -m pstats."
     )
-    lines = [[cell(path)] for path in evidence.profiles]
+    lines = [[cell(named_on(storage, path))] for path in evidence.profiles]
     own = set(evidence.profiles) - set(evidence.first_job.profiles)
     texts = sorted(path for path in own if path.endswith(".txt"))
     tables = [

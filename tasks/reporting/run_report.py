@@ -9,6 +9,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.recorded import count_rows
+from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import (
     cost_of,
@@ -85,7 +86,7 @@ def without_figures(planned: PlannedRun, started: float, version: int, attempts:
         state="done",
         published=True,
         version=version,
-        output=planned.output.path,
+        output=named_on(planned.storage, planned.output.path),
         rows={},
         inputs_skipped=planned.inputs_skipped,
         attempts=attempts,
@@ -112,7 +113,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
         state="done",
         published=version is not None,
         version=version or planned.plan.pins["ledger_version"],
-        output=planned.output.path,
+        output=named_on(planned.storage, planned.output.path),
         rows=rows_of(evidence, version),
         replaced_by=replaced_by(evidence.ledger, version),
         inputs_skipped=planned.inputs_skipped,
@@ -131,7 +132,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
         ),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),
-        profile=planned.run.profile if evidence.profiles else None,
+        profile=named_on(planned.storage, planned.run.profile) if evidence.profiles else None,
         held=held,
         cost=cost_of(planned.spec, held),
         scheduled_time=planned.options.scheduled_iso,

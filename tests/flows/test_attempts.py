@@ -160,10 +160,26 @@ def failing_storage(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
 
 
 def test_a_storage_that_fails_between_attempts_is_waited_for(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing_storage(monkeypatch, 2)
     assert batch_inference(spec_of(numbers))["published"]
+    assert caplog.text.count("no route; it is tried again for 600 s at most") == 1
+
+
+def test_one_that_fails_while_rows_are_published_is_named_and_waited_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([ConnectionError("no route"), PermissionError("may not write")])
+
+    def publish(planned: PlannedRun) -> int:
+        if (error := next(answers, None)) is not None:
+            raise error
+        return publish_planned(planned)
+
+    monkeypatch.setattr(lineage, "publish_planned", publish)
+    assert batch_inference(spec_of(numbers))["published"]
+    assert caplog.text.count("no route; it is tried again for 600 s at most") == 1
 
 
 def test_a_storage_that_stays_away_is_named(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
