@@ -200,22 +200,22 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section in ("source", "sink"):
         part = raw.get(section)
         is_name = section == "source" and is_table_name(part)
-        if isinstance(part, dict) and "path" in part and not is_name:
-            raw[section] = {**part, "path": absolute(part["path"], folder)}
+        if part is not None and not is_name:
+            raw[section] = resolve_field(part, "path", folder)
     at = (raw.get("stages") or {}) if isinstance(raw.get("stages"), dict) else {}
-    kept = at.get("preprocess")
-    if isinstance(kept, dict) and isinstance(kept.get("path"), str):
-        kept = {**kept, "path": absolute(kept["path"], folder)}
-        raw["stages"] = {**at, "preprocess": kept}
+    if "preprocess" in at:
+        raw["stages"] = {**at, "preprocess": resolve_field(at["preprocess"], "path", folder)}
     if isinstance(raw.get("steps"), list):
         raw["steps"] = [resolve_name(step, "tokenizer", folder) for step in raw["steps"]]
+    if isinstance(raw.get("gates"), list):
+        raw["gates"] = [resolve_field(gate, "baseline", folder) for gate in raw["gates"]]
     model = resolve_name(raw.get("model"), "name_or_path", folder)
-    if isinstance(model, dict):
-        places = {name: absolute(model[name], folder) for name in MODEL_PLACES if name in model}
-        raw["model"] = {**model, **places}
-    cluster = raw.get("cluster")
-    if isinstance(cluster, dict) and isinstance(cluster.get("manifest"), str):
-        raw["cluster"] = {**cluster, "manifest": absolute(cluster["manifest"], folder)}
+    for name in MODEL_PLACES:
+        model = resolve_field(model, name, folder)
+    if model is not None:
+        raw["model"] = model
+    if "cluster" in raw:
+        raw["cluster"] = resolve_field(raw["cluster"], "manifest", folder)
     environment = raw.get("environment") or {}
     if isinstance(environment, dict):
         working_dir = absolute(environment.get("working_dir", "."), folder)
@@ -228,6 +228,13 @@ def is_table_name(source: Any) -> bool:
     if not isinstance(source, dict) or source.get("kind") != "iceberg":
         return False
     return not str(source.get("path")).endswith(METADATA)
+
+
+def resolve_field(part: Any, field: str, folder: Path) -> Any:
+    """A part of the spec in which a field, where it is given, is a path."""
+    if not isinstance(part, dict) or field not in part:
+        return part
+    return {**part, field: absolute(part[field], folder)}
 
 
 def resolve_name(part: Any, field: str, folder: Path) -> Any:
@@ -248,6 +255,8 @@ def absolute(path: Any, folder: Path) -> Any:
     if is_as_written(expanded := os.path.expanduser(path)):
         return path
     path = expanded
-    while path.startswith("../") or path == "..":  # no links in it: up is where its name says
-        path, folder = path[3:], folder.parent
+    while path in (".", "..") or path.startswith(("./", "../")):
+        step, _, path = path.partition("/")
+        path = path.lstrip("/")
+        folder = folder.parent if step == ".." else folder  # no links in it: up is by its name
     return os.path.join(folder, path) if path else str(folder)

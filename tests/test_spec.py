@@ -128,17 +128,29 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
     folder = tmp_path / "specs/mine"
     folder.mkdir(parents=True)
     file = folder / "spec.yaml"
-    sink = {"kind": "parquet", "path": "out"}
+    sink = {"kind": "parquet", "path": "./out/."}
+    gate = {"kind": "drift", "column": "score", "maximum": 0.2}
     source = {
         "kind": "parquet",
-        "path": ["../../rows", "../..", "../../", "/rows", "s3://bucket/../rows"],
+        "path": ["../.././rows", "../..", "../../", "/rows", "s3://bucket/../rows"],
     }
     model = {"kind": "python", "class": "models:Mine"}
-    file.write_text(json.dumps({"source": source, "model": model, "sink": sink}))
+    gates = [{**gate, "baseline": "../last"}, gate]
+    raw = {"source": source, "model": model, "sink": sink, "gates": gates}
+    file.write_text(json.dumps(raw))
     spec = load_spec(file)
     up = str(tmp_path)
     assert spec.source.paths == [f"{up}/rows", up, up, "/rows", "s3://bucket/../rows"]
     assert spec.sink.path == str(folder / "out")
+    assert [each.compared_with for each in spec.gates] == [f"{up}/specs/last", None]
+
+
+@pytest.mark.parametrize("path", ["/a/..", "s3://bucket/a/../", "/a/../."])
+def test_an_output_has_a_name(path: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: .*name the folder itself"):
+        parse_spec({**RAW, "sink": {"kind": "parquet", "path": path}})
+    named = {**RAW, "sink": {"kind": "parquet", "path": "s3://bucket/a//./"}}
+    assert parse_spec(named).sink.path == "s3://bucket/a"
 
 
 def test_a_table_in_a_catalog_has_a_name_and_no_path(tmp_path: Path) -> None:

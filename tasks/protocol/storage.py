@@ -237,7 +237,10 @@ def as_folder(url: str) -> str:
         raise ValueError(
             "a web server takes no files: name a folder on a disk or in an object store"
         )
-    return url.rstrip("/") or url
+    folder = re.sub(r"(/\.?)+$", "", url) or url
+    if folder.rpartition("/")[2] == "..":
+        raise ValueError("ends in .., and what lies beside it has no name: name the folder itself")
+    return folder
 
 
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:

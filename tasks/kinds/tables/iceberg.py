@@ -68,6 +68,7 @@ def open_catalog(field: str, properties: dict[str, str], storage_options: dict[s
     from pyiceberg.exceptions import NotInstalledError
 
     given = {name: filled_in(field, value) for name, value in properties.items()}
+    refuse_relative(field, given)
     name = given.pop("name", "default")
     try:
         return load_catalog(name, **file_properties(storage_options), **given)
@@ -75,6 +76,18 @@ def open_catalog(field: str, properties: dict[str, str], storage_options: dict[s
         problem = f"is no catalog: {without_values(str(error), properties)}"
         # The former error would carry a secret into every traceback.
         raise InvalidSpec.at(field, properties, problem) from None
+
+
+def refuse_relative(field: str, properties: dict[str, str]) -> None:
+    """Refuse a catalog in a file that each process would look for in another folder.
+
+    Raises:
+        InvalidSpec: says how to name it.
+    """
+    uri = properties.get("uri", "")
+    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////") and uri[10:11] != ":":
+        problem = "is relative to nothing: write sqlite:////folder/file.db, with four slashes"
+        raise InvalidSpec.at(f"{field}.uri", uri, problem)
 
 
 def open_metadata(path: str, storage_options: dict[str, Any]) -> Any:

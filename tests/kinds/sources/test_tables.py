@@ -273,6 +273,9 @@ def test_of_large_blobs_only_a_few_are_in_memory(
 def test_a_name_without_a_namespace_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"source.path: 'orders' is no table's name"):
         check_source(IcebergSource(path="orders", catalog={"type": "sql", "uri": "sqlite://"}))
+    here = {"type": "sql", "uri": "sqlite:///catalog.db"}
+    with pytest.raises(InvalidSpec, match=r"^source\.catalog\.uri: .*with four slashes"):
+        check_source(IcebergSource(path="sales.orders", catalog=here))
 
 
 def test_partitions_of_bytes_are_refused(tmp_path: Path) -> None:
