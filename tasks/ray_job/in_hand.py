@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import ray
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, WorkerCrashedError
@@ -33,10 +32,9 @@ DEATHS = (ActorDiedError, WorkerCrashedError, OutOfMemoryError)
 """What Ray raises once a worker's process has died too often."""
 DEATHS_ALONE = 2
 """With a single row in hand, before that is set aside."""
-GUILTY = (
-    "a worker's process died with this row alone in hand, twice: native code crashed over it, or "
-    "the system ended the process for the memory that it took"
-)
+GUILTY = "a worker's process died with this row alone in hand, twice: "
+CRASHED = "native code crashed over it, or the system ended the process for the memory that it took"
+LOST = "its GPU took no call any more: "
 
 
 class ProcessDied(Exception):
@@ -55,9 +53,15 @@ class InHand:
     """The first and the last row that the one before was at, by id; None: nobody knows."""
     alone: int = 0
     """How often in a row one was at the same single row when it crashed."""
-    guilty: list[int] = field(default_factory=list)
-    """Rows that are not tried again."""
+    lost: str = ""
+    """What the device said that ended the one before; empty: it ended otherwise."""
+    guilty: dict[int, str] = field(default_factory=dict)
+    """Rows that are not tried again, each with what is known of why."""
     batch: RowBatch | None = None
+    ids: Ids | None = None
+    """Rows of the call that was noted last."""
+    came_through: bool = False
+    """Whether this process has come to the end of a call of the model."""
 
     @classmethod
     def of(cls, key: bytes, stage: str) -> "InHand":
@@ -65,10 +69,12 @@ class InHand:
         noted = _internal_kv_get(key, namespace=NAMESPACE)
         if noted is None:
             return cls(key, stage)
-        tries, guilty, alone, process, node, first, last, *_ = json.loads(noted)
+        tries, pairs, alone, process, node, first, last, lost, *_ = json.loads(noted)
         alone = alone + 1 if first == last and has_crashed(process, node) else 0
-        guilty += [first] if alone == DEATHS_ALONE else []
-        return cls(key, stage, tries + 1, (first, last), alone, guilty)
+        guilty = dict(pairs)
+        if alone == DEATHS_ALONE:
+            guilty[first] = f"{LOST}{lost}" if lost else CRASHED
+        return cls(key, stage, tries + 1, (first, last), alone, lost, guilty)
 
     @classmethod
     def of_this_replica(cls, job: Job) -> "InHand":
@@ -89,24 +95,41 @@ class InHand:
 
     def noting(self, stage: StageAdapter) -> StageAdapter:
         """The stage, each of whose calls is noted before it is made."""
-        return replace(stage, functions=tuple(map(self.noted, stage.functions)))
+        is_model = stage.stage == "infer"
+        noted = (self.noted(each, is_model) for each in stage.functions)
+        return replace(stage, functions=tuple(noted))
 
-    def noted(self, function: Function) -> Function:
+    def noted(self, function: Function, is_model: bool) -> Function:
         """The same for one of its functions.
 
         To whoever looks for the row that is to blame, a guilty one fails alone, too.
         """
 
         def call(rows: pa.Table) -> pa.Table:
-            if np.isin(rows[ROW].to_numpy(), self.guilty).any():
-                raise ProcessDied(GUILTY)
-            made = list[pa.Table]()
-            for part in self.parts(rows):
-                self.note(part[ROW].to_numpy())
-                made.append(function(part))
-            return concatenated(made)
+            for each in rows[ROW].to_pylist():
+                if each in self.guilty:
+                    raise ProcessDied(GUILTY + self.guilty[each])
+            parts = [*self.parts(rows)]
+            made: dict[int, pa.Table] = {}
+            for at in self.order([each[ROW].to_numpy() for each in parts]):
+                self.note(parts[at][ROW].to_numpy())
+                made[at] = function(parts[at])
+                self.came_through |= is_model
+            return concatenated([made[at] for at in range(len(parts))])
 
         return call
+
+    def order(self, parts: list[Ids]) -> list[int]:
+        """Which part comes when: as they are, but for one that shows what a device can do.
+
+        Where one has failed before, a suspect comes after another row: if that comes through, the
+        device is sound, and the suspect to blame.
+        """
+        innocent = 0
+        if self.lost and not self.came_through:
+            others = (at for at, ids in enumerate(parts) if not self.has_suspects(ids))
+            innocent = next(others, 0)
+        return sorted(range(len(parts)), key=lambda at: at != innocent)
 
     def parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Rows as they are, or one by one where the process before has died over them."""
@@ -124,15 +147,29 @@ class InHand:
         first, last = self.suspects
         return bool(((ids >= first) & (ids <= last)).any())
 
-    def note(self, ids: Ids) -> None:
+    @property
+    def is_device_broken(self) -> bool:
+        """Whether a lost device is not the suspect's fault, or cannot be shown to be.
+
+        It was lost over a row alone before, and takes no other one first.
+        """
+        return bool(self.lost and self.alone) and not self.came_through
+
+    def note_loss(self, lost: str) -> None:
+        """Say of the rows noted last what the device says that ends this process over them."""
+        if self.ids is not None:
+            self.note(self.ids, lost)
+
+    def note(self, ids: Ids, lost: str = "") -> None:
         """Say which rows, where the driver finds it."""
+        self.ids = ids
         if len(ids) and self.batch:
             first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
             at = int(ids[0]), int(ids[-1])
             alone = self.alone if at == self.suspects else 0
             context = ray.get_runtime_context()
             where = [context.get_worker_id(), context.get_node_id()]
-            so_far = [self.tries, self.guilty, alone, *where, *at]
+            so_far = [self.tries, [*self.guilty.items()], alone, *where, *at, lost]
             noted = json.dumps([*so_far, self.stage, len(ids), *first, *last]).encode()
             with suppress(Exception):  # no row is to blame for a head that is away
                 _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
@@ -163,9 +200,10 @@ def over_rows_in_hand(job: Job, error: RayError) -> BatchInferenceError:
         noted = last_noted(job, error)
     if noted is None:
         return known.locate("infer") if isinstance(error, ActorDiedError) else known
-    *_, stage, rows, source, row, last_source, last_row = noted
+    *_, lost, stage, rows, source, row, last_source, last_row = noted
     to = f" up to row {last_row}" if rows > 1 else ""
     to += f" of {last_source}" if last_source != source else ""
+    to += f" ({LOST}{lost})" if lost else ""
     return type(known)(
         f"a worker's process died again and again, at last over {counted(rows, 'row')}"
         f"{to}: where one of them breaks native code, leave it out by a step or its file by "

@@ -12,6 +12,7 @@ from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.in_hand import InHand
 from tasks.ray_job.job import Job
+from tasks.ray_job.lost_device import end_if_device_is_lost
 from tasks.ray_job.parts import Run, in_same_parts
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.replica import spare_memory
@@ -69,6 +70,7 @@ class Infer:
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
         self.job, self.report = job, report
         self.stage: Run
+        self.is_ready = False
         self.in_hand: InHand | None = None
         self.threads = threads_of_worker(job.spec.resources.cores)
         try:
@@ -78,6 +80,7 @@ class Infer:
                 stage = self.in_hand.noting(stage)
             run = profiled_stage(job, "infer", stage)
             self.stage = counted("infer", run, with_device(report, num_gpus))
+            self.is_ready = True
         except BaseException as error:
             refuse_to_hide(error)
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
@@ -86,10 +89,15 @@ class Infer:
     def __call__(self, block: pa.Table) -> Iterator[pa.Table]:
         """What becomes of the batches of a block."""
         run = in_same_parts(self.run, self.job)
-        for batch in from_block(block):
-            if self.in_hand:
-                self.in_hand.begin(batch)
-            yield from map(to_block, run(batch))
+        try:
+            for batch in from_block(block):
+                if self.in_hand:
+                    self.in_hand.begin(batch)
+                yield from map(to_block, run(batch))
+        except Exception as error:
+            if self.is_ready:
+                end_if_device_is_lost(error, self.in_hand)
+            raise
 
     def run(self, batch: RowBatch) -> Iterator[RowBatch]:
         """Predict."""

@@ -1,5 +1,6 @@
 """What the machine does to a model while it loads is no fault of its file: a retry can help."""
 
+from inspect import currentframe
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -7,7 +8,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import TorchvisionModel
-from tasks.kinds.models.machine_errors import is_of_the_machine, is_out_of_memory
+from tasks.kinds.models.machine_errors import chain, is_of_the_machine, is_out_of_memory
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors import onnx_session, torch_program
 from tasks.kinds.models.vision.zoo import Architecture
@@ -67,6 +68,17 @@ def test_what_is_the_files_fault_is_the_specs(
 ) -> None:
     with pytest.raises(InvalidSpec, match=r"model\.path"):
         load(monkeypatch, BROKEN, tmp_path / "model")
+
+
+def test_torchs_compiler_hides_nothing() -> None:
+    """It says `from None`, and keeps what it has met."""
+    from torch._inductor.exc import InductorError
+
+    with pytest.raises(InductorError) as raised:
+        raise InductorError(MEMORY, currentframe()) from None
+    assert not is_out_of_memory(raised.value)
+    assert is_of_the_machine(raised.value)
+    assert any(map(is_out_of_memory, chain(raised.value)))
 
 
 def test_memory_counts_as_the_machines() -> None:

@@ -1,8 +1,9 @@
 """Which rows a worker was at that died too often; that Ray's are told is in `tests/flows`."""
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from tasks.errors import OutOfMemory, StageFailed
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import row_id
-from tasks.ray_job import in_hand
+from tasks.ray_job import in_hand, lost_device
 from tasks.ray_job.in_hand import InHand, forget_all, key_of, over_rows_in_hand
 from tasks.ray_job.job import Job
+from tasks.ray_job.pace import Pace
 from tasks.ray_job.stage_adapter import StageAdapter
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -140,6 +142,95 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
     (made,) = begin()
     assert made.ids.tolist() == [each for each in ids if each != ids[23]]
     assert [(each.row, each.error_type) for each in made.rejected] == [(23, "ProcessDied")]
+
+
+ASSERTED = "CUDA error: device-side assert triggered"
+"""What torch says; no test here has a GPU that would."""
+LOST = f"its GPU took no call any more: RuntimeError: {ASSERTED}"
+
+
+class Replicas:
+    """One after the other, as Ray starts them; each ends where its device is lost."""
+
+    def __init__(self, job: Job, rows: RowBatch, bad: set[int], size: int) -> None:
+        self.key, self.rows, self.bad, self.size = key_of(job, ACTOR), rows, bad, size
+
+    def run(self) -> list[RowBatch]:
+        """What the next one makes of the batch.
+
+        Raises:
+            Died: it has ended its process.
+            StageFailed: it has not.
+        """
+        is_lost = False
+
+        def predict(rows: pa.Table) -> pa.Table:
+            nonlocal is_lost
+            is_lost |= bool(self.bad & set(rows["x"].to_pylist()))
+            if is_lost:
+                raise RuntimeError(f"{ASSERTED}\nCompile with `TORCH_USE_CUDA_DSA`")
+            return rows
+
+        hand = InHand.of(self.key, "infer")
+        hand.begin(self.rows)
+        stage = StageAdapter("infer", (predict,), pace=Pace.fixed(self.size), cuts_itself=False)
+        try:
+            return list(hand.noting(stage)(self.rows))
+        except StageFailed as error:
+            lost_device.end_if_device_is_lost(error, hand)
+            raise
+
+    def ended(self) -> tuple[int, list[RowBatch]]:
+        """How many end their process, and what the next one makes of the batch; errors as `run`."""
+        for died in range(5):
+            with suppress(Died):
+                return died, self.run()
+        raise AssertionError("Ray starts no further one")
+
+
+def replicas(job: Job, patch: pytest.MonkeyPatch, bad: set[int], size: int = 8) -> Replicas:
+    def die(code: int) -> NoReturn:
+        raise Died
+
+    patch.setattr(in_hand, "has_crashed", lambda process, node: True)
+    patch.setattr("os._exit", die)
+    ids = [row_id(3, row) for row in range(20)]
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": range(20)})
+    return Replicas(job, RowBatch(rows, sources={3: "/in/3"}), bad, size)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(("bad", "size"), [(10, 8), (8, 8), (0, 20), (19, 1)])
+def test_a_row_that_costs_each_process_its_device_is_set_aside(
+    bad: int, size: int, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these does some calls before; after that row it could do none."""
+    died, made = replicas(job, monkeypatch, {bad}, size).ended()
+    assert died == (2 if size == 1 else 3), "and a first one, which notes nothing"
+    (aside,) = [row for each in made for row in each.rejected]
+    assert (aside.row, aside.error_type) == (bad, "ProcessDied")
+    assert f"alone in hand, twice: {LOST} (test_in_hand.py:" in aside.error_message
+    assert sum(len(each.rows) for each in made) == 19
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("size", [1, 8, 20])
+def test_a_device_that_fails_at_each_row_has_none_set_aside(
+    size: int, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StageFailed, match=f"RuntimeError: {ASSERTED}") as raised:
+        replicas(job, monkeypatch, {*range(20)}, size).ended()
+    assert raised.value.stage == "infer"
+
+
+@pytest.mark.usefixtures("table")
+def test_what_cost_the_device_is_told_where_processes_end_again_and_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Died):
+        replicas(job, monkeypatch, {3}).run()
+    told = over_rows_in_hand(job, died()).message
+    assert f"8 rows up to row 7 ({LOST} (test_in_hand.py:" in told
 
 
 @pytest.mark.usefixtures("table")

@@ -24,6 +24,12 @@ DEVICE_MESSAGE = re.compile(
     r"|cuDNN error|cuFFT error|CUSOLVER_|NCCL error|HIP error|Triton Error|CUDA driver error"
 )
 """What libraries say in errors of a general class."""
+LOST_DEVICE = re.compile(
+    r"device-side assert triggered|illegal memory access|misaligned address"
+    r"|unspecified launch failure|invalid program counter|invalid address space"
+)
+"""What CUDA says of errors after which it takes no call of the process any more, and to which a
+row may have led: an index that is none, say. Others, as of broken memory, are the machine's."""
 NETWORK_ERRORS = (
     "urllib.error.URLError",
     "http.client.HTTPException",
@@ -61,6 +67,12 @@ def is_of_the_machine(error: BaseException) -> bool:
     return any(map(is_of_network_or_device, chain(error)))
 
 
+def loses_device(error: BaseException) -> bool:
+    """Whether an error says that a device takes no call of this process any more."""
+    is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
+    return is_general and bool(LOST_DEVICE.search(str(error)))
+
+
 def http_status(error: BaseException) -> int | None:
     """What a server has answered, by the errors of urllib, requests, httpx, aiohttp and others."""
     answer = getattr(error, "response", None)
@@ -81,12 +93,14 @@ def chain(error: BaseException) -> list[BaseException]:
 
     What was being handled counts even where no `from` names it. So a row that fails on its way
     around a dead network is tried again, and not set aside: the lesser evil of the two mistakes.
-    Who knows better says `from None`.
+    Who knows better says `from None`; torch's compiler does, and has it as `inner_exception`.
     """
     found = [error]
     while True:
         last = found[-1]
-        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        inner = getattr(last, "inner_exception", None)
+        before = last.__cause__ or (inner if isinstance(inner, BaseException) else None)
+        before = before or (None if last.__suppress_context__ else last.__context__)
         if before is None or before in found:  # `raise error from error` leads to itself
             return found
         found.append(before)

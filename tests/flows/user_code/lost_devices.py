@@ -1,0 +1,21 @@
+"""Models whose device takes no call any more; there is none: they raise what torch would."""
+
+from typing import Any
+
+
+class LosesItsDevice:
+    """Doubles x; after rows from one on its process can do no call any more.
+
+    The one, unless it is told that there are more.
+    """
+
+    def __init__(self, rows: int = 1) -> None:
+        self.rows, self.is_lost = rows, False
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        self.is_lost |= bool(((batch["x"] >= 500.0) & (batch["x"] < 500.0 + self.rows)).any())
+        if self.is_lost:
+            import torch
+
+            raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+        return {"doubled": batch["x"] * 2}
