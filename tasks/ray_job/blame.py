@@ -1,5 +1,6 @@
 """Finds the row that breaks a function: only data errors reject rows, and only guilty ones."""
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.kinds import column_types, columns, user_rows
-from tasks.kinds.models.machine_errors import is_of_the_machine
+from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 
 Function = Callable[[pa.Table], pa.Table]
@@ -41,10 +42,10 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
     except Exception as error:
         if not is_data_error(error):
             raise
-        first = error
-    ids = rows[ROW].to_numpy()
-    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-    if len(starts) == 1:
+        ids = rows[ROW].to_numpy()
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        first = forgetful(error) if len(starts) == 1 else None
+    if first is not None:
         return last_chance(function, rows, int(ids[0]), first)
     middle = int(starts[len(starts) // 2])
     halves = [rows.slice(0, middle), rows.slice(middle)]
@@ -121,6 +122,13 @@ def last_chance(function: Function, rows: pa.Table, row_id: int, first: Exceptio
         if not is_data_error(error):
             raise
         return Outcome(None, {row_id: first})
+
+
+def forgetful(error: Exception) -> Exception:
+    """An error whose frames let go of what they held, as of a batch on a GPU that is full of it."""
+    for each in chain(error):
+        traceback.clear_frames(each.__traceback__)
+    return error
 
 
 def is_data_error(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 import http.client
 import ssl
 import urllib.error
+import weakref
 from email.message import Message
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from tasks.ray_job.blame import (
     is_data_error,
     keeping_rows,
 )
+from tasks.ray_job.stage_error import place_of
 
 
 class BadRow(ValueError):
@@ -90,6 +92,23 @@ def test_a_guilty_row_costs_few_calls() -> None:
     calls: list[int] = []
     call_with_blame(failing_on({17}, calls), rows_of(list(range(64))))
     assert len(calls) <= 2 * 6 + 2
+
+
+def test_what_a_failed_call_held_is_let_go_before_the_next() -> None:
+    held: list[weakref.ref[np.ndarray]] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        assert [each for each in held if each() is not None] == []
+        activations = np.zeros(10)
+        held.append(weakref.ref(activations))
+        if 1 in rows[ROW].to_pylist():
+            raise BadRow("bad row")
+        return double(rows)
+
+    outcome = call_with_blame(function, rows_of([0, 1, 2, 3]))
+    (error,) = outcome.failed.values()
+    assert place_of(error).startswith(" (test_blame.py:"), "where it was raised is still known"
+    assert len(held) == 6
 
 
 def test_a_row_that_fails_alone_once_gets_another_chance() -> None:
