@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,28 @@ def test_a_row_gets_one_text_whatever_the_settings_ask_for(
     whisper = save_whisper(tmp_path / "whisper", **settings)
     found = predicted(whisper, "automatic-speech-recognition", heard, max_new_tokens=8)
     assert len(found) == 3
+
+
+def test_no_model_is_compiled_for_its_kind_of_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As transformers would on a GPU; here it is made to take the CPU for one."""
+    from transformers.generation.utils import GenerationMixin
+
+    plain = written(save_with(tmp_path / "plain"))
+    whole, asked = GenerationMixin._valid_auto_compile_criteria, []
+
+    def criteria(model: Any, arguments: Any, config: Any) -> bool:
+        config.compile_config = SimpleNamespace(_compile_all_devices=True)
+        asked.append((config.cache_implementation, whole(model, arguments, config)))
+        return False
+
+    monkeypatch.setattr(GenerationMixin, "_valid_auto_compile_criteria", criteria)
+    assert written(save_with(tmp_path / "static", cache_implementation="static")) == plain
+    heard = rows_of("audio", [each.tolist() for each in sounds(3)])
+    whisper = save_whisper(tmp_path / "whisper", cache_implementation="static")
+    predicted(whisper, "automatic-speech-recognition", heard, max_new_tokens=8)
+    assert asked == [("static", False)] * 2
 
 
 def test_a_text_ends_where_the_models_own_settings_end_it(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ OTHER_WAYS = ("penalty_alpha", "num_beam_groups", "dola_layers", "force_words_id
 """Settings of a model by which it writes neither greedily nor with beams."""
 ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
 """A model's own settings may ask for several of each row, or for more than texts."""
+UNCOMPILED = {"disable_compile": True}
+"""Of a cache of fixed size, for which a model's own settings may ask, transformers takes leave to
+compile a model on a GPU: anew for each shape of batches, and with numbers that nobody compares."""
 COUNTS_PADDING = (
     *("recurrent_gemma", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
     *("mbart", "mvp", "pegasus", "plbart", "trocr", "whisper"),
@@ -34,7 +37,8 @@ def settings(model: Any, tokenizer: Any, options: HuggingFaceOptions) -> dict[st
     """Arguments of `generate` that are the same for all batches."""
     config = model.generation_config
     own, config.max_length = config.max_length, None  # else each call warns of two limits
-    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS, **ONE_TEXT}
+    found: dict[str, Any] = {"max_new_tokens": options.max_new_tokens or NEW_TOKENS}
+    found |= ONE_TEXT | UNCOMPILED
     found["tokenizer"] = tokenizer  # for texts at which the model's own settings end
     if model.config.is_encoder_decoder and options.max_new_tokens is None:
         longest = getattr(model.config, "max_position_embeddings", None) or NEW_TOKENS + 1

@@ -11,7 +11,7 @@ from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
-from tasks.kinds.models.hf.own_settings import ONE_TEXT
+from tasks.kinds.models.hf.own_settings import ONE_TEXT, UNCOMPILED
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
@@ -132,7 +132,8 @@ def transcriber(
         "num_beams": options.num_beams,
         "language": options.source_language,
     }
-    settings = ONE_TEXT | {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    settings = ONE_TEXT | UNCOMPILED | given
 
     def call_of(model: Any) -> Call:
         def write(features: Any) -> Any:
