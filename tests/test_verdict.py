@@ -829,6 +829,28 @@ def test_a_device_clock_adds_up_what_the_driver_says() -> None:
     assert clock.lap() == 0.0
 
 
+def test_a_device_clock_goes_on_where_the_driver_fails_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is no error of the driver's, here the end of the test, passes."""
+    told = iter([0, None, 80])
+
+    class NVMLError(Exception): ...
+
+    def rates(device: str) -> Any:
+        gpu = next(told)
+        if gpu is None:
+            raise NVMLError("GPU is lost")
+        return SimpleNamespace(gpu=gpu)
+
+    driver = SimpleNamespace(NVMLError=NVMLError, nvmlDeviceGetUtilizationRates=rates)
+    clock = DeviceClock(driver, ["a"])
+    monkeypatch.setattr("tasks.ray_job.device_clock.LOOK_EVERY_SECONDS", 0.01)
+    with pytest.raises(StopIteration):
+        clock.run()
+    assert clock.lap() > 0
+
+
 def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:
     make_inputs(tmp_path / "in", files=80)
     started = time.time()

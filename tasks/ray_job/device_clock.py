@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +23,13 @@ class DeviceClock:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Look for ever."""
+        """Look for ever; what the driver does not tell for once counts as idle."""
         at = time.monotonic()
         while True:
             time.sleep(LOOK_EVERY_SECONDS)
             before, at = at, time.monotonic()
-            self.look(at - before)
+            with suppress(self.nvml.NVMLError):
+                self.look(at - before)
 
     def look(self, seconds: float) -> None:
         """The GPUs were as busy as they are now for so long; several count as one."""
