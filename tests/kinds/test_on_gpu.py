@@ -1,12 +1,13 @@
 """Hugging Face models on a GPU say what they say on a CPU; needs neither Ray nor Prefect."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tasks.kinds.models.model import BatchLimit, DType, Placement
-from tasks.kinds.models.runtimes.comparing import TOLERANCES
+from tasks.kinds.models.runtimes.comparing import TOLERANCES, largest_difference
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.stage_adapter import StageAdapter
 from tests.kinds.tiny_models import images, png, save_bert, save_vit, texts
@@ -24,7 +25,22 @@ def gpu() -> None:
         pytest.skip("needs a GPU and a torch built for it")
 
 
-@pytest.mark.parametrize("tiny", TINY_TASKS, ids=str)
+def greedy(tiny: TinyTask) -> TinyTask:
+    """The same, without draws: each device draws by numbers of its own."""
+    draws = ("do_sample", "seed")
+    options = {name: value for name, value in tiny.options.items() if name not in draws}
+    return replace(tiny, options=options)
+
+
+def furthest(one: pa.Table, other: pa.Table) -> float:
+    """How far embeddings are from each other, as a share of the largest number."""
+    import torch
+
+    arrays = (torch.tensor(each["embedding"].to_pylist()) for each in (one, other))
+    return largest_difference(*([each] for each in arrays))
+
+
+@pytest.mark.parametrize("tiny", [*map(greedy, TINY_TASKS)], ids=str)
 def test_a_gpu_predicts_what_a_cpu_does(tiny: TinyTask, tmp_path: Path) -> None:
     model, rows = tiny.saved(tmp_path)
     there = Placement("cuda", dtype="float32", batch_size=8)  # several batches, one ahead
@@ -43,7 +59,8 @@ def test_a_compiled_model_says_what_eager_says(dtype: DType, tmp_path: Path) -> 
             made[runtime] = predict(rows)
         (used,) = there.runtimes.told
         assert (used.used, used.precision, used.problem) == (runtime, dtype, None)
-    assert_alike(made["compile"], made["eager"], TOLERANCES[dtype])
+    assert made["compile"].schema == made["eager"].schema
+    assert furthest(made["eager"], made["compile"]) <= TOLERANCES[dtype]
 
 
 def test_a_gpu_goes_on_with_what_it_has_room_for(tmp_path: Path) -> None:
@@ -63,4 +80,4 @@ def test_a_gpu_goes_on_with_what_it_has_room_for(tmp_path: Path) -> None:
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert limit.halvings
-    assert_alike(pa.concat_tables(made).select(["embedding"]), expected.select(["embedding"]), 1e-3)
+    assert furthest(expected, pa.concat_tables(made)) < 1e-3
