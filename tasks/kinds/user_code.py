@@ -2,8 +2,9 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import Signature
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -13,6 +14,16 @@ from pydantic import AfterValidator
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.alike import alike
+from tasks.kinds.user_signatures import (
+    Definition,
+    definition_in,
+    is_uncallable,
+    misfit,
+    names_in,
+    outermost,
+    signature_of,
+    source_signature,
+)
 from tasks.protocol.batch import RESERVED, ROW
 
 BatchFormat = Literal["numpy", "pandas"]
@@ -45,41 +56,47 @@ TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
 }
 
 
-def check_reference(field: str, reference: str) -> None:
+def check_use(field: str, reference: str, init: Mapping[str, Any]) -> None:
+    """See that a class or function is there and can be used as `made` does, from its source alone.
+
+    Raises:
+        InvalidSpec: as `check_reference`; or it takes other arguments, or no batch.
+    """
+    definition = check_reference(field, reference)
+    if definition is None:
+        return
+    is_class = isinstance(definition, ast.ClassDef)
+    if (signature := source_signature(definition)) is not None:
+        refuse_other_arguments(field, reference, signature, init, is_class=is_class)
+    if is_uncallable(definition):
+        raise InvalidSpec.at(field, reference, uncallable(definition.name))
+
+
+def check_reference(field: str, reference: str) -> Definition | None:
     """See that a module defines a name, from its source alone.
+
+    Returns:
+        The class or function that it names, where its source says which that is.
 
     Raises:
         InvalidSpec: no such module, it does not parse, it does not define the name, or Ray would
             call it and not we.
     """
     file = user_modules.source_file(field, reference)
-    name = reference.partition(":")[2].split(".")[0]
+    name, *inner = reference.partition(":")[2].split(".")
     if file.suffix != ".py":
-        return
+        return None
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:  # in whatever encoding it says
         raise InvalidSpec.at(field, reference, f"does not parse: {error}") from error
-    names = top_level_names(tree)
+    names = {*names_in(tree)}
     if name not in names and "*" not in names:
         raise InvalidSpec.at(field, reference, f"is not there: {file.name} defines {sorted(names)}")
     if is_remote(tree, name):
         problem = "is under @ray.remote: take that off, for replicas and workers are Ray's already"
         raise InvalidSpec.at(field, reference, problem)
-
-
-def top_level_names(tree: ast.Module) -> set[str]:
-    """Names a module defines or imports, also inside `if` and `try`."""
-    names: set[str] = set()
-    for node in outermost(tree):
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                names.add(node.name)
-            case ast.Name(ctx=ast.Store()):
-                names.add(node.id)
-            case ast.Import() | ast.ImportFrom():
-                names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    return names
+    return None if inner else definition_in(tree, name)
 
 
 def is_remote(tree: ast.Module, name: str) -> bool:
@@ -90,14 +107,6 @@ def is_remote(tree: ast.Module, name: str) -> bool:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
         for decorator in node.decorator_list
     )
-
-
-def outermost(node: ast.AST) -> Iterator[ast.AST]:
-    """What a module is made of, but for the insides of its functions and classes."""
-    for each in ast.iter_child_nodes(node):
-        yield each
-        if not isinstance(each, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from outermost(each)
 
 
 def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -116,44 +125,48 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
             arguments.
     """
     found = user_modules.load(field, reference)
-    refuse_other_arguments(field, reference, found, init)
-    if not inspect.isclass(found) and misfit(found, init) is not None:
-        return partial(found, **init) if init else found
-    instance = found(**init)
-    problem = f"makes a {type(instance).__name__}, which cannot be called with a batch"
-    if not callable(instance):
-        raise InvalidSpec.at(field, reference, f"{problem}: give it a method __call__(self, batch)")
-    if wrong := misfit(instance, {}, "batch"):
-        raise InvalidSpec.at(field, reference, f"{problem} alone: {wrong}; give __init__ the rest")
-    return instance
-
-
-def refuse_other_arguments(field: str, reference: str, found: Any, init: Mapping[str, Any]) -> None:
-    """See that a class takes the arguments, or a function beside a batch, without calling it.
-
-    Raises:
-        InvalidSpec: it does not, or cannot be called at all.
-    """
     if not callable(found):
         problem = f"is {type(found).__name__}; a class is wanted, or a function that takes a batch"
         raise InvalidSpec.at(field, reference, problem)
-    wrong = misfit(found, init)
-    if wrong and not inspect.isclass(found):
-        wrong = misfit(found, init, "batch")
+    signature, is_class = signature_of(found), inspect.isclass(found)
+    refuse_other_arguments(field, reference, signature, init, is_class=is_class)
+    if not is_class and misfit(signature, init) is not None:
+        return partial(found, **init) if init else found
+    instance = found(**init)
+    name = type(instance).__name__
+    if not callable(instance):
+        raise InvalidSpec.at(field, reference, uncallable(name))
+    if wrong := misfit(signature_of(instance), {}, "batch"):
+        problem = f"makes a {name}, which cannot be called with a batch alone: {wrong}"
+        raise InvalidSpec.at(field, reference, f"{problem}; give __init__ the rest")
+    return instance
+
+
+def uncallable(name: str) -> str:
+    """What is wrong with a class of which no object can be called."""
+    problem = f"makes a {name}, which cannot be called with a batch"
+    return f"{problem}: give it a method __call__(self, batch)"
+
+
+def refuse_other_arguments(
+    field: str,
+    reference: str,
+    signature: Signature | None,
+    init: Mapping[str, Any],
+    *,
+    is_class: bool,
+) -> None:
+    """See that a class takes the arguments, or a function alone or beside a batch.
+
+    Raises:
+        InvalidSpec: it does not.
+    """
+    wrong = misfit(signature, init)
+    if wrong and not is_class:
+        wrong = misfit(signature, init, "batch")
     if wrong:
         problem = f"does not fit {reference}: {wrong}"
         raise InvalidSpec.at(f"{field.rpartition('.')[0]}.init", dict(init), problem)
-
-
-def misfit(found: Any, init: Mapping[str, Any], *batch: Any) -> str | None:
-    """What is wrong with a call by its signature; None: nothing; empty: nobody can tell."""
-    try:
-        inspect.signature(found).bind(*batch, **init)
-    except TypeError as error:
-        return str(error)
-    except ValueError:  # code in C that says nothing
-        return ""
-    return None
 
 
 def call(

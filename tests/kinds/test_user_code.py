@@ -66,6 +66,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_called_with_a_batch(name: str, init: dict[str, Any], result: int) -> None:
+    user_code.check_use("model.class", f"brought:{name}", init)
     function: Any = user_code.made("model.class", f"brought:{name}", init)
     assert function(10) == result
 
@@ -89,6 +90,13 @@ def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
         user_code.made("model.class", f"brought:{name}", {})
 
 
+def test_a_class_without_a_call_is_refused_unseen() -> None:
+    with pytest.raises(
+        InvalidSpec, match=r"^model\.class: .* makes a Lazy, which cannot be called"
+    ):
+        user_code.check_use("model.class", "brought:Lazy", {})
+
+
 @pytest.mark.parametrize(
     ("name", "init", "message"),
     [
@@ -105,6 +113,75 @@ def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
 def test_other_arguments_than_it_takes(name: str, init: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpec, match=message):
         user_code.made("model.class", f"brought:{name}", init)
+    if name != "number":
+        with pytest.raises(InvalidSpec, match=message):
+            user_code.check_use("model.class", f"brought:{name}", init)
+
+
+UNTOLD = """
+import dataclasses, functools, torch
+
+@dataclasses.dataclass
+class Made:
+    number: int
+    __call__ = print
+
+class Child(torch.nn.Module):
+    pass
+
+class Own(torch.nn.Module):
+    def __init__(self, size, /, *, depth, width=3, **more):
+        pass
+
+class Loaded:
+    def __new__(cls, path):
+        return functools.partial(print, path)
+
+class Named:
+    def predict(self, batch):
+        return batch
+
+    __call__ = predict
+
+if torch:
+    class Twice:
+        def __init__(self, a): pass
+else:
+    class Twice:
+        def __init__(self, b): pass
+
+@functools.cache
+def kept(batch, wrong): pass
+
+def many(*batches, **more): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "init", "message"),
+    [
+        ("Made", {"number": 1}, None),
+        ("Made", {}, None),
+        ("Child", {"anything": 1}, None),
+        ("Own", {"depth": 2}, "missing a required.* argument: 'size'"),
+        ("Loaded", {"path": "x"}, None),
+        ("Named", {}, None),
+        ("Named", {"size": 1}, "got an unexpected keyword argument 'size'"),
+        ("Twice", {"b": 1}, None),
+        ("kept", {}, None),
+        ("many", {"x": 1}, None),
+    ],
+)
+def test_only_what_the_source_says_for_sure_is_refused_unseen(
+    name: str, init: dict[str, Any], message: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "untold.py").write_text(UNTOLD)
+    if message is None:
+        user_code.check_use("model.class", f"untold:{name}", init)
+        return
+    with pytest.raises(InvalidSpec, match=message):
+        user_code.check_use("model.class", f"untold:{name}", init)
+    assert "untold" not in sys.modules
 
 
 def test_names_inside_a_class_are_not_the_modules() -> None:

@@ -60,7 +60,7 @@ class PythonModel(Model):
 
     def check(self) -> None:
         """See that the class or function is there, and its weights."""
-        user_code.check_reference("model.class", self.class_)
+        user_code.check_use("model.class", self.class_, self.init)
         for each in self.places:
             each.check()
 

@@ -37,7 +37,7 @@ class PythonStep(Step):
 
     def check(self) -> None:
         """See that the code is there."""
-        user_code.check_reference("steps.python.function", self.function)
+        user_code.check_use("steps.python.function", self.function, self.init)
 
     @property
     def own_code(self) -> dict[str, list[str]]:

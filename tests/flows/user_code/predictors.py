@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -200,5 +201,5 @@ class LacksItsFile:
         return batch
 
 
-class CannotBeCalled:
-    """Has no method for a batch."""
+class CannotBeCalled(SimpleNamespace):
+    """Has no method for a batch, which its own source could not say."""

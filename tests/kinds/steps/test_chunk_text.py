@@ -218,7 +218,7 @@ def test_a_tokenizers_folder_is_relative_to_the_spec(tmp_path: Path) -> None:
     first, second = complete_spec(raw, [], tmp_path).steps
     assert isinstance(first, ChunkTextStep)
     assert isinstance(second, ChunkTextStep)
-    assert first.tokenizer == f"{tmp_path}/./tokens"
+    assert first.tokenizer == f"{tmp_path}/tokens"
     assert second.tokenizer == "bert-base-uncased"
 
 
