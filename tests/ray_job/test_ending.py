@@ -42,6 +42,27 @@ for each in psutil.Process().children(recursive=True):
         print("figures", *(each.environ()[name] for name in NO_FIGURES))
 print("cores", ray.cluster_resources()["CPU"])
 """
+ORPHANS = """
+import os, psutil, ray
+from tasks.ray_job.connection import connect
+
+connect({"address": "local", "include_dashboard": False, "num_cpus": 1})
+
+@ray.remote
+class Replica:
+    def start_engine(self):
+        return os.getpid(), subprocess.Popen(["sleep", "100"]).pid
+
+held = Replica.remote()
+replica, engine = map(psutil.Process, ray.get(held.start_engine.remote()))
+replica.kill()
+try:
+    engine.wait(30)
+    print("the engine is gone")
+except psutil.TimeoutExpired:
+    print("the engine is still there")
+    engine.kill()
+"""
 SPILL = """
 held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(4)]
 session = Path(os.environ["RAY_TMPDIR"], "ray", "session_latest").resolve()
@@ -98,6 +119,14 @@ def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
     assert not spilled.exists()
     assert session.is_dir()
     assert latest.is_symlink()
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("short_ray_folder")
+def test_what_a_worker_has_started_ends_with_it_in_a_ray_of_ones_own() -> None:
+    """As vLLM's engine, which would keep the GPU, when its replica is killed."""
+    done = ended(f"{ORPHANS}end_with_children(0)")
+    assert "the engine is gone" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("code", [0, 1])
