@@ -69,6 +69,8 @@ def complete_spec(
     raw = written_out(raw)
     for override in overrides:
         set_field(raw, override)
+    # A part of which every line is commented out says nothing; a name is no part.
+    raw = {field: part for field, part in raw.items() if part is not None or field == "name"}
     return parse_spec(resolve_paths(raw, folder), Written(text, overrides))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,6 +144,17 @@ def test_paths_are_relative_to_the_file_and_written_without_steps_upwards(tmp_pa
     assert spec.source.paths == [f"{up}/rows", up, up, "/rows", "s3://bucket/../rows"]
     assert spec.sink.path == str(folder / "out")
     assert [each.compared_with for each in spec.gates] == [f"{up}/specs/last", None]
+
+
+def test_a_part_without_a_line_is_left_at_its_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(RAW) + "resources:\n#  num_cpus: 2\nstages:\nenvironment:\n")
+    spec = load_spec(file)
+    defaults = parse_spec({**RAW, "environment": {"working_dir": str(tmp_path)}})
+    assert spec.model_dump() == defaults.model_dump()
+    file.write_text("source:\nmodel:\nsink:\n")
+    with pytest.raises(InvalidSpec, match="source: is missing; add it"):
+        load_spec(file)
 
 
 @pytest.mark.parametrize("path", ["/a/..", "s3://bucket/a/../", "/a/../."])
