@@ -2,7 +2,10 @@
 
 import ast
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
@@ -118,6 +121,25 @@ def test_one_ray_and_one_image_everywhere() -> None:
     assert (base[2], built[1]) == ("py311", f"prefect-ray-data-worker:{RAY}-py311")
     images = {each["image"] for each in ray_containers(load("raycluster.yaml"))}
     assert images | {load("cluster.yaml")["docker"]["image"]} == {built[1]}
+
+
+@pytest.mark.parametrize(
+    ("extras", "older"),
+    [("vllm<0.30", {"fastapi", "numpy", "protobuf"}), ("onnxruntime av", set())],
+)
+def test_an_image_with_vllm_takes_what_vllm_goes_with(
+    extras: str, older: set[str], tmp_path: Path
+) -> None:
+    """The line that installs, without pip. That the rest of the pins go with it pip has said."""
+    line = re.search(r"^RUN (case .*\$EXTRAS)$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert line
+    copy = Path(shutil.copy(ROOT / "constraints.txt", tmp_path))
+    code = 'pip() { echo "$@"; }; ' + line[1].replace("/tmp/", f"{tmp_path}/")
+    done = subprocess.run(["sh", "-c", code], env={**os.environ, "EXTRAS": extras}, check=True)
+    assert done.returncode == 0
+    pins = [(ROOT / "constraints.txt").read_text(), copy.read_text()]
+    before, after = ({each.split("==")[0] for each in text.splitlines()} for text in pins)
+    assert before - after == older
 
 
 def test_the_image_has_all_that_the_shipped_code_imports() -> None:
