@@ -37,6 +37,7 @@ def main(backend: str, folder: Path) -> None:
         backend=keras.config.backend(),
         predicted=made,
         direct=np.asarray(direct),
+        platforms=str(sys.modules["jax"].config.jax_platforms) if backend == "jax" else "",
         double=values(wider, "double"),
         third=values(wider, "third"),
     )

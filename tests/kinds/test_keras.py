@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -297,6 +298,18 @@ def test_other_backends_predict_as_they_do_alone(tmp_path: Path, keras: Any, bac
     np.testing.assert_allclose(found["predicted"], here, atol=1e-5)
     assert found["double"].tolist() == [2 * each for each in NUMBERS]
     assert found["third"].tolist() == [each / 2 * (1 / 3) for each in NUMBERS], "of 64 bits"
+    assert found["platforms"] == ("cpu" if backend == "jax" else ""), "no GPU that others have"
+
+
+@pytest.mark.parametrize("problem", [None, RuntimeError("it has begun")])
+def test_tensorflow_takes_no_gpu_that_it_is_not_given(
+    problem: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensorflow = Mock()
+    tensorflow.config.set_visible_devices.side_effect = problem
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+    keras_backend.leave_gpus("tensorflow")
+    tensorflow.config.set_visible_devices.assert_called_once_with([], "GPU")
 
 
 @pytest.mark.gpu

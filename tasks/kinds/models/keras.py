@@ -76,7 +76,7 @@ class KerasModel(TensorModel):
         """The model on its device."""
         refuse_dtype(placement.dtype, self.own_precision)
         backend = keras_backend.chosen(self.backend)
-        keras = keras_backend.keras_with(backend, placement.num_threads)
+        keras = keras_backend.keras_with(backend, placement.num_threads, placement.device)
         keras_backend.refuse_fallback(keras, placement.device)
         with keras_backend.at_work(keras, placement):
             model = keras_file.load(keras, self.local(), self.custom_objects)

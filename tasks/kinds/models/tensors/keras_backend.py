@@ -29,8 +29,13 @@ def chosen(backend: Backend) -> str:
     return name
 
 
-def keras_with(backend: str, num_threads: int = 1) -> Any:
+def keras_with(backend: str, num_threads: int = 1, device: str = "cpu") -> Any:
     """Keras, computing with a backend; some of their settings are of the whole process.
+
+    Args:
+        backend: by name.
+        num_threads: that it may use.
+        device: where it is to compute.
 
     Raises:
         InvalidSpec: this process has imported it with another.
@@ -52,7 +57,21 @@ def keras_with(backend: str, num_threads: int = 1) -> Any:
         with suppress(RuntimeError):  # it has begun
             threading = importlib.import_module("tensorflow").config.threading
             threading.set_intra_op_parallelism_threads(num_threads)
+    if device == "cpu":
+        leave_gpus(backend)
     return keras
+
+
+def leave_gpus(backend: str) -> None:
+    """Have a backend that computes on the CPU take no GPU: Ray hides none from who asked for none.
+
+    JAX and TensorFlow fill all that they see when they begin; torch takes what it is told to.
+    """
+    if backend == "jax":
+        importlib.import_module("jax").config.update("jax_platforms", "cpu")
+    if backend == "tensorflow":
+        with suppress(RuntimeError):  # it has begun
+            importlib.import_module("tensorflow").config.set_visible_devices([], "GPU")
 
 
 def refuse_fallback(keras: Any, device: str) -> None:
