@@ -198,6 +198,31 @@ def test_arguments_that_vllm_refuses_are_the_specs_fault(engine: type[LLM]) -> N
         outcome_of(["a"], engine_kwargs={"tensor_parallel_size": 2})
 
 
+def test_why_an_engine_does_not_start_is_told(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: LLM, model: str, **arguments: Any) -> None:
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError as error:
+            raise RuntimeError("Engine core initialization failed.") from error
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    with pytest.raises(StageFailed, match=r"some/model: OSError: \[Errno 28\] .* the job's log"):
+        outcome_of(["a"])
+
+
+def test_an_engine_that_lacks_memory_to_start_is_known_to(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: LLM, model: str, **arguments: Any) -> None:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        outcome_of(["a"])
+
+
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_the_check_says_how_to_install_it() -> None:
     with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[vllm\]'"):

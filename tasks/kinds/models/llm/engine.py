@@ -15,6 +15,7 @@ from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.memory import Key, Outcome
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.verdicts import GIVEN_UP
+from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 
 POOLING = ("embed", "classify")
 CUT_OFF = {"truncate_prompt_tokens": -1}
@@ -26,6 +27,8 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
 
     Raises:
         InvalidSpec: vLLM does not take the arguments, or not on this device.
+        StageFailed: its engine did not start.
+        Exception: there is too little memory, as it is.
     """
     import vllm
 
@@ -35,6 +38,15 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
     except (ValueError, TypeError) as error:
         problem = f"do not start vLLM with {name}: {error}"
         raise InvalidSpec.at("model.engine_kwargs", arguments, problem) from error
+    except RuntimeError as error:
+        led_to_by = chain(error)
+        if any(map(is_out_of_memory, led_to_by)):
+            raise
+        root = led_to_by[-1]
+        raise StageFailed(
+            f"vLLM did not start with {name}: {type(root).__name__}: {root}; what its engine's own "
+            "process said of it is above this in the job's log"
+        ) from error
 
 
 @dataclass(frozen=True)
