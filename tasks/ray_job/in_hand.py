@@ -106,7 +106,7 @@ class InHand:
         """
 
         def call(rows: pa.Table) -> pa.Table:
-            for each in rows[ROW].to_pylist():
+            for each in rows[ROW].to_pylist() if self.guilty else ():
                 if each in self.guilty:
                     raise ProcessDied(GUILTY + self.guilty[each])
             parts = [*self.parts(rows)]
