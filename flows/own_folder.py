@@ -7,7 +7,7 @@ from prefect.runtime import deployment
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_file import is_table_name
+from tasks.spec_paths import is_table_name
 
 
 def check_whole_paths(spec: BatchInferenceSpec) -> None:
