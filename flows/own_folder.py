@@ -27,6 +27,9 @@ def paths_in(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
     if not is_table_name(spec.source.model_dump()):
         yield from (("source.path", path) for path in spec.source.paths)
     yield "sink.path", spec.sink.path
+    for at, gate in enumerate(spec.gates):
+        if gate.compared_with:
+            yield f"gates.{at}.baseline", gate.compared_with
     yield from (("model.weight_files", path) for path in getattr(spec.model, "weight_files", ()))
     for field, path in (
         ("model.path", getattr(spec.model, "path", None)),

@@ -1,0 +1,35 @@
+"""A deployment's run has a folder that goes with it: a spec's paths are whole ones."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import own_folder
+from tasks.errors import InvalidSpec
+from tests.flows.conftest import spec_of
+
+MODEL = {"kind": "python", "class": "predictors:Double"}
+GATE = {"kind": "drift", "column": "x", "maximum": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("source.path", {"source": {"kind": "parquet", "path": "in"}}),
+        ("sink.path", {"sink": {"kind": "parquet", "path": "out"}}),
+        ("model.weight_files", {"model": {**MODEL, "weight_files": ["model.pt"]}}),
+        ("stages.preprocess.path", {"stages": {"preprocess": {"path": "kept"}}}),
+        ("gates.1.baseline", {"gates": [GATE, {**GATE, "baseline": "last"}]}),
+    ],
+)
+def test_each_path_is_refused_that_a_worker_would_look_for_in_its_own_folder(
+    field: str, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(tmp_path, **changes)
+    own_folder.check_whole_paths(spec)  # of the command line: it knows where it is
+    monkeypatch.setattr(own_folder, "deployment", SimpleNamespace(id="nightly"))
+    own_folder.check_whole_paths(spec_of(tmp_path))
+    with pytest.raises(InvalidSpec, match=f"^{field}: .* is relative to a folder that goes with"):
+        own_folder.check_whole_paths(spec)
