@@ -32,6 +32,13 @@ class Environment(FormModel):
         "values already.",
     )
 
+    @field_validator("working_dir")
+    @classmethod
+    def _is_a_path(cls, folder: str) -> str:
+        if "\0" in folder:
+            raise ValueError("no path has a NUL in it")
+        return folder
+
 
 class ErrorBudget(FormModel):
     """How many rows may be set aside before nothing is published."""

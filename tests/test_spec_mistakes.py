@@ -330,3 +330,8 @@ def test_two_problems_are_two_lines() -> None:
         "resources.num_gpus",
         "resources.num_cpus",
     ]
+
+
+def test_no_folder_has_a_nul_in_its_name() -> None:
+    said = refused(environment={"working_dir": "/a\0b"})
+    assert said.startswith("environment.working_dir: '/a\\x00b' is not allowed: no path has a NUL")

@@ -53,6 +53,14 @@ def stat_local(path: str) -> Stat | None:
     return Stat(path, found.st_size, f"{found.st_mtime_ns}-{found.st_size}")
 
 
+def is_no_file(info: Info) -> bool:
+    """Whether it is a pipe, a socket or a device of this machine.
+
+    Whoever opens a pipe waits until somebody writes to it.
+    """
+    return info.get("type") == "other" and not info.get("islink")
+
+
 def used_up(infos: dict[str, Info]) -> Iterator[Info]:
     """Infos one by one, each let go once it was looked at: there may be millions."""
     for name in list(infos):

@@ -7,7 +7,6 @@ absent. Deleting or moving what is not there is not an error, so that every call
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from operator import attrgetter
 from typing import IO, Any, Protocol
@@ -15,11 +14,13 @@ from urllib.parse import urlsplit
 
 import fsspec
 
+from tasks.protocol.client_errors import as_oserror, refusal_of
 from tasks.protocol.infos import (
     Info,
     Lying,
     Stat,
     find_local,
+    is_no_file,
     modified_seconds,
     stat_if_there,
     stat_local,
@@ -58,17 +59,6 @@ class Storage(Protocol):
         """Remove; nothing happens where it is gone."""
 
 
-@contextmanager
-def as_oserror() -> Iterator[None]:
-    """What a store's client raises in its own words, as the ConnectionError that it is."""
-    try:
-        yield
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
-        raise
-    except Exception as error:
-        raise ConnectionError(f"{type(error).__name__}: {error}") from error
-
-
 class FsspecStorage:
     """Storage on a local disk or any fsspec filesystem."""
 
@@ -94,23 +84,27 @@ class FsspecStorage:
         if self.is_local:  # fsspec takes three times as long over a small file
             with open(path, "rb") as file:
                 return file.read()
-        data: bytes = self.filesystem.cat_file(path)
+        with refusal_of(path):
+            data: bytes = self.filesystem.cat_file(path)
         return data
 
     def open(self, path: str) -> IO[bytes]:
         """Open for streaming reads."""
-        return self.filesystem.open(path, "rb")
+        with refusal_of(path):
+            return self.filesystem.open(path, "rb")
 
     def open_in_parts(self, path: str) -> IO[bytes]:
         """Open for reads here and there: no more is fetched than is read."""
-        return self.filesystem.open(path, "rb", cache_type="none")
+        with refusal_of(path):
+            return self.filesystem.open(path, "rb", cache_type="none")
 
     @as_oserror()
     def list(self, folder: str) -> list[Stat]:
         """All objects below `folder`, by path, without half-written ones."""
         self.filesystem.invalidate_cache()
         try:
-            whole = (info for info in self.find(folder) if not is_half_written(info["name"]))
+            known = (info for info in self.find(folder) if not is_no_file(info))
+            whole = (info for info in known if not is_half_written(info["name"]))
             found = [stat for info in whole if (stat := stat_if_there(info))]
         except FileNotFoundError:
             return []
@@ -220,6 +214,8 @@ def refuse_misread(url: str) -> None:
         raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
     if RELATIVE.match(url):  # to the folder of whichever process opens it
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
+    if "\0" in url:
+        raise ValueError("no path has a NUL in it")
 
 
 def is_web(url: str) -> bool:

@@ -246,6 +246,14 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
         storage.list(path)
 
 
+def test_a_pipe_is_no_object(tmp_path: Path) -> None:
+    storage, path = open_storage(str(tmp_path))
+    storage.write(f"{path}/a", b"a")
+    os.mkfifo(tmp_path / "pipe")
+    assert [each.path for each in storage.list(path)] == [f"{path}/a"]
+    assert storage.list(f"{path}/pipe") == []
+
+
 CALLS: dict[str, Callable[[FsspecStorage], object]] = {
     "write": lambda storage: storage.write("bucket/x", b""),
     "read": lambda storage: storage.read("bucket/x"),

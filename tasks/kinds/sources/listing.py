@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
-from tasks.protocol.infos import Info, Stat, stat_of
+from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
 from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage, is_web
 
@@ -202,13 +202,18 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
 
     Raises:
         InputNotFound: a link leads nowhere.
+        InvalidSpec: it is a pipe or a device, which may have no end and cannot be read twice.
     """
     name = info["name"]
     real = os.path.realpath(name) if storage.is_local else name
-    if real == name:
-        return stat_of(info)
     try:
-        return stat_of(storage.filesystem.info(real))
+        found = info if real == name else storage.filesystem.info(real)
+        if is_no_file(found):
+            problem = "is no file, but a pipe, a socket or a device: put what comes from it into a "
+            raise InvalidSpec.at(
+                "source.path", name, f"{problem}file, or name it in source.exclude"
+            )
+        return stat_of(found)
     except FileNotFoundError as error:
         problem = f"is a link to {real}, which is not there; mend it, or name it in source.exclude"
         raise InputNotFound.at("source.path", name, problem) from error

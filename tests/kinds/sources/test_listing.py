@@ -113,6 +113,16 @@ def test_a_link_to_nowhere_is_named(folder: Path) -> None:
     assert names(folder, "", exclude=["z.*"]) == ALL
 
 
+@pytest.mark.parametrize("path", ["", "p.parquet", "p.*", "day=1"])
+def test_a_pipe_is_no_input(folder: Path, path: str) -> None:
+    """Whoever opened it would wait for somebody to write."""
+    os.mkfifo(folder / "p.parquet")
+    (folder / "day=1/z.parquet").symlink_to(folder / "p.parquet")
+    with pytest.raises(InvalidSpec, match=r"[pz]\.parquet' is no file, but a pipe.*exclude"):
+        names(folder, path)
+    assert names(folder, "", exclude=["[pz].parquet"]) == ALL
+
+
 def test_a_glob_takes_linked_files_too(folder: Path) -> None:
     (folder / "z.parquet").symlink_to(folder / "_old/f.parquet")
     found = ["_old/f.parquet", "a.parquet", "x[1].parquet"]
