@@ -22,6 +22,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
+S3_BUCKET = re.compile(r"s3a?://[^/]+")
 WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]*/*")
 
 
@@ -50,13 +51,14 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
         kept: where they are kept between two jobs, where that is a place of its own.
 
     Raises:
-        InvalidSpec: what lies there is not for this sink, it is a whole bucket, or a package is
-            missing.
+        InvalidSpec: what lies there is not for this sink, it is a whole bucket or in one that is
+            not there, or a package is missing.
         Unreachable: it does not.
     """
     refuse_whole_bucket(sink.path)
     opener = partial(open_storage, storage_options=sink.storage_options)
-    is_there("sink", opener, sink.path)
+    if not is_there("sink", opener, sink.path):
+        refuse_no_bucket("sink.path", opener, sink.path)
     for folder in (sink.path, f"{sink.path}.state"):
         refuse_unwritable("sink.path", opener, folder)
     try:
@@ -67,7 +69,8 @@ def check_sink(sink: Sink, kept: str | None = None) -> None:
         problem = f"cannot be reached: {first_line(error)}"
         raise Unreachable(f"sink: {sink.path!r} {problem}") from error
     if kept is not None:
-        is_there("sink", opener, kept, "stages.preprocess")
+        if not is_there("sink", opener, kept, "stages.preprocess"):
+            refuse_no_bucket("stages.preprocess.path", opener, kept)
         refuse_unwritable("stages.preprocess.path", opener, kept)
 
 
@@ -80,6 +83,25 @@ def refuse_whole_bucket(url: str) -> None:
     if WHOLE_BUCKET.fullmatch(url):
         problem = "is a whole bucket, and its state would be another one: name a folder in it, as "
         raise InvalidSpec.at("sink.path", url, f"{problem}in {url.rstrip('/')}/predictions")
+
+
+def refuse_no_bucket(field: str, opener: Opener, url: str) -> None:
+    """See that a bucket of S3 is there, which no write makes, as it makes a folder.
+
+    Raises:
+        InvalidSpec: it is not.
+    """
+    bucket = S3_BUCKET.match(url)
+    if bucket is None:
+        return
+    storage, name = opener(bucket[0])
+    try:
+        storage.filesystem.info(name)
+    except FileNotFoundError as error:
+        problem = f"lies in the bucket {name!r}, which is not there: create it, or name another"
+        raise InvalidSpec.at(field, url, problem) from error
+    except Exception:  # who may write to a bucket may still not be told of it
+        return
 
 
 def check_apart(source: Source, sink: Sink) -> None:

@@ -26,6 +26,7 @@ from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
 from tasks.spec_yaml import parse_yaml
 from tests.flows.conftest import CODE, published, spec_of
+from tests.s3_server import S3
 
 
 def write_spec(folder: Path, **changes: Any) -> Path:
@@ -180,6 +181,21 @@ def test_a_storage_that_does_not_answer_is_one_message(
     spec = write_spec(numbers.parent, **{section: place})
     assert call(monkeypatch, "run", str(spec)) == 1
     assert f"{section}.path: 's3://bucket/x' cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_a_bucket_that_is_not_there_is_one_message(
+    numbers: Path,
+    verb: str,
+    s3: S3,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sink = {"kind": "parquet", "path": "s3://nobodys/x", "storage_options": s3.storage_options}
+    assert call(monkeypatch, verb, str(write_spec(numbers.parent, sink=sink))) == 2
+    told = "InvalidSpec: sink.path: 's3://nobodys/x' lies in the bucket 'nobodys', which is not"
+    assert f"{told} there: create it, or name another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["status", "clean", "cancel"])

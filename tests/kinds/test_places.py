@@ -1,6 +1,7 @@
 """What a spec names is looked for before anything is started."""
 
 from ftplib import FTP
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tasks.kinds.places import (
     check_sink,
     check_source,
     folder_of,
+    refuse_no_bucket,
     refuse_whole_bucket,
 )
 from tasks.kinds.sinks import DeltaSink, IcebergSink, LanceSink, ParquetSink, Sink
@@ -26,6 +28,9 @@ from tasks.kinds.sources import (
     Source,
 )
 from tasks.kinds.sources.parquet import ParquetSource
+from tasks.protocol.storage import open_storage
+from tests.s3_server import S3
+from tests.storage_faults.faulty_s3 import Fault, faulty_s3
 
 
 @pytest.mark.parametrize(
@@ -77,6 +82,28 @@ def test_a_whole_bucket_has_no_room_for_a_state_beside_it(scheme: str) -> None:
             InvalidSpec, match=rf"sink\.path: '{bucket}' is a whole bucket.* as in "
         ):
             check_sink(ParquetSink(path=path))
+
+
+@pytest.mark.s3
+def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
+    place = {"path": "s3://not-made/out", "storage_options": s3.storage_options}
+    told = r"sink\.path: 's3://not-made/out' lies in the bucket 'not-made', which is not there: "
+    for sink in (ParquetSink(**place), DeltaSink(**place)):
+        with pytest.raises(InvalidSpec, match=f"^{told}create it, or name another$"):
+            check_sink(sink)
+    new = ParquetSink(path=s3.url("not/made/either"), storage_options=s3.storage_options)
+    check_sink(new)
+    with pytest.raises(InvalidSpec, match=r"^stages\.preprocess\.path: .* lies in the bucket"):
+        check_sink(new, "s3://not-made/kept")
+
+
+@pytest.mark.s3
+def test_a_bucket_that_one_may_not_be_told_of_may_be_there(s3: S3) -> None:
+    with faulty_s3(s3.endpoint_url) as proxy:
+        proxy.behave = lambda asked: Fault(403) if asked.method == "HEAD" else None
+        options = {"endpoint_url": proxy.endpoint_url}
+        refuse_no_bucket("sink.path", partial(open_storage, storage_options=options), s3.url("out"))
+        assert proxy.faults
 
 
 def test_a_folder_is_no_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +238,17 @@ def test_what_is_wrong_with_a_buckets_name_is_told() -> None:
 def test_an_unknown_protocol_is_a_wrong_spec() -> None:
     with pytest.raises(InvalidSpec, match=r"source\.path: 'foo://x' cannot be opened"):
         check_source(ParquetSource(path="foo://x"))
+
+
+def test_no_path_has_a_nul() -> None:
+    checks = {
+        "source": lambda: check_source(CsvSource(path="/a\0b")),
+        "sink": lambda: check_sink(ParquetSink(path="/a\0b")),
+        "model": lambda: SklearnModel(path="/a\0b.skops").check(),
+    }
+    for kind in checks:
+        with pytest.raises(InvalidSpec, match=rf"^{kind}\.path: '/a\\x00b.* no path has a NUL in"):
+            checks[kind]()
 
 
 @pytest.mark.parametrize(
