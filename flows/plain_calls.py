@@ -7,6 +7,7 @@ from pathlib import Path
 from flows.called_spec import load_at
 from flows.console import console, escape
 from flows.printed_report import print_check, print_orphans
+from tasks.access import access_told
 from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
@@ -37,7 +38,9 @@ def check_spec_file(
             print_check(console, check.name, "dim", "-", "not looked at")
             continue
         try:
-            print_check(console, check.name, "green", "ok", check.run(spec))
+            with access_told(spec):
+                found = check.run(spec)
+            print_check(console, check.name, "green", "ok", found)
         except BatchInferenceError as error:
             wrong.append(error)
             print_check(console, check.name, "red", "wrong", str(error))
@@ -71,7 +74,7 @@ def print_status(
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output():
+    with storage_of_output(), access_told(spec):
         seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
         begun = runs_begun(spec, seen)
     at_work = {*runs, *(job.run_id for job, _ in live)}
@@ -110,7 +113,7 @@ def clean_output(
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output():
+    with storage_of_output(), access_told(spec):
         orphans = find_orphans(spec)
         if delete:
             remove(spec, orphans)
@@ -128,7 +131,7 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output():
+    with storage_of_output(), access_told(spec):
         told = tell_to_stop(spec)
     for job in told.stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")

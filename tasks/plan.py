@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tasks.access import access_told
 from tasks.call import Call
 from tasks.counted import counted
 from tasks.errors import OutputHeld
@@ -10,6 +11,7 @@ from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown, try_output
+from tasks.patience import storage_of_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -142,8 +144,14 @@ def make_plan(
         InvalidSpec: the spec does not fit its inputs, its output or this machine.
         UnfinishedRun: another spec's run is unfinished here.
         OutputHeld: another spec's run is at work here.
+        Unreachable: a storage or the cluster does not answer, or does not let this user in.
     """
-    options = options or RunOptions()
+    with access_told(spec):
+        return find_plan(spec, options or RunOptions(), save=save)
+
+
+def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> PlannedRun:
+    """What `make_plan` does, but for what it tells of files that this user may not read."""
     fingerprints = check_spec(spec)
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
     call.refuse_no_baseline()
@@ -179,10 +187,14 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
     Args:
         spec: what to run.
         try_it: whether to see that an output that is not there yet can be made.
+
+    Raises:
+        Unreachable: the ledger's storage does not answer, or does not let this user in.
     """
     storage, output = output_of(spec)
     ledger = ledger_of(spec)
-    seen = bring_up_to_date(storage, ledger, output)
+    with storage_of_output(), access_told(spec):
+        seen = bring_up_to_date(storage, ledger, output)
     if seen.version == 0:
         refuse_unknown(storage, output, ledger)
         if try_it:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 
+from tasks.access import access_told
 from tasks.clusters.choose import api_of, max_gpus_of
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.own_ray import reached
@@ -38,11 +39,12 @@ def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
 
     Raises:
         InvalidSpec: names the field, what was given, and the way out.
-        Unreachable: a storage or the cluster does not answer.
+        Unreachable: a storage or the cluster does not answer, or this user may not read something.
     """
-    for check in CHECKS:
-        check.run(spec)
-    return {"model": spec.model.fingerprint(), "code": code_digests(spec)}
+    with access_told(spec):
+        for check in CHECKS:
+            check.run(spec)
+        return {"model": spec.model.fingerprint(), "code": code_digests(spec)}
 
 
 def code_digests(spec: BatchInferenceSpec) -> str:

@@ -92,7 +92,7 @@ def always(fault: Fault, method: str, path: str) -> Behave:
     """Requests of a kind fail."""
 
     def behave(asked: Request) -> Fault | None:
-        return fault if asked.method == method and re.search(path, asked.path) else None
+        return fault if asked.method in method.split("|") and re.search(path, asked.path) else None
 
     return behave
 
@@ -167,6 +167,21 @@ def test_expired_credentials_are_told_before_anything_starts(place: Place) -> No
     place.proxy.behave = lambda asked: Fault(400, "ExpiredToken")
     with pytest.raises(Unreachable, match=r"cannot be reached.*the credentials in"):
         place.run()
+
+
+def test_inputs_that_may_be_listed_and_not_read_are_told_before_anything_starts(
+    place: Place,
+) -> None:
+    place.proxy.behave = always(Fault(403, "AccessDenied"), "HEAD|GET", r"in/0\.parquet")
+    told = rf"^source\.path: '{place.bucket}/{place.folder}/in/0\.parquet' is closed to this user"
+    with pytest.raises(Unreachable, match=rf"{told} \(.*\): see the credentials"):
+        make_plan(place.spec)
+
+
+def test_a_ledger_that_is_refused_is_told_before_anything_starts(place: Place) -> None:
+    place.proxy.behave = always(Fault(403, "AccessDenied"), "GET", r"_delta_log|ledger")
+    with pytest.raises(Unreachable, match=r"^sink\.path: the storage does not answer, or .*"):
+        make_plan(place.spec)
 
 
 # The job cannot even write down why it failed; a process would end with the same traceback.
