@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, shown
 from tasks.kinds.clusters import KubeRayCluster
 
 GROUP, VERSION, PLURAL = "ray.io", "v1", "rayclusters"
@@ -63,19 +63,51 @@ def load_manifest(cluster: KubeRayCluster) -> Manifest:
     path = cluster.manifest or str(files("deployments") / "cluster" / "raycluster.yaml")
     try:
         manifest = yaml.safe_load(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise InvalidSpec.at("cluster.manifest", path, f"cannot be read: {error}") from error
     wanted = (f"{GROUP}/{VERSION}", "RayCluster")
+    refuse_no_fields(path, {"": manifest or ""})  # an empty file holds nothing
     try:
         if (manifest["apiVersion"], manifest["kind"]) != wanted:
             raise InvalidSpec.at("cluster.manifest", path, f"is not {wanted[1]} of {wanted[0]}")
         if not all(container["name"] for container in ray_containers(manifest)):
             raise KeyError("name")
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError) as error:
         raise InvalidSpec.at(
             "cluster.manifest", path, f"is no whole RayCluster: it lacks {error}"
         ) from error
+    except (TypeError, AttributeError) as error:
+        problem = "is no whole RayCluster: a group of its nodes has a list or text in place of "
+        raise InvalidSpec.at("cluster.manifest", path, f"{problem}fields: {error}") from error
+    refuse_no_fields(path, parts_used(manifest))
     return dict(manifest)
+
+
+def parts_used(manifest: Manifest) -> dict[str, Any]:
+    """Parts that a run reads or adds to, by their names; what is not there is no matter."""
+    metadata = manifest.get("metadata")
+    parts = {"metadata": metadata, "spec.authOptions": manifest["spec"].get("authOptions")}
+    if isinstance(metadata, dict):
+        parts |= {f"metadata.{name}": metadata.get(name) for name in ("labels", "annotations")}
+    each = {f"resources of {one['name']}": one.get("resources") for one in ray_containers(manifest)}
+    return parts | each
+
+
+def refuse_no_fields(path: str, parts: dict[str, Any]) -> None:
+    """See that parts of a manifest have fields.
+
+    Args:
+        path: of the manifest.
+        parts: what they hold by their names; of the whole it is empty.
+
+    Raises:
+        InvalidSpec: one is a list or a text.
+    """
+    for part, given in parts.items():
+        if given is not None and not isinstance(given, dict):
+            place = f"{part} is {shown(given)}" if part else f"it holds {shown(given)}"
+            problem = f"is no RayCluster: {place}, where fields are wanted, as in name: value"
+            raise InvalidSpec.at("cluster.manifest", path, problem)
 
 
 def ray_containers(manifest: Manifest) -> list[dict[str, Any]]:

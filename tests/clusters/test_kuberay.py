@@ -14,7 +14,13 @@ import yaml
 from tasks.clusters import kuberay, kuberay_api
 from tasks.clusters.choose import cluster_of, release, resources_on
 from tasks.clusters.kuberay import KubeRay
-from tasks.clusters.kuberay_manifest import EXPIRES, load_manifest, name_of, ray_containers
+from tasks.clusters.kuberay_manifest import (
+    EXPIRES,
+    load_manifest,
+    name_of,
+    ray_containers,
+    run_manifest,
+)
 from tasks.clusters.running import renew
 from tasks.errors import InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.kinds.clusters import KubeRayCluster
@@ -349,6 +355,33 @@ def test_the_namespace_and_the_manifest_are_checked(
             kuberay_of(fields, manifest=str(path)).check()
     with pytest.raises(InvalidSpec, match="cannot be read"):
         kuberay_of(fields, manifest=str(tmp_path / "none")).check()
+
+
+NOT_FIELDS: dict[str, tuple[Any, str]] = {
+    "empty": (None, "is no RayCluster: it holds ''"),
+    "list": ([1], r"it holds \[1\]"),
+    "metadata list": ({"metadata": ["a"]}, r"metadata is \['a'\], where fields are wanted"),
+    "metadata text": ({"metadata": "a"}, "metadata is 'a', where fields"),
+    "labels": ({"metadata": {"labels": ["a"]}}, r"metadata\.labels is \['a'\]"),
+    "annotations": ({"metadata": {"annotations": "a"}}, r"metadata\.annotations is 'a'"),
+    "spec": ({"spec": "a"}, "a list or text in place of fields"),
+    "a group": ({"spec": {"headGroupSpec": "a"}}, "a list or text in place of fields"),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), NOT_FIELDS.values(), ids=NOT_FIELDS.keys())
+def test_a_manifest_that_is_not_made_of_fields(given: Any, said: str, tmp_path: Path) -> None:
+    shipped = yaml.safe_load(Path("deployments/cluster/raycluster.yaml").read_text())
+    path = tmp_path / "cluster.yaml"
+    whole = {**shipped, **given} if isinstance(given, dict) else given
+    path.write_text("" if whole is None else yaml.safe_dump(whole))
+    with pytest.raises(InvalidSpec, match=rf"^cluster\.manifest: .*{said}"):
+        run_manifest(KubeRayCluster(manifest=str(path)), RUN)
+
+
+def test_a_manifest_s_path_has_no_nul() -> None:
+    with pytest.raises(InvalidSpec, match=r"^cluster\.manifest: 'a\\x00b' cannot be read"):
+        load_manifest(KubeRayCluster(manifest="a\0b"))
 
 
 def test_the_head_is_found_by_its_service_with_its_token(kube: Kubernetes, fields: Fields) -> None:
