@@ -1,5 +1,7 @@
 """A Prefect server that somebody has named, and what is told where it cannot be used."""
 
+from urllib.parse import urlsplit
+
 import httpx
 from prefect.settings import PREFECT_API_URL
 
@@ -9,6 +11,9 @@ from tasks.reporting.redaction import hide_credentials
 TOO_LONG = "parameters must be less than"
 """What it says of a spec; its answer has the whole of it."""
 
+NO_API = "Failed to reach API at"
+"""What its client says of whatever answers as no API of Prefect's does."""
+
 
 def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
     """What to tell of an error of Prefect's client; None of any other.
@@ -16,6 +21,8 @@ def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
     The server may go away at any time: when all rows are published, too.
     """
     server, cause = PREFECT_API_URL.value(), cause_of(error)
+    if server and is_no_api(error) and (cause is None or is_refusal(cause)):
+        return elsewhere(str(hide_credentials(server)))
     if not server or cause is None or not asked_of(cause).startswith(server):
         return None
     if TOO_LONG in str(cause):
@@ -46,6 +53,24 @@ def is_refusal(error: httpx.HTTPError) -> bool:
     if not isinstance(error, httpx.HTTPStatusError):
         return False
     return error.response.status_code < 500 and error.response.status_code not in (401, 403)
+
+
+def is_no_api(error: BaseException | None) -> bool:
+    """Whether something answers that is no API of Prefect's, as its pages for browsers do."""
+    while error is not None and not isinstance(error, BatchInferenceError):
+        if isinstance(error, RuntimeError) and str(error).startswith(NO_API):
+            return True
+        error = error.__cause__
+    return False
+
+
+def elsewhere(server: str) -> InvalidSpec:
+    """What to raise where there is another server, or another part of Prefect's."""
+    at = urlsplit(server)
+    whole = "" if "/api" in at.path else f", as in {at.scheme}://{at.netloc}/api"
+    problem = f"is not where Prefect's API is: it must end in /api{whole}"
+    cloud = "on Prefect Cloud in /api/accounts/ID/workspaces/ID"
+    return InvalidSpec.at("PREFECT_API_URL", server, f"{problem}; {cloud}")
 
 
 def away(server: str, error: httpx.HTTPError) -> Unreachable:

@@ -58,3 +58,21 @@ def test_a_command_ends_with_one_message(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert "Unreachable: Prefect's server at http://127.0.0.1:9/api does not answer" in said
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("path", ["", "/", "/ap", "/api/v2"])
+def test_a_url_that_does_not_lead_to_its_api(
+    numbers: Path, path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = str(PREFECT_API_URL.value()).removesuffix("/api")
+    file = numbers.parent / "spec.json"
+    file.write_text(spec_of(numbers).model_dump_json(by_alias=True))
+    monkeypatch.setattr(sys, "argv", ["batch-inference", "run", str(file)])
+    with temporary_settings({PREFECT_API_URL: f"{server}{path}"}), pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    wanted = "must end in /api" if "/api" in path else f"must end in /api, as in {server}/api;"
+    assert f"PREFECT_API_URL: '{server}{path}' is not where Prefect's API is: it {wanted}" in said
