@@ -14,6 +14,7 @@ from pydantic import AfterValidator
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.alike import alike
+from tasks.kinds.secret_names import shown_at
 from tasks.kinds.user_signatures import (
     Definition,
     definition_in,
@@ -165,8 +166,9 @@ def refuse_other_arguments(
     if wrong and not is_class:
         wrong = misfit(signature, init, "batch")
     if wrong:
-        problem = f"does not fit {reference}: {wrong}"
-        raise InvalidSpec.at(f"{field.rpartition('.')[0]}.init", dict(init), problem)
+        given = shown_at([], dict(init))
+        where = f"{field.rpartition('.')[0]}.init: {given}"
+        raise InvalidSpec(f"{where} does not fit {reference}: {wrong}")
 
 
 def call(

@@ -106,6 +106,7 @@ def test_a_class_without_a_call_is_refused_unseen() -> None:
             r"model.init: {'numbers': 5} does not fit brought:Adds: got an un",
         ),
         ("twice", {"thrice": 3}, r"model.init: .* does not fit brought:twice: got an unexpected"),
+        ("Adds", {"api_key": "k"}, r"model.init: \*\*\* does not fit brought:Adds: got an un"),
         ("scaled", {}, r"model.init: {} does not fit brought:scaled: missing a required argument"),
         ("number", {}, r"model.class: 'brought:number' is int; a class is wanted, or a function"),
     ],

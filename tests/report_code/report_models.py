@@ -10,9 +10,14 @@ NAMES = np.array(["cat", "<b>dog</b>"], dtype=object)
 
 
 class Classify:
-    """Odd ids are dogs; every tenth row is taken for the other. Ids named `bad` cannot be read."""
+    """Odd ids are dogs; every tenth row is taken for the other. Ids named `bad` cannot be read.
 
-    def __init__(self, bad: list[int] | None = None, crash_at: int = -1, marker: str = "") -> None:
+    What it is given besides changes nothing.
+    """
+
+    def __init__(
+        self, bad: list[int] | None = None, crash_at: int = -1, marker: str = "", **_: Any
+    ) -> None:
         self.bad, self.crash_at, self.marker = bad or [], crash_at, marker
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
