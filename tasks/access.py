@@ -9,6 +9,7 @@ from tasks.errors import Unreachable, shown
 from tasks.kinds.first_line import first_line
 from tasks.kinds.places import folder_of
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_paths import places
 
 SCHEME = re.compile(r"^\w+://")
 
@@ -50,23 +51,19 @@ def field_of(spec: BatchInferenceSpec, path: str) -> str | None:
     """The field whose path leads to a file; the one that leads there farthest."""
     leading = {
         len(place): field
-        for field, url in places(spec)
-        for place in spellings(url)
+        for field, url in [*places(spec), *places_beside(spec)]
+        for place in spellings(folder_of(url))
         if f"{path}/".startswith(f"{place}/")
     }
     return leading[max(leading)] if leading else None
 
 
-def places(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
-    """Fields of a spec that name files or folders, and where they lead."""
+def places_beside(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
+    """What is read beside the places that a spec names as such, and by which field."""
     yield "environment.working_dir", spec.environment.working_dir
-    yield "sink.path", spec.sink.path
     yield "sink.path", f"{spec.sink.path}.state"
-    for name in ("path", "name_or_path"):
-        if url := getattr(spec.model, name, None):
-            yield f"model.{name}", str(url)
-    for url in spec.source.paths:
-        yield "source.path", folder_of(url)
+    if name := getattr(spec.model, "name_or_path", None):
+        yield "model.name_or_path", name
 
 
 def spellings(url: str) -> set[str]:

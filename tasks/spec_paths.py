@@ -1,11 +1,13 @@
-"""Relative paths of a spec's file, which count from it."""
+"""Paths in a spec: which fields name them, and what relative ones count from."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tasks.kinds.mistaken_paths import is_as_written
 from tasks.kinds.tables.iceberg import METADATA
+from tasks.spec import BatchInferenceSpec
 
 MODEL_PLACES = ("path", "weight_files")
 
@@ -76,3 +78,20 @@ def absolute(path: Any, folder: Path) -> Any:
         path = path.lstrip("/")
         folder = folder.parent if step == ".." else folder  # no links in it: up is by its name
     return os.path.join(folder, path) if path else str(folder)
+
+
+def places(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
+    """Places of the spec, with the fields that name them."""
+    if not is_table_name(spec.source.model_dump()):
+        yield from (("source.path", path) for path in spec.source.paths)
+    yield "sink.path", spec.sink.path
+    for at, gate in enumerate(spec.gates):
+        if gate.compared_with:
+            yield f"gates.{at}.baseline", gate.compared_with
+    yield from (("model.weight_files", path) for path in getattr(spec.model, "weight_files", ()))
+    for field, path in (
+        ("model.path", getattr(spec.model, "path", None)),
+        ("stages.preprocess.path", spec.stages.preprocess.path),
+    ):
+        if path:
+            yield field, path

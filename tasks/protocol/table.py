@@ -205,32 +205,6 @@ def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:
     )
 
 
-def refuse_other_kind(table: Table | None, ledger: Snapshot, path: str) -> None:
-    """Refuse to publish files beside those of a table, or as another one's.
-
-    Files that leave stay for readers of a table's older versions, and its log stays too: whoever
-    reads the folder as the one would see rows of the other.
-
-    Args:
-        table: that the output is now; None where it is plain files.
-        ledger: what is published.
-        path: of the output.
-
-    Raises:
-        InvalidSpec: says what the output has been.
-    """
-    kind = table.kind if table else None
-    for version, entry in ledger.entries.items():
-        was = entry.get("table", kind)  # earlier releases did not note it
-        if version >= ledger.base and was != kind:
-            there = f"the {was} table" if was else "files"
-            problem = (
-                f"has been published as {there} until now, and its readers would find rows of both "
-                "there: put sink.kind back, or use another path"
-            )
-            raise InvalidSpec.at("sink.path", path, problem)
-
-
 def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
     """Refuse to replace rows of a table that are no longer where the ledger says.
 
