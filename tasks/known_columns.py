@@ -25,20 +25,21 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
     Raises:
         InvalidSpec: a column is not there, or two would have one name.
     """
-    known = spec.source.columns_of_rows(reader)
+    known = spec.source.schema_of_rows(reader)
     for at, step in enumerate(spec.steps):
         if known is None:
             return
         part = f"steps.{at}"
         for field, names in step.reads.items():
-            refuse_missing(f"{part}.{field}", step.kind, names, known)
-        known = step.columns_after(known)
-        refuse_twice(part, step.kind, known or [])
+            refuse_missing(f"{part}.{field}", step.kind, names, known.names)
+        known = step.schema_after(known)
+        refuse_twice(part, step.kind, known.names if known else [])
     if known is not None:
         model = spec.model
-        refuse_missing(f"model.{model.input_field}", model.kind, model.input_columns, known)
+        refuse_missing(f"model.{model.input_field}", model.kind, model.input_columns, known.names)
+        model.refuse_types(known)
         if model.output_columns is not None:
-            refuse_unpublished(spec, known, model.output_columns)
+            refuse_unpublished(spec, known.names, model.output_columns)
 
 
 def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
@@ -51,7 +52,7 @@ def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
     Raises:
         InvalidSpec: one has.
     """
-    for name in spec.source.columns_of_rows(reader) or ():
+    for name in getattr(spec.source.schema_of_rows(reader), "names", ()):
         if name.startswith(RESERVED) and not PANDAS_INDEX.fullmatch(name):
             problem = f"is a column of the source, and names with {RESERVED} are reserved: name "
             raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")

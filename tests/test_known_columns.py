@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.columns import visible
 from tasks.kinds.steps import (
     AnyStep,
     ChunkTextStep,
@@ -19,6 +18,7 @@ from tasks.kinds.steps import (
     SelectStep,
     TileImagesStep,
 )
+from tasks.kinds.tensors import is_tensor
 from tasks.known_columns import refuse_unknown_columns, refuse_unpublished
 from tasks.plan import make_plan
 from tasks.protocol.batch import ROW
@@ -49,7 +49,12 @@ def test_a_step_leaves_the_columns_that_it_says_and_reads_no_other(
     step: AnyStep, rows: Rows
 ) -> None:
     table = pa.table({ROW: [7], **rows})
-    assert step.columns_after(list(rows)) == visible(step.build()(table))
+    told = step.schema_after(table.schema.remove(0))
+    made = step.build()(table).drop_columns([ROW]).schema
+    assert told is not None
+    assert told.names == made.names
+    pairs = zip(told.types, made.types, strict=True)
+    assert all(one == other or is_tensor(one) for one, other in pairs)
     for name in {name for names in step.reads.values() for name in names}:
         with pytest.raises((UserCodeBroke, InvalidSpec), match=name) as caught:
             step.build()(table.drop_columns([name]))
@@ -145,6 +150,62 @@ def test_what_the_model_reads_is_followed_through_the_steps(folder: Path) -> Non
     both = {"kind": "rename", "columns": {"id": "width"}}
     assert len(make_plan(spec(folder, both, model=own), save=False).plan.shards) == 1
     assert len(make_plan(spec(folder, both, model=trees), save=False).plan.shards) == 1
+
+
+HUB = {"kind": "huggingface", "name_or_path": "someone/model"}
+TEXTS_MODEL = {**HUB, "task": "text-classification"}
+IMAGES_MODEL = {**HUB, "task": "image-classification"}
+MISFITS: dict[str, tuple[dict[str, Any], str]] = {
+    "a filter": (
+        {"steps": [RENAME, {"kind": "filter", "expression": "width > 1 and text > 5"}]},
+        r"steps\.filter\.expression: 'width > 1 and text > 5' does not fit .*text: string",
+    ),
+    "what is cut": (
+        {"steps": [{"kind": "chunk_text", "column": "x"}]},
+        r"steps\.chunk_text\.column: 'x' holds double, not text$",
+    ),
+    "what is cut, of images": (
+        {"steps": [{"kind": "tile_images", "column": "text", "width": 2}]},
+        r"steps\.tile_images\.column: 'text' holds string, not images$",
+    ),
+    "what is written": (
+        {"steps": [{"kind": "template", "template": "{data}"}]},
+        r"steps\.template\.template: '{data}' 'data' holds binary, which is no text$",
+    ),
+    "texts": (
+        {"model": {**TEXTS_MODEL, "column": "id"}},
+        r"model\.column: 'id' holds int64, and text is wanted; name another",
+    ),
+    "images": (
+        {"model": {**IMAGES_MODEL, "column": "text"}},
+        r"model\.column: 'text' holds string, and images are wanted: files, or arrays of a step",
+    ),
+    "numbers": (
+        {"model": {"kind": "torch", "path": "m.pt2", "columns": ["id", "text"]}},
+        r"model\.columns: 'text' holds string, and numbers are wanted; leave it out",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), MISFITS.values(), ids=MISFITS.keys())
+def test_a_column_of_a_type_that_is_of_no_use_is_refused(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    schema = pa.schema([("id", "int64"), ("x", "float64"), ("text", "string"), ("data", "binary")])
+    held = {"schema": schema.serialize().to_pybytes().hex()}
+    with pytest.raises(InvalidSpec, match=message):
+        refuse_unknown_columns(spec_of(folder / "in", **changes), held)
+
+
+def test_columns_of_types_that_are_of_use_pass(folder: Path) -> None:
+    schema = pa.schema([("id", "int64"), ("text", "large_string"), ("data", "binary")])
+    held = {"schema": schema.serialize().to_pybytes().hex()}
+    for model in (
+        TEXTS_MODEL,
+        {**IMAGES_MODEL, "column": "data"},
+        {"kind": "torch", "path": "m.pt2", "columns": ["text"]},
+    ):
+        refuse_unknown_columns(spec_of(folder / "in", model=model), held)
 
 
 LABELED = {"labels": ["no", "yes"]}

@@ -10,6 +10,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import is_list
 from tasks.kinds.columns import column_to_numpy, visible
+from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.kinds.tensors import is_tensor
 from tasks.kinds.user_rows import array_from_numpy
@@ -163,27 +164,6 @@ def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:
             problem = f"have {name!r} where the model reads {wanted!r}: its order is "
             problem += f"{', '.join(own)}; write them so, or leave columns out"
             raise InvalidSpec.at("model.columns", [*columns], problem)
-
-
-def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:
-    """See that a column is one of numbers, or has no value at all.
-
-    Raises:
-        InvalidSpec: it holds something else.
-    """
-    if not (is_number(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and numbers are wanted; leave it out or convert it"
-        raise InvalidSpec.at(field, name, problem)
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a type is of numbers, or of truth values, which count as 0 and 1."""
-    return (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
 
 
 def prediction_column(values: np.ndarray, rows: int) -> Columns:

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, Literal, Self
 
+import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.extras import require
@@ -17,8 +18,13 @@ from tasks.kinds.models.hf.options import (
     GENERATION,
     IMAGE,
     SPEECH,
+    TEXT,
     HuggingFaceOptions,
     Task,
+)
+from tasks.kinds.models.input_types import (
+    refuse_other_than_images,
+    refuse_other_than_text,
 )
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
@@ -129,6 +135,14 @@ class HuggingFaceModel(Model):
     def input_columns(self) -> list[str]:
         """The column that the model reads."""
         return [self.input_column]
+
+    def refuse_types(self, schema: pa.Schema) -> None:
+        """Images or texts; in a chat, what holds other than texts may be messages."""
+        kind = schema.field(self.input_column).type
+        if self.task in IMAGE:
+            refuse_other_than_images(kind, self.input_column)
+        elif self.task in TEXT and not self.options.chat:
+            refuse_other_than_text(kind, self.input_column)
 
     @property
     def output_columns(self) -> tuple[str, ...]:

@@ -192,6 +192,16 @@ class Model(Kind):
         """The field that names them."""
         return "column"
 
+    def refuse_types(self, schema: pa.Schema) -> None:
+        """See that the input columns are of types that the model can do with, where that shows.
+
+        Args:
+            schema: of the columns that are there, the input columns among them.
+
+        Raises:
+            InvalidSpec: one is not.
+        """
+
     @property
     def output_columns(self) -> tuple[str, ...] | None:
         """What is added to a row, in order; None where only its code or its file knows."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
+import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
@@ -10,6 +11,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.input_types import refuse_other_than_images
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.choice import (
@@ -88,6 +90,10 @@ class TorchvisionModel(FileModel):
     def input_columns(self) -> list[str]:
         """The column that the model reads."""
         return [self.column]
+
+    def refuse_types(self, schema: pa.Schema) -> None:
+        """Images."""
+        refuse_other_than_images(schema.field(self.column).type, self.column)
 
     @property
     def output_columns(self) -> tuple[str, ...]:

@@ -36,9 +36,9 @@ class AudioSource(Source):
         """See that the decoder is installed."""
         require("source.kind", self.kind, "av", "audio")
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema:
         """The same for all files."""
-        return list(self.row_schema.names)
+        return self.row_schema
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the sound stays encoded. What is no sound is a bad row."""

@@ -35,9 +35,9 @@ class BinarySource(Source):
         """What a folder is searched for."""
         return tuple(each.lower() for each in self.endings)
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema:
         """The same for all files."""
-        return list(SCHEMA.names)
+        return SCHEMA
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row."""

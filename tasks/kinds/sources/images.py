@@ -27,9 +27,9 @@ class ImagesSource(Source):
     has_media: ClassVar[bool] = True
     hides_underscores: ClassVar[bool] = False  # cameras name files so
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema:
         """The same for all files."""
-        return list(SCHEMA.names)
+        return SCHEMA
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the image stays encoded."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from tasks.kinds.column_types import as_text, plain
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.sources.listing import list_path, refuse_web_folder
@@ -182,13 +183,15 @@ class Source(Kind):
         """
         return {}
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str] | None:
-        """Names of the columns that rows have; None where that shows only as they are read.
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema | None:
+        """Names and types of the columns that rows have; None where only reading them shows it.
 
         Args:
             pins: as `pin` gave them.
         """
-        return (schema_of(pins["schema"]).names if pins.get("schema") else []) or None
+        found = schema_of(pins["schema"]) if pins.get("schema") else ()
+        fields = [each.with_type(plain(as_text(each.type))) for each in found]
+        return pa.schema(fields) if fields else None
 
     def has_numbers_only(self, pins: dict[str, Any]) -> bool:
         """Whether rows are known to have nothing but numbers, truth values and times.

@@ -52,9 +52,9 @@ class TextSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
     reads_on: ClassVar[bool] = True
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema:
         """The same for all files."""
-        return ["text"]
+        return pa.schema([("text", pa.string())])
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the lines; one that is too long or not UTF-8 is a bad row."""

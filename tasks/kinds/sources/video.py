@@ -60,9 +60,9 @@ class VideoSource(Source):
         """See that the decoder is installed."""
         require("source.kind", self.kind, "av", "video")
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str]:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema:
         """The same for all files."""
-        return list(SCHEMA.names)
+        return SCHEMA
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the frames in order; what is damaged is a bad row in its place."""

@@ -67,17 +67,21 @@ class WebdatasetSource(Source):
         wanted = self.columns or filter(can_be_column, found)
         return {"columns": [name for name in dict.fromkeys(wanted) if name != KEY]}
 
-    def columns_of_rows(self, pins: dict[str, Any]) -> list[str] | None:
+    def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema | None:
         """The key, and what the first samples have."""
-        return [KEY, *pins["columns"]] if pins.get("columns") else None
+        return self.row_schema(pins["columns"]) if pins.get("columns") else None
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the samples; one that does not fit is a bad row, and so is a damaged end."""
-        fields = [field_of(name, self.sampling_rate) for name in pins["columns"]]
-        schema = pa.schema([pa.field(KEY, pa.string()), *fields])
+        schema = self.row_schema(pins["columns"])
         with storage.open(shard.path) as file:
             found = samples(file, shard.path, lambda ending: column_of(ending) in schema.names)
             yield from tables((self.row(each, schema) for each in found), schema)
+
+    def row_schema(self, names: list[str]) -> pa.Schema:
+        """The key and the named columns, with the types that their names tell."""
+        fields = [field_of(name, self.sampling_rate) for name in names]
+        return pa.schema([pa.field(KEY, pa.string()), *fields])
 
     def row(self, found: Sample | DamagedTar, schema: pa.Schema) -> dict[str, Any] | BadRow:
         """A sample as a row."""

@@ -1,6 +1,7 @@
 """Long texts as rows of one chunk each."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -11,9 +12,11 @@ from tasks.kinds.column_types import is_text
 from tasks.kinds.columns import children
 from tasks.kinds.steps.chunking.spans import Span, spans
 from tasks.kinds.steps.chunking.tokens import TokenSpans, check_tokenizer, digest, tokenizer_file
-from tasks.kinds.steps.step import Function, Step, column_to_cut
+from tasks.kinds.steps.step import Function, Step, column_to_cut, of_no_row
 
 CHUNK, START = "chunk", "chunk_start"
+Cutter = Callable[[str], Iterator[Span]]
+"""Says where a text's chunks begin and end."""
 
 
 class ChunkTextStep(Step):
@@ -72,30 +75,38 @@ class ChunkTextStep(Step):
         """The column that is cut."""
         return {"column": [self.column]}
 
-    def columns_after(self, names: list[str]) -> list[str]:
-        """Two more."""
-        return [*names, CHUNK, START]
-
     def build(self) -> Function:
         """The step as a function."""
-        cut = self.cutter()
+        return partial(self.chunk, self.cutter())
 
-        def chunk(rows: pa.Table) -> pa.Table:
-            parents: list[int] = []
-            found: list[tuple[str, int, int]] = []
-            for parent, text in enumerate(self.texts(rows)):
-                kept = [each for each in cut(text) if text[slice(*each)].strip()]
-                found += [(text[slice(*each)], at, each[0]) for at, each in enumerate(kept)]
-                parents += [parent] * len(kept)
-            chunks, numbers, starts = zip(*found, strict=True) if found else ((), (), ())
-            field = pa.field(self.column, pa.string())
-            rows = children(rows, parents, field, pa.array(chunks, pa.string()))
-            rows = rows.append_column(CHUNK, pa.array(numbers, pa.int32()))
-            return rows.append_column(START, pa.array(starts, pa.int64()))
+    def schema_after(self, schema: pa.Schema) -> pa.Schema:
+        """Two more; the tokenizer is not loaded for them."""
+        return of_no_row(partial(self.chunk, lambda _: iter(())), schema)
 
-        return chunk
+    def chunk(self, cut: Cutter, rows: pa.Table) -> pa.Table:
+        """Rows of one chunk each.
 
-    def cutter(self) -> Callable[[str], Iterator[Span]]:
+        Args:
+            cut: what `cutter` makes.
+            rows: with whole texts.
+
+        Raises:
+            InvalidSpec: the column is not there, holds no text, or a new column's name is taken.
+            ValueError: a row has none.
+        """
+        parents: list[int] = []
+        found: list[tuple[str, int, int]] = []
+        for parent, text in enumerate(self.texts(rows)):
+            kept = [each for each in cut(text) if text[slice(*each)].strip()]
+            found += [(text[slice(*each)], at, each[0]) for at, each in enumerate(kept)]
+            parents += [parent] * len(kept)
+        chunks, numbers, starts = zip(*found, strict=True) if found else ((), (), ())
+        field = pa.field(self.column, pa.string())
+        rows = children(rows, parents, field, pa.array(chunks, pa.string()))
+        rows = rows.append_column(CHUNK, pa.array(numbers, pa.int32()))
+        return rows.append_column(START, pa.array(starts, pa.int64()))
+
+    def cutter(self) -> Cutter:
         """What cuts one text."""
         if self.tokenizer is not None:
             file = tokenizer_file(self.tokenizer, self.revision)
@@ -103,12 +114,7 @@ class ChunkTextStep(Step):
         return lambda text: spans(text, range(len(text) + 1), self.size, self.overlap)
 
     def texts(self, rows: pa.Table) -> list[str]:
-        """The column's texts.
-
-        Raises:
-            InvalidSpec: it is not there, holds no text, or a new column's name is taken.
-            ValueError: a row has none.
-        """
+        """The column's texts; errors as `chunk`."""
         column = column_to_cut(self.kind, rows, self.column, {CHUNK, START})
         if not is_text(column.type):
             problem = f"holds {column.type}, not text"

@@ -42,9 +42,10 @@ class FilterStep(Step):
         """The columns that the expression names."""
         return {"expression": sorted(expression.parse(self.expression)[1])}
 
-    def columns_after(self, names: list[str]) -> list[str]:
+    def schema_after(self, schema: pa.Schema) -> pa.Schema:
         """The same."""
-        return names
+        self.refuse_misfit(pa.schema([schema.field(name) for name in self.reads["expression"]]))
+        return schema
 
     def build(self) -> Function:
         """The step as a function."""
@@ -60,7 +61,8 @@ class FilterStep(Step):
             rows: a batch.
 
         Raises:
-            UserCodeBroke: a column is not there, or not of a type that fits.
+            UserCodeBroke: a column is not there.
+            InvalidSpec: one is of a type that does not fit.
             pyarrow.ArrowInvalid: a row's values cannot be computed, as in a division by zero.
         """
         have = visible(rows)
@@ -69,20 +71,25 @@ class FilterStep(Step):
         given = rows.select(names)
         try:
             is_kept = holding(tree, given)
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError) as error:
-            if isinstance(error, pa.ArrowInvalid) and fits(tree, given.schema):
-                raise
-            types = ", ".join(f"{each.name}: {each.type}" for each in given.schema)
-            problem = f"{self.expression!r} does not fit {types}: {error}"
-            raise UserCodeBroke(f"filter: {problem}") from error
+        except (pa.ArrowException, ValueError):
+            self.refuse_misfit(given.schema)
+            raise
         return rows.filter(pa.array(is_kept))
 
+    def refuse_misfit(self, schema: pa.Schema) -> None:
+        """See that the expression can be computed of the columns' types, whatever the values are.
 
-def fits(tree: ast.expr, schema: pa.Schema) -> bool:
-    """Whether an expression can be computed of the columns' types, whatever the values are."""
-    row = pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
-    try:
-        row.filter(expression.build_over(tree, schema)[0])  # of no row, time zones would not show
-    except pa.ArrowException:
-        return False
-    return True
+        Args:
+            schema: of the columns that it names.
+
+        Raises:
+            InvalidSpec: it cannot.
+        """
+        row = pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
+        try:
+            condition = expression.build_over(tree_of(self.expression), schema)[0]
+            row.filter(condition)  # of no row, time zones would not show
+        except (pa.ArrowException, ValueError) as error:
+            types = ", ".join(f"{each.name}: {each.type}" for each in schema)
+            problem = f"does not fit {types}: {error}"
+            raise InvalidSpec.at("steps.filter.expression", self.expression, problem) from error

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from tasks.counted import counted
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import with_column
-from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
+from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 from tasks.protocol.storage import is_web
 
 PATH = "path"
@@ -34,10 +34,6 @@ class LabelFromPathStep(Step):
     def reads(self) -> dict[str, list[str]]:
         """The path, which no field names."""
         return {"kind": [PATH]}
-
-    def columns_after(self, names: list[str]) -> list[str]:
-        """The label, in its place where there was one."""
-        return with_name(names, self.column)
 
     def build(self) -> Function:
         """The step as a function."""

@@ -32,9 +32,13 @@ class RenameStep(Step):
         """The old names."""
         return {"columns": list(self.columns)}
 
-    def columns_after(self, names: list[str]) -> list[str]:
-        """The new names among the others."""
-        return [self.columns.get(name, name) for name in names]
+    def schema_after(self, schema: pa.Schema) -> pa.Schema:
+        """The new names among the others; one that is taken is there twice."""
+        return pa.schema([each.with_name(self.new_name(each.name)) for each in schema])
+
+    def new_name(self, name: str) -> str:
+        """What a column is called afterwards."""
+        return self.columns.get(name, name)
 
     def build(self) -> Function:
         """The step as a function."""
@@ -48,7 +52,7 @@ class RenameStep(Step):
         """
         have = visible(rows)
         missing = [old for old in self.columns if old not in have]
-        names = self.columns_after(rows.column_names)
+        names = [self.new_name(name) for name in rows.column_names]
         twice = {name for name in names if names.count(name) > 1}
         if missing or twice:
             raise UserCodeBroke(

@@ -34,10 +34,6 @@ class SelectStep(Step):
         """The columns it keeps or drops."""
         return {"columns": self.columns}
 
-    def columns_after(self, names: list[str]) -> list[str]:
-        """The columns that are kept."""
-        return [name for name in names if name not in self.columns] if self.drop else self.columns
-
     def build(self) -> Function:
         """The step as a function."""
         return self.select

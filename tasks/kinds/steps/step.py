@@ -8,12 +8,14 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.columns import visible
 from tasks.kinds.kind import Kind
+from tasks.protocol.batch import ROW
 
 Function = Callable[[pa.Table], pa.Table]
 """Gets rows with their ids in `__row`. Returns as many rows in the same order, or rows with
 `__row`: ids left out are filtered, ids repeated are one row's children."""
 NEW_COLUMN = "^[^_]|^_[^_]"
 """Names that a step may give; those with `__` are reserved."""
+ID = pa.field(ROW, pa.int64())
 
 
 class Step(Kind):
@@ -27,13 +29,16 @@ class Step(Kind):
         """Columns that must be there, by the field of the spec that names them."""
         return {}
 
-    def columns_after(self, names: list[str]) -> list[str] | None:
-        """Names of the columns that it leaves; None where only its code knows.
+    def schema_after(self, schema: pa.Schema) -> pa.Schema | None:
+        """Names and types of the columns that it leaves; None where only its code knows.
 
         Args:
-            names: of those before it.
+            schema: of those before it.
+
+        Raises:
+            InvalidSpec: a column that it reads is of a type that it cannot do with.
         """
-        return None
+        return None if self.own_code else of_no_row(self.build(), schema)
 
     def check(self) -> None:
         """Find what is wrong without doing anything expensive.
@@ -47,9 +52,14 @@ class Step(Kind):
         raise NotImplementedError
 
 
-def with_name(names: list[str], name: str) -> list[str]:
-    """Names of columns after one was written, in its place where there was one."""
-    return names if name in names else [*names, name]
+def of_no_row(function: Function, schema: pa.Schema) -> pa.Schema:
+    """What a step makes of a table without a row: its columns show all the same.
+
+    Args:
+        function: the step.
+        schema: of the columns that are there, without the rows' ids.
+    """
+    return function(schema.insert(0, ID).empty_table()).schema.remove(0)
 
 
 def column_to_cut(kind: str, rows: pa.Table, name: str, new: set[str]) -> pa.ChunkedArray:

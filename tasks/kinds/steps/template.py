@@ -12,7 +12,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import inner, is_media
 from tasks.kinds.columns import visible, with_column
 from tasks.kinds.short_floats import short_floats
-from tasks.kinds.steps.step import NEW_COLUMN, Function, Step, with_name
+from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 
 WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
 
@@ -58,10 +58,6 @@ class TemplateStep(Step):
     def reads(self) -> dict[str, list[str]]:
         """The columns that the template names."""
         return {"template": sorted({each.column for each in self.parts if each.column})}
-
-    def columns_after(self, names: list[str]) -> list[str]:
-        """The text, in its place where there was one."""
-        return with_name(names, self.column)
 
     def build(self) -> Function:
         """The step as a function."""

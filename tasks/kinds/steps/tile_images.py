@@ -50,10 +50,6 @@ class TileImagesStep(Step):
         """The column that is cut."""
         return {"column": [self.column]}
 
-    def columns_after(self, names: list[str]) -> list[str]:
-        """Two more."""
-        return [*names, X, Y]
-
     def build(self) -> Function:
         """The step as a function."""
         return self.tile
@@ -95,8 +91,9 @@ class TileImagesStep(Step):
         column = column_to_cut(self.kind, rows, self.column, {X, Y})
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             return [each for each in decode_column(column) if each is not None]  # none is
-        arrays = list(column_to_numpy(column)) if is_deep(column.type) else []
-        if len(arrays) < len(rows) or any(each.ndim not in (2, 3) for each in arrays):
+        is_array = is_deep(column.type)
+        arrays = list(column_to_numpy(column)) if is_array else []
+        if not is_array or any(each.ndim not in (2, 3) for each in arrays):
             problem = f"holds {column.type}, not images"
             raise InvalidSpec.at("steps.tile_images.column", self.column, problem)
         return arrays

@@ -33,7 +33,7 @@ def read_all(source: Source, pins: dict[str, Any] | None = None) -> list[Any]:
                     assert len(read.raw) <= 500
                     rows.append(read)
                 else:
-                    assert source.columns_of_rows(pins) in (None, read.column_names)
+                    assert source.schema_of_rows(pins) in (None, read.schema)
                     assert len(read) > 0
                     assert len(read) <= ROWS_PER_READ or is_small(read)
                     read.validate(full=True)

@@ -69,8 +69,6 @@ def test_the_text_joins_the_row_or_takes_a_columns_place() -> None:
     step = TemplateStep(template="{review}")
     made = step.build()(ROWS)
     assert made.column_names == [*ROWS.column_names, "prompt"]
-    assert step.columns_after(ROWS.column_names) == made.column_names
-    assert step.columns_after(["prompt", "x"]) == ["prompt", "x"]
     assert step.reads == {"template": ["review"]}
     assert step.build()(ROWS.slice(0, 0))["prompt"].type == pa.string()
 

@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import is_text
 from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.chat import chat_tokens
@@ -21,6 +19,7 @@ from tasks.kinds.models.hf.options import (
 )
 from tasks.kinds.models.hf.room import longest_text
 from tasks.kinds.models.hf.too_long import TooLong
+from tasks.kinds.models.input_types import refuse_other_than_text
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
@@ -96,9 +95,7 @@ def texts_of(rows: pa.Table, column: str) -> list[str]:
         ValueError: a row has none.
     """
     given = column_of(rows, column)
-    if not (is_text(given.type) or pa.types.is_null(given.type)):
-        problem = f"holds {given.type}, and text is wanted; name another, or convert it in a step"
-        raise InvalidSpec.at("model.column", column, problem)
+    refuse_other_than_text(given.type, column)
     if given.null_count:
         raise ValueError(f"column {column!r} is empty in this row; text is wanted")
     texts: list[str] = given.to_pylist()

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import column_of, is_number, matrix, refuse_overflow, stacked
+from tasks.kinds.models.arrays import column_of, matrix, refuse_overflow, stacked
+from tasks.kinds.models.input_types import is_number
 from tasks.kinds.models.model import Placement
 
 Arrays = dict[str, np.ndarray]

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.tensors.inputs import (
     ALONE,
@@ -101,6 +102,13 @@ class TensorModel(FileModel):
     def input_field(self) -> str:
         """The field that names them."""
         return "inputs" if self.inputs else "columns"
+
+    def refuse_types(self, schema: pa.Schema) -> None:
+        """Numbers, where an input is made of several columns; else it may be lists or texts."""
+        for side in self.bindings.values():
+            for name in as_list(side) if len(as_list(side)) > 1 else []:
+                field = f"model.{self.input_field}"
+                refuse_other_than_numbers(schema.field(name).type, name, field)
 
     @property
     def output_columns(self) -> tuple[str, ...] | None:

@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import is_deep, is_list
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.images import MAX_PIXELS, decode_image
 from tasks.kinds.models.arrays import Index, slices
+from tasks.kinds.models.input_types import refuse_other_than_images
 
 Image = TypeVar("Image", bytes, np.ndarray)
 PIXELS = "__pixels"
@@ -31,9 +30,7 @@ def arrays_of(images: pa.ChunkedArray, column: str) -> Iterator[np.ndarray]:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         yield from (decode_image(present(data.as_py(), column)) for data in images)
         return
-    if not (is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
-        raise InvalidSpec.at("model.column", column, problem)
+    refuse_other_than_images(kind, column)
     yield from (as_rgb(present(pixels, column), column) for pixels in column_to_numpy(images))
 
 

@@ -1,0 +1,50 @@
+"""What a model's input columns must hold, by their types: known before anything is loaded."""
+
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import is_deep, is_list, is_text
+
+
+def refuse_other_than_text(kind: pa.DataType, name: str) -> None:
+    """See that a column is one of texts, or has no value at all.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    if not (is_text(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and text is wanted; name another, or convert it in a step"
+        raise InvalidSpec.at("model.column", name, problem)
+
+
+def refuse_other_than_images(kind: pa.DataType, name: str) -> None:
+    """See that a column may be one of images, encoded or as a step's arrays.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    if not (is_encoded or is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
+        raise InvalidSpec.at("model.column", name, problem)
+
+
+def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:
+    """See that a column is one of numbers, or has no value at all.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    if not (is_number(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and numbers are wanted; leave it out or convert it"
+        raise InvalidSpec.at(field, name, problem)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is of numbers, or of truth values, which count as 0 and 1."""
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
