@@ -6,6 +6,10 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALL ?= $(BIN)/uv pip
 
+# Some images set it. A Ray cluster and a Prefect server are many processes, each of which would
+# compile anew all that it imports: seconds of each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install develop demo up down test test-clusters check chaos soak simulate bench gpu audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
