@@ -14,7 +14,8 @@ def tree_of(text: str) -> ast.expr:
     try:
         return inwards(Simplified().visit(ast.parse(text.strip(), mode="eval").body))
     except SyntaxError as error:
-        raise ValueError(f"does not parse: {error.msg} at character {error.offset}") from error
+        where = f"at character {error.offset}" if error.offset else "at its end"
+        raise ValueError(f"does not parse: {error.msg} {where}") from error
     except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
         raise ValueError("is nested too deeply") from error
 

@@ -209,6 +209,9 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
     except InvalidSpec:
         raise
     except Exception as error:
+        if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+            problem = f"is not for the storage of {url!r}: {first_line(error)}"
+            raise InvalidSpec(f"{section}.storage_options: one {problem}") from error
         way_out = "see that this user may read it"
         if not is_local:
             way_out = f"see {section}.storage_options, the credentials in the environment, and "

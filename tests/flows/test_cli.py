@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "bad filter": (
         {"steps": [{"kind": "filter", "expression": "x >"}]},
-        "steps.filter.expression: 'x >' does not parse",
+        "steps.filter.expression: 'x >' does not parse: invalid syntax at its end",
     ),
     "no such column": (
         {"steps": [{"kind": "select", "columns": ["id", "xs"]}]},

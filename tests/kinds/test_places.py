@@ -264,3 +264,10 @@ def test_a_url_that_ray_reads_otherwise_is_refused(path: str, way_out: str) -> N
         check_source(ParquetSource(path=path))
     with pytest.raises(InvalidSpec, match=rf"^sink\.path: '{path}' cannot .*{way_out}"):
         check_sink(ParquetSink(path=path))
+
+
+def test_an_option_that_the_storage_does_not_know_is_named() -> None:
+    sink = ParquetSink(path="s3://bucket/out", storage_options={"keyy": "secret"})
+    message = r"^sink\.storage_options: one is not for the storage of 's3:.*argument 'keyy'$"
+    with pytest.raises(InvalidSpec, match=message):
+        check_sink(sink)
