@@ -12,8 +12,8 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 
 ROWS = 240
-CALL, SECONDS = 4, 0.75
-"""Rows of a call, and its time: a part is handed on after 30 s, so with 160 rows."""
+CALL, SECONDS, EMIT_SECONDS = 4, 0.1, 4.0
+"""Rows of a call, its time, and when a part is handed on: with 160 rows, on a busy machine fewer."""
 DIES_AT = 190
 
 
@@ -23,6 +23,7 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
     whole.mkdir()
     pq.write_table(pq.read_table(numbers).slice(0, ROWS), whole / "0.parquet")
     model = {"seconds": SECONDS, "dies_at": DIES_AT, "folder": str(whole.parent)}
+    model |= {"emit_seconds": EMIT_SECONDS}
     spec = spec_of(
         whole,
         stages={"read": {"rows_per_batch": ROWS}},
@@ -37,7 +38,7 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
     given = Counter(map(int, (whole.parent / "given").read_text().split()))
     again = sorted(row for row, times in given.items() if times > 1)
     assert again, "it died before its batch was done"
-    assert again[0] >= 120, "a part of it was recorded"
+    assert again[0] >= 40, "a part of it was recorded"
     assert given[DIES_AT] == 2
     assert notes_on(ray_address) == [], "they are deleted with their job"
 

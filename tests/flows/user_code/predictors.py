@@ -165,9 +165,15 @@ class PredictedBy:
 
 
 class SlowAndMortal:
-    """Doubles x, slowly; at one row its process dies, once. Notes each row that it is given."""
+    """Doubles x, slowly; at one row its process dies, once. Notes each row that it is given.
 
-    def __init__(self, seconds: float, dies_at: int, folder: str) -> None:
+    What its process has done is handed on sooner than it would be.
+    """
+
+    def __init__(self, seconds: float, dies_at: int, folder: str, emit_seconds: float) -> None:
+        from tasks.ray_job import stage_adapter
+
+        stage_adapter.EMIT_EVERY_SECONDS = emit_seconds
         self.seconds, self.dies_at, self.folder = seconds, dies_at, Path(folder)
 
     def __call__(self, batch: Batch) -> Batch:
