@@ -54,7 +54,8 @@ def test_few_rows_need_no_ray(
         assert "cluster.kind: inline" in advice
 
 
-TEXTS = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "any", "column": "x"}
+TEXTS = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "any"}
+WRITTEN = {"kind": "template", "template": "{x}", "column": "text"}
 OWN_STEP = {"kind": "python", "function": "a:b"}
 LAKE = {"kind": "parquet", "path": "s3://lake/in"}
 
@@ -89,7 +90,8 @@ def test_who_has_few_cores_is_told_of_less_memory(
     source = numbers(tmp_path, 20_000)
 
     def advice(**changes: Any) -> str | None:
-        spec = spec_of(source, model=TEXTS, **{"cluster": LOCAL, "resources": NO_GPU, **changes})
+        given = {"cluster": LOCAL, "resources": NO_GPU, "steps": [WRITTEN], **changes}
+        spec = spec_of(source, model=TEXTS, **given)
         return advice_without_ray(make_plan(spec, save=False))
 
     said = advice()

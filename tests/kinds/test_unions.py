@@ -15,6 +15,7 @@ NO_SOURCES = {"source", "listing", "table", "doubles", "fitting", "likely_rows"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
 NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}
+NO_MODELS |= {"input_types"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
