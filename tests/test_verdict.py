@@ -648,7 +648,25 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     ):
         assert judge(tmp_path, timings({}), seconds=SHORT, **more).setting is None
     inline = {"cluster": {"kind": "inline"}, "seconds": SHORT}
-    assert judge(tmp_path, timings({}), **inline).reason.endswith("the job is small")
+    assert "; the job is small" in judge(tmp_path, timings({}), **inline).reason
+
+
+def test_start_up_that_goes_by_with_compiling_what_is_imported_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reason(**cluster: Any) -> str:
+        return judge(tmp_path, timings({}), seconds=SHORT, cluster=cluster).reason
+
+    said = "process compiles what it imports: unset it, or install with uv pip install --compile-"
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    assert said not in reason(kind="inline")
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    monkeypatch.setattr("tasks.reporting.bytecode.cache_from_source", lambda _: "/none")
+    assert said in reason(kind="inline")
+    assert said in reason(kind="local")
+    assert said not in reason(kind="ray_jobs", address="http://ray:8265"), "its Python is its own"
+    monkeypatch.setattr("tasks.reporting.bytecode.cache_from_source", lambda _: __file__)
+    assert said not in reason(kind="inline")
 
 
 def test_a_job_that_works_for_long_is_not_small_whatever_it_waited_for(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.advice import Advice, advise, advise_inline
 from tasks.reporting.batch_advice import advise_batches
+from tasks.reporting.bytecode import COMPILES_ANEW, compiles_anew
 from tasks.reporting.gpu_advice import advise_device
 from tasks.reporting.room_there import holds_gpus
 from tasks.reporting.timings import Timings
@@ -100,10 +101,10 @@ def of_startup(
     stays = stays or (timings is not None and seconds_inline(timings) > startup + steady)
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
-    if stays:
-        return Verdict("start-up", share, None, None, f"{reason}; the job is small")
-    reason += "; set cluster.kind: inline for jobs so small"
-    return Verdict("start-up", share, None, "cluster.kind=inline", reason)
+    reason += "; the job is small" if stays else "; set cluster.kind: inline for jobs so small"
+    if isinstance(given.cluster, InlineCluster | LocalCluster) and compiles_anew():
+        reason += COMPILES_ANEW
+    return Verdict("start-up", share, None, None if stays else "cluster.kind=inline", reason)
 
 
 def seconds_inline(timings: Timings) -> float:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 
 ROWS = 240
 CALL, SECONDS, EMIT_SECONDS = 4, 0.1, 4.0
-"""Rows of a call, its time, and when a part is handed on: with 160 rows, on a busy machine fewer."""
+"""Rows of a call, its time, and when a part is handed on: after 160 rows, or somewhat fewer."""
 DIES_AT = 190
 
 

@@ -173,7 +173,7 @@ class SlowAndMortal:
     def __init__(self, seconds: float, dies_at: int, folder: str, emit_seconds: float) -> None:
         from tasks.ray_job import stage_adapter
 
-        stage_adapter.EMIT_EVERY_SECONDS = emit_seconds
+        vars(stage_adapter)["EMIT_EVERY_SECONDS"] = emit_seconds
         self.seconds, self.dies_at, self.folder = seconds, dies_at, Path(folder)
 
     def __call__(self, batch: Batch) -> Batch:
