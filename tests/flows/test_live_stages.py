@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import attempts
 from flows.batch_inference import batch_inference
+from tasks.attempt import Attempt
 from tasks.errors import BatchInferenceError
+from tasks.plan import PlannedRun
 from tasks.ray_job.counts import STAGES
+from tasks.run import next_attempt
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_stalled import lose_patience_while_it_loads
 
@@ -134,18 +138,15 @@ def break_write(spec: Any) -> None:
     (run / "staging").write_text("in the way")
 
 
-def when_planned(spec: Any, act: Callable[[Any], None]) -> threading.Thread:
-    """Do something as soon as the run has a plan."""
+def act_before_the_job(patch: pytest.MonkeyPatch, act: Callable[[Any], None]) -> None:
+    """Do something, once, as soon as the run has a plan and before its job begins."""
 
-    def wait_and_act() -> None:
-        runs = Path(f"{spec.sink.path}.state/runs")
-        while not list(runs.glob("*/run.json")):
-            time.sleep(0.01)
-        act(spec)
+    def next_after(planned: PlannedRun, *given: Any) -> Attempt:
+        patch.setattr(attempts, "next_attempt", next_attempt)
+        act(planned.spec)
+        return next_attempt(planned, *given)
 
-    thread = threading.Thread(target=wait_and_act)
-    thread.start()
-    return thread
+    patch.setattr(attempts, "next_attempt", next_after)
 
 
 STEP = [{"kind": "python", "function": "predictors:fail_on_500"}]
@@ -169,15 +170,15 @@ def test_the_stage_that_raised_is_red_and_no_other(
     changes: dict[str, Any],
     act: Callable[[Any], None] | None,
     where: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Who acts does it while a job on Ray starts; what a job says of its end is the same inline.
-    spec = spec_of(numbers, **(on(ray_address) if act else {}), **changes)
+    # One of them on Ray: what a job says of its end is the same inline.
+    spec = spec_of(numbers, **(on(ray_address) if stage == "write" else {}), **changes)
     since = time.time()
-    helper = when_planned(spec, act) if act else None
+    if act:
+        act_before_the_job(monkeypatch, act)
     with pytest.raises(BatchInferenceError) as caught:
         batch_inference(spec)
-    if helper:
-        helper.join()
     assert caught.value.stage == stage
     assert where in str(caught.value)
     runs = stage_runs(since)
