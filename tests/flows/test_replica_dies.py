@@ -11,10 +11,10 @@ from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
 
-ROWS = 240
-CALL, SECONDS, EMIT_SECONDS = 4, 0.1, 4.0
-"""Rows of a call, its time, and when a part is handed on: after 160 rows, or somewhat fewer."""
-DIES_AT = 190
+ROWS = 120
+CALL, SECONDS, EMIT_SECONDS = 4, 0.1, 1.5
+"""Rows of a call, its time, and when a part is handed on: after 60 rows, or somewhat fewer."""
+DIES_AT = 100
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -26,7 +26,7 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
     model |= {"emit_seconds": EMIT_SECONDS}
     spec = spec_of(
         whole,
-        stages={"read": {"rows_per_batch": ROWS}},
+        stages={"read": {"rows_per_batch": ROWS}, "write": {"max_workers": 1}},
         steps=[{"kind": "select", "columns": ["id", "x"]}],
         model={"kind": "python", "class": "predictors:SlowAndMortal", "init": model},
         cluster={"kind": "local", "address": ray_address},
@@ -38,7 +38,7 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
     given = Counter(map(int, (whole.parent / "given").read_text().split()))
     again = sorted(row for row, times in given.items() if times > 1)
     assert again, "it died before its batch was done"
-    assert again[0] >= 40, "a part of it was recorded"
+    assert again[0] >= 20, "a part of it was recorded"
     assert given[DIES_AT] == 2
     assert notes_on(ray_address) == [], "they are deleted with their job"
 

@@ -167,7 +167,8 @@ class PredictedBy:
 class SlowAndMortal:
     """Doubles x, slowly; at one row its process dies, once. Notes each row that it is given.
 
-    What its process has done is handed on sooner than it would be.
+    What its process has done is handed on sooner than it would be, and the next process begins when
+    some of it is recorded.
     """
 
     def __init__(self, seconds: float, dies_at: int, folder: str, emit_seconds: float) -> None:
@@ -175,14 +176,19 @@ class SlowAndMortal:
 
         vars(stage_adapter)["EMIT_EVERY_SECONDS"] = emit_seconds
         self.seconds, self.dies_at, self.folder = seconds, dies_at, Path(folder)
+        self.marker, until = self.folder / "has_died", time.monotonic() + 60.0
+        while self.marker.exists() and not self.has_records() and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def has_records(self) -> bool:
+        return any(self.folder.glob("out.state/runs/*/records/*.json"))
 
     def __call__(self, batch: Batch) -> Batch:
         with (self.folder / "given").open("a") as file:
             file.writelines(f"{row}\n" for row in batch["id"])
         time.sleep(self.seconds)
-        marker = self.folder / "has_died"
-        if self.dies_at in batch["id"] and not marker.exists():
-            marker.touch()
+        if self.dies_at in batch["id"] and not self.marker.exists():
+            self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return {"doubled": batch["x"] * 2}
 
