@@ -34,12 +34,12 @@ from tasks.patience import Deadline
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
-from tasks.published import rows_set_aside
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
+from tests.flows.test_lost_device import around_500
 from tests.test_waiting import seen_to_run_the_job
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -260,39 +260,29 @@ def test_a_changed_input_is_predicted_again_alone(numbers: Path) -> None:
 
 
 @pytest.mark.ray
-def test_a_row_that_kills_its_process_is_set_aside_alone(numbers: Path, ray_address: str) -> None:
-    model = {"kind": "python", "class": "predictors:KillsItsProcess"}
-    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
-    report = batch_inference(spec)
-    assert (report["rows"]["written"], report["rows"]["rejected"]) == (999, 1)
-    assert report["attempts"] == 1
-    assert [row["id"] for row in published(spec)] == [*range(500), *range(501, 1000)]
-    (aside,) = rows_set_aside(spec)
-    assert (aside["row"], aside["stage"], aside["error_type"]) == (0, "infer", "ProcessDied")
-
-
-@pytest.mark.ray
 def test_rows_that_kill_their_process_do_not_do_so_for_ever(
-    numbers: Path, ray_address: str
+    tmp_path: Path, ray_address: str
 ) -> None:
-    model = {"kind": "python", "class": "predictors:KillsItsProcess", "init": {"rows": 50}}
-    spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
+    model = {"kind": "python", "class": "predictors:KillsItsProcess", "init": {"rows": 10}}
+    spec = around_500(tmp_path, ray_address, model=model)
     with pytest.raises(StageFailed, match=r"(?i)actor.*died") as raised:
         batch_inference(spec)
-    assert (raised.value.stage, raised.value.row) == ("infer", 1)
-    assert raised.value.source == str(numbers / "5.parquet")
+    assert (raised.value.stage, raised.value.row) == ("infer", 11)
+    assert raised.value.source == str(tmp_path / "around" / "0.parquet")
     assert "at last over 1 row: " in str(raised.value)
     assert not Path(spec.sink.path).exists(), "nothing is published"
 
 
 @pytest.mark.ray
 def test_a_batch_that_does_not_fit_into_memory_is_halved(numbers: Path, ray_address: str) -> None:
+    for file in sorted(numbers.iterdir())[1:]:
+        file.unlink()
     model = {"kind": "python", "class": "greedy:Confined"}
     spec = spec_of(numbers, model=model, cluster={"kind": "local", "address": ray_address})
     with seen_to_run_the_job(spec):  # a driver that has joined the Ray while the run was planned
         report = batch_inference(spec)
     rows = published(spec)
-    assert [row["id"] for row in rows] == list(range(1000))
+    assert [row["id"] for row in rows] == list(range(100))
     # 50 rows at 100 MiB each are refused in a process that may take 1 GiB more, and 6 are not.
     assert max(row["most_refused"] for row in rows) == 50
     assert {each["halvings"] for each in report["batch_halvings"]} == {1, 2, 3}

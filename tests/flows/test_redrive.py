@@ -292,8 +292,19 @@ def test_what_a_redrive_brings_in_lies_there_as_all_else_does(
 
 
 @pytest.mark.ray
-def test_a_redrive_runs_on_ray_too(numbers: Path, ray_address: str) -> None:
-    cluster = {"kind": "local", "address": ray_address}
-    batch_inference(picky(numbers, *BAD))
-    redrive(picky(numbers, cluster=cluster))
-    assert ids(picky(numbers)) == all_but()
+def test_a_redrive_on_ray_sets_aside_alone_what_kills_its_process(
+    numbers: Path, ray_address: str
+) -> None:
+    refused = [5.0, *(float(each) for each in range(500, 510))]
+    batch_inference(picky(numbers, *refused))
+    model = {"kind": "python", "class": "predictors:KillsItsProcess"}
+    spec = picky(numbers, model=model, cluster={"kind": "local", "address": ray_address})
+    report = redrive(spec)
+    assert report["rows"] == {"read": 11, "written": 10, "rejected": 1, "filtered": 0}
+    assert report["attempts"] == 1
+    assert ids(spec) == all_but(500)
+    (row,) = aside(spec)
+    assert (row["source"], row["row"]) == (str(numbers / "5.parquet"), 0)
+    assert (row["stage"], row["error_type"]) == ("infer", "ProcessDied")
+    (before,) = json.loads(row["history"])
+    assert before["error_type"] == "ValueError"
