@@ -38,10 +38,10 @@ END_SECONDS = 60.0
 @pytest.mark.prefect
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_what_tells_all_processes_of_a_run_to_end_ends_it(
-    numbers: Path, told: signal.Signals
+    numbers: Path, home: Path, told: signal.Signals
 ) -> None:
     """Ctrl-C at a terminal, to which the server is deaf; `timeout` and systemd, which it hears."""
-    with at_a_terminal(numbers) as run:
+    with at_a_terminal(numbers, home) as run:
         folder = numbers.parent / "out.state"
         await_that(lambda: any(folder.rglob("progress.json")), "no job has begun")
         (server,) = (
@@ -61,16 +61,18 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
 
 
 @pytest.mark.prefect
-def test_it_takes_specs_of_any_length(numbers: Path) -> None:
+def test_it_takes_specs_of_any_length(numbers: Path, home: Path) -> None:
     """Prefect's servers take half a MiB, where nobody has told them otherwise."""
-    source = {"kind": "parquet", "path": [str(numbers / "0.parquet")] * 9_000}
+    deep = numbers.joinpath(*["deep" * 60] * 15)
+    deep.mkdir(parents=True)
+    path = (numbers / "0.parquet").rename(deep / "0.parquet")
+    source = {"kind": "parquet", "path": [str(path)] * 160}
     spec = spec_of(numbers, source=source).model_dump(mode="json", by_alias=True)
     file = numbers.parent / "spec.yaml"
     file.write_text(yaml.safe_dump(spec))
     assert file.stat().st_size > 1 << 19
-    environment = without_prefect() | {"PREFECT_HOME": str(numbers.parent / "prefect")}
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
-    subprocess.run(command, env=environment, check=True, timeout=240)
+    subprocess.run(command, env=only_with(home), check=True, timeout=240)
 
 
 def test_nobody_waits_for_a_server_that_has_ended() -> None:
@@ -82,7 +84,7 @@ def test_nobody_waits_for_a_server_that_has_ended() -> None:
 
 
 @pytest.mark.prefect
-def test_it_is_imported_elsewhere_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_it_is_imported_elsewhere_and_ends_with_whoever_started_it(home: Path) -> None:
     script = """
 import sys
 from flows.own_server import start_own_server
@@ -94,7 +96,7 @@ sys.stdin.read()
 """
     starter = subprocess.Popen(
         [sys.executable, "-c", script],
-        env=without_prefect() | {"PREFECT_HOME": str(tmp_path)},
+        env=only_with(home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -163,6 +165,12 @@ def test_a_server_that_does_not_start_is_no_traceback(
         own_server.start_own_server()
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prefect's folder; the first server that uses it makes its tables, for seconds."""
+    return tmp_path_factory.mktemp("prefect")
+
+
 @pytest.fixture
 def a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of what answers in the place of Prefect's own server."""
@@ -180,20 +188,24 @@ def with_records_in(home: Path) -> dict[Any, Any]:
     return {**records, PREFECT_API_URL: None, PREFECT_SERVER_EPHEMERAL_ENABLED: True}
 
 
-def without_prefect() -> dict[str, str]:
-    """The environment, in which nobody has said anything of Prefect."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+def only_with(home: Path) -> dict[str, str]:
+    """The environment, in which nobody has said more of Prefect than its folder.
+
+    And that its server may take its time: 20 seconds are few where a machine is busy.
+    """
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    patience = {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "240"}
+    return {**others, "PREFECT_HOME": str(home), **patience}
 
 
 @contextmanager
-def at_a_terminal(numbers: Path) -> Iterator["subprocess.Popen[str]"]:
+def at_a_terminal(numbers: Path, home: Path) -> Iterator["subprocess.Popen[str]"]:
     """A run with a Prefect of its own, alone in a group of processes, as a terminal's jobs are."""
     file, spec = numbers.parent / "spec.yaml", spec_of(numbers, model=SLOW)
     file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
-    environment = without_prefect() | {"PREFECT_HOME": str(numbers.parent / "prefect")}
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     with subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, env=only_with(home), stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as run:
         try:
             yield run
