@@ -148,48 +148,44 @@ def await_that(holds: Callable[[], bool], otherwise: Callable[[], object]) -> No
         time.sleep(0.2)
 
 
-def test_a_silent_run_is_ended_and_started_again(deploy: Any, deployments: dict[str, UUID]) -> None:
+def test_runs_whose_process_or_worker_is_gone_are_started_again(
+    deploy: Any, deployments: dict[str, UUID]
+) -> None:
+    """Before they began or after, on a server with all automations for it: one wait for both."""
     deploy(end_silent_runs(SILENT_SECONDS), retry_crashed_runs(max_runs=2))
-    mute = flow_run(deployments["first"], Running())
-    done = flow_run(deployments["first"], Running(), Completed())
-    cancelled = flow_run(deployments["first"], Running(), Cancelling())
-    suspended = flow_run(deployments["first"], Running())
-    silent = flow_run(deployments["first"], Running())
+    deploy(end_unstarted_runs(SILENT_SECONDS / 60), retry_unstarted_runs())
+    first = deployments["first"]
+    mute = flow_run(first, Running())
+    done = flow_run(first, Running(), Completed())
+    cancelled = flow_run(first, Running(), Cancelling())
+    suspended = flow_run(first, Running())
+    silent = flow_run(first, Running())
     for each in (done, cancelled, suspended, silent):
         beat(each)
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(suspended, Suspended())
-    await_that(lambda: awaits_retry(silent), lambda: states_of(silent))
+    taken = flow_run(first, Pending(), Submitting(), InfrastructurePending())
+    slow = flow_run(first, Pending(), InfrastructurePending())
+    begun = flow_run(first, Pending(), Running())
+    not_wanted = flow_run(first, Pending(), Cancelling())
+    put_back = flow_run(first, Pending(), AwaitingConcurrencySlot())
+    for each in (silent, taken, slow):
+        await_that(lambda: awaits_retry(each), lambda: states_of(each))  # noqa: B023 - at once
     assert states_of(silent)[:4] == ["Scheduled", "Running", "Crashed", "AwaitingRetry"]
+    assert states_of(taken)[-2:] == ["Crashed", "AwaitingRetry"]
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(slow, Running())
     # Its second start was its last; it crashes once, for SQLite may tell of a crash twice.
-    spent = flow_run(
-        deployments["first"], Running(), Pending(), Running(), Crashed(message="again")
-    )
-    await_events(deployments["first"])
+    spent = flow_run(first, Running(), Pending(), Running(), Crashed(message="again"))
+    await_events(first)
     assert states_of(spent)[-1] == "Crashed"
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
     assert states_of(suspended) == ["Scheduled", "Running", "Suspended"], "it waits for a person"
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
-
-
-def test_a_run_whose_worker_died_before_it_began_is_started_again(
-    deploy: Any, deployments: dict[str, UUID]
-) -> None:
-    deploy(end_unstarted_runs(SILENT_SECONDS / 60), retry_unstarted_runs())
-    taken = flow_run(deployments["first"], Pending(), Submitting(), InfrastructurePending())
-    slow = flow_run(deployments["first"], Pending(), InfrastructurePending())
-    begun = flow_run(deployments["first"], Pending(), Running())
-    cancelled = flow_run(deployments["first"], Pending(), Cancelling())
-    put_back = flow_run(deployments["first"], Pending(), AwaitingConcurrencySlot())
-    await_that(lambda: awaits_retry(taken), lambda: states_of(taken))
-    await_that(lambda: awaits_retry(slow), lambda: states_of(slow))
-    assert states_of(taken)[-2:] == ["Crashed", "AwaitingRetry"]
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(slow, Running())
     assert states_of(slow)[-1] == "Running", "its process came after all"
     assert states_of(begun)[-1] == "Running"
-    assert states_of(cancelled)[-1] == "Cancelling"
+    assert states_of(not_wanted)[-1] == "Cancelling"
     assert states_of(put_back)[-1] == "AwaitingConcurrencySlot", "it waits for its turn"
 
 
