@@ -43,11 +43,6 @@ for each in psutil.Process().children(recursive=True):
 print("cores", ray.cluster_resources()["CPU"])
 """
 ORPHANS = """
-import os, psutil, ray
-from tasks.ray_job.connection import connect
-
-connect({"address": "local", "include_dashboard": False, "num_cpus": 1})
-
 @ray.remote
 class Replica:
     def start_engine(self):
@@ -104,14 +99,19 @@ def test_what_it_has_started_ends_with_it(meanwhile: str) -> None:
 def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has neither an autoscaler nor a dashboard, and leaves its logs where the code is not 0."""
+    """It has neither an autoscaler nor a dashboard, and leaves its logs where the code is not 0.
+
+    What a worker has started ends with that, as vLLM's engine, which would keep the GPU, when its
+    replica is killed.
+    """
     monkeypatch.setenv("RAY_event_stats", "1")  # somebody wants these
-    done = ended(f"{WHO_IS_THERE}{SPILL}end_with_children(3)")
+    done = ended(f"{WHO_IS_THERE}{ORPHANS}{SPILL}end_with_children(3)")
     assert done.returncode == 3, done.stderr
     there, _, rest = done.stdout.partition("spilled to ")
     assert "raylet" in there
     assert "figures 0 1" in there
     assert "cores 1.0" in there
+    assert "the engine is gone" in there
     for unneeded in ("autoscaler", "dashboard.py"):
         assert unneeded not in there
     spilled = Path(rest.splitlines()[0])
@@ -119,14 +119,6 @@ def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
     assert not spilled.exists()
     assert session.is_dir()
     assert latest.is_symlink()
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("short_ray_folder")
-def test_what_a_worker_has_started_ends_with_it_in_a_ray_of_ones_own() -> None:
-    """As vLLM's engine, which would keep the GPU, when its replica is killed."""
-    done = ended(f"{ORPHANS}end_with_children(0)")
-    assert "the engine is gone" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("code", [0, 1])
