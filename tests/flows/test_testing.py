@@ -1,5 +1,6 @@
 """What users test their own flows with."""
 
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,13 @@ from tests.kinds.tiny_models import images, png
 
 ROOT = Path(__file__).parents[2]
 CODE = Path(__file__).parent / "user_code"
+SERVER_AT_HAND = """
+import pytest
+
+@pytest.fixture(scope="session")
+def prefect_server():
+    pass
+"""
 TEXTS = [{"text": text} for text in ("a b", "c d", "e f", "g h")]
 
 
@@ -57,14 +65,30 @@ def classifying(task: str = "text-classification", **options: Any) -> dict[str, 
     }
 
 
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
 def test_a_readers_first_test_runs_as_the_readme_prints_it(tmp_path: Path) -> None:
+    """In a pytest of its own, beside the server of all tests: these show that one is started.
+
+    What stands in a folder below the root comes before what a module's plugin brings.
+    """
+    from prefect.settings import PREFECT_API_URL
+
     page = (ROOT / "README.md").read_text()
     section = page.partition("## Testing your own flow\n")[2].partition("\n## ")[0]
     for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", section, re.DOTALL):
         (tmp_path / name).write_text(content)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
+    (tmp_path / "conftest.py").write_text(SERVER_AT_HAND)
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".."]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
