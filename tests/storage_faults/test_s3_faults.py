@@ -1,5 +1,6 @@
 """Whole runs over a store that fails: no row is lost or doubled, and the message says why."""
 
+import asyncio
 import io
 import re
 import threading
@@ -7,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -76,6 +78,15 @@ class Place:
         assert rows_set_aside(self.spec) == [], "no row is to blame for a store that fails"
         rows = published_rows(self.spec)
         return sorted(rows["x"].to_pylist()) if len(rows) else []
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients ask again, and jobs are looked at, sooner than they would be."""
+    hurried = {**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 50)}
+    for module in ("s3fs.core", "aiobotocore.endpoint"):
+        monkeypatch.setattr(f"{module}.asyncio", SimpleNamespace(**hurried))
+    monkeypatch.setattr("tasks.attempt.POLL_SECONDS", (0.01, 0.05))
 
 
 @pytest.fixture
