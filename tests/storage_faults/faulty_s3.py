@@ -125,9 +125,10 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if self.command == "HEAD":
             return
-        for at in range(0, len(data) // 2 if fault.cut else len(data), CHUNK):
+        sent = data[: len(data) // 2] if fault.cut else data
+        for at in range(0, len(sent), CHUNK):
             time.sleep(fault.pause_seconds)
-            self.wfile.write(data[at : at + CHUNK])
+            self.wfile.write(sent[at : at + CHUNK])
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
