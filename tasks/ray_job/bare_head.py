@@ -8,9 +8,6 @@ from typing import Any
 NO_FIGURES = {"RAY_enable_metrics_collection": "0", "RAY_event_stats": "0"}
 """What every process would keep of itself, for pages that are not there: a quarter of the CPU of
 those that wait. Whoever wants it, for a scraper of theirs, sets these to 1."""
-NO_ORPHANS = {"RAY_process_group_cleanup_enabled": "1"}
-"""What a worker has started ends with it, however it ends: vLLM's engine, say, which would hold the
-GPU that the next replica gets."""
 
 
 @contextmanager
@@ -33,7 +30,7 @@ def bare_head() -> Iterator[None]:
         def start_api_server(self, **_: object) -> None:
             """The dashboard's server."""
 
-    for name, value in (NO_FIGURES | NO_ORPHANS).items():
+    for name, value in NO_FIGURES.items():
         os.environ.setdefault(name, value)  # all that it starts inherit it
     ray._private.node.Node = BareHead
     try:
