@@ -4,6 +4,8 @@ import re
 from difflib import get_close_matches
 from typing import Any
 
+import pyarrow as pa
+
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.protocol.batch import RESERVED
@@ -52,7 +54,7 @@ def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
     Raises:
         InvalidSpec: one has.
     """
-    for name in getattr(spec.source.schema_of_rows(reader), "names", ()):
+    for name in (spec.source.schema_of_rows(reader) or pa.schema([])).names:
         if name.startswith(RESERVED) and not PANDAS_INDEX.fullmatch(name):
             problem = f"is a column of the source, and names with {RESERVED} are reserved: name "
             raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")

@@ -22,10 +22,7 @@ from tasks.kinds.models.hf.options import (
     HuggingFaceOptions,
     Task,
 )
-from tasks.kinds.models.input_types import (
-    refuse_other_than_images,
-    refuse_other_than_text,
-)
+from tasks.kinds.models.input_types import refuse_other_than_images, refuse_other_than_text
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
 from tasks.kinds.models.model import Function, Media, Model, Placement
