@@ -69,12 +69,15 @@ def with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
-    """One column as an array; the first dimension is rows."""
+    """One column as an array; the first dimension is rows.
+
+    Where it can be, it is the column's own memory, and nobody may write into it.
+    """
     kind = column.type
     if is_tensor(kind):
         return stack([tensor_from(value) for value in column.to_pylist()])
     if pa.types.is_fixed_size_list(kind) and not column.null_count:
-        flat = column.combine_chunks().flatten()
+        flat = in_one(column).flatten()
         inner = column_to_numpy(pa.chunked_array([flat]))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
     if is_list(kind) and is_plain_number(kind.value_type) and not has_gaps(column):
@@ -83,7 +86,12 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
         return stack([None if value is None else array_of(value) for value in column.to_pylist()])
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)  # else a missing value shows as another one
-    return column.to_numpy()
+    return in_one(column).to_numpy(zero_copy_only=False)
+
+
+def in_one(column: pa.ChunkedArray) -> pa.Array:
+    """A column's chunks as one; a single one is not copied."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def has_gaps(column: pa.ChunkedArray) -> bool:

@@ -97,7 +97,10 @@ class Timings:
         timing = asdict(own or self.stages[stage])
         found = {name: timing[name] for name in ("workers", "waiting", "blocked", "computing")}
         found = {name: None if each is None else round(each, 3) for name, each in found.items()}
-        return {**found, **({"replicas": self.replicas} if stage == "infer" else {})}
+        if stage == "infer":
+            gpu_busy = round(self.device_share, 3) if timing["device"] else None
+            return {**found, "gpu_busy": gpu_busy, "replicas": self.replicas}
+        return found
 
 
 def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:

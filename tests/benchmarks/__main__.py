@@ -3,14 +3,14 @@
 Rows that run us beside another way, such as `guide_tabular`, take options:
 `make bench ROW="guide_tabular --resume rounds.jsonl"` goes on where it was interrupted,
 `--size tiny` tries it, `--cluster inline` has ours without Ray; the row `tabular` runs all ways in
-each round.
+each round. Rows of a GPU, such as `floor_gpu_images`, run where they are named.
 """
 
 import argparse
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -58,13 +58,15 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "cores_generation": partial(cores.measure, workload="generation"),
 }
 WORKLOADS = ("tabular", "rides", "texts", "generation", "images", "cnn", "image_embedding")
+ON_GPU = ("gpu_images", "gpu_texts", "gpu_generation")
+"""Workloads that are asked for by name, and want a machine with a GPU."""
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def main(names: list[str], options: Options) -> None:
     """Run rows and put their figures into RESULTS.md, each under its own heading."""
-    rows = ROWS | rows_side_by_side(options)
-    for name in names or [each for each in rows if each not in WORKLOADS]:
+    rows = ROWS | rows_side_by_side(options, (*WORKLOADS, *ON_GPU))
+    for name in names or [*ROWS, *rows_side_by_side(options, WORKLOADS, alone=True)]:
         with tempfile.TemporaryDirectory(prefix="b-") as folder:
             lines = rows[name](Path(folder))
         print("\n".join(lines), flush=True)
@@ -72,16 +74,24 @@ def main(names: list[str], options: Options) -> None:
             save(name if name in ROWS else f"{name}{options.title}", lines)
 
 
-def rows_side_by_side(options: Options) -> dict[str, Callable[[Path], list[str]]]:
+def rows_side_by_side(
+    options: Options, workloads: Sequence[str], alone: bool = False
+) -> dict[str, Callable[[Path], list[str]]]:
     """A row for each workload and each other way of doing it, and one for all ways of each.
 
     Ours without Ray is one of them.
+
+    Args:
+        options: of each row.
+        workloads: their modules' names.
+        alone: leave out the rows of all ways.
     """
     rows: dict[str, Callable[[Path], list[str]]] = {}
-    for workload in WORKLOADS:
+    for workload in workloads:
         ways = [*workload_named(workload).TARGETS]
         ways += ["inline"] if options.ours != "inline" else []
-        rows[workload] = partial(side_by_side.row, ways, workload, options=options)
+        if not alone:
+            rows[workload] = partial(side_by_side.row, ways, workload, options=options)
         for way in ways:
             one = partial(side_by_side.row, [way], workload, options=options)
             rows[f"{way}_{workload}"] = one

@@ -26,6 +26,7 @@ from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeLog
 from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.vision.pixels import images_per_batch
 from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes
 
@@ -108,7 +109,7 @@ def images(folder: Path, placement: Placement, sizes: Sizes, runtime: Runtime = 
     pixels = pa.FixedSizeListArray.from_arrays(flat, shape[1])
     rows = pa.table({"__row": np.arange(len(pixels)), "__pixels": pixels})
     model = kind.checkpoint.model("AutoModelForImageClassification", placement)
-    size = 16 if placement.device == "cpu" else 32
+    size = images_per_batch(placement.device)
     side = sizes.image_size
     batch = torch.rand(size, 3, side, side, device=placement.device, dtype=torch_dtype(placement))
     batches = len(pixels) // size
@@ -145,7 +146,7 @@ def texts(folder: Path, placement: Placement, sizes: Sizes) -> Case:
 
 def generation(folder: Path, placement: Placement, sizes: Sizes) -> Case:
     """Greedy generation; the model alone gets the prompts in the order they come, padded."""
-    from tasks.kinds.models.hf.generation import PROMPTS_PER_BATCH
+    from tasks.kinds.models.hf.generation import PROMPTS_PER_BATCH_ON_GPU as size
     from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs
 
     random_models.save_gpt2(folder / "gpt2", sizes)
@@ -161,8 +162,8 @@ def generation(folder: Path, placement: Placement, sizes: Sizes) -> Case:
     inputs.left = True
     tokens = Ragged(rows[TOKENS])
     ready = [
-        inputs.arguments(tokens, np.arange(start, min(start + PROMPTS_PER_BATCH, len(rows))))
-        for start in range(0, len(rows), PROMPTS_PER_BATCH)
+        inputs.arguments(tokens, np.arange(start, min(start + size, len(rows))))
+        for start in range(0, len(rows), size)
     ]
     settings = {"max_new_tokens": sizes.num_new_tokens, "do_sample": False, "pad_token_id": 0}
     return Case(

@@ -29,7 +29,7 @@ class Sizes:
     @classmethod
     def base(cls) -> "Sizes":
         """ViT-base, BERT-base and GPT-2."""
-        return cls(768, 12, 12, 224, 30_000, 2_048, 8_192, 256, 256, 128, 64)
+        return cls(768, 12, 12, 224, 30_000, 8_192, 16_384, 256, 1_024, 128, 64)
 
     @classmethod
     def tiny(cls) -> "Sizes":

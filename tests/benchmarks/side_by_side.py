@@ -1,6 +1,7 @@
 """Runs contenders in turn on the same inputs, new ones each round, and compares what they say."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ class Run:
     """User and system seconds of all its processes."""
     memory: int
     """Bytes at their most, without what processes share."""
+    gpu_busy: float | None = None
+    """Share of the steady time in which GPUs were busy; None where nobody has measured it."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def surroundings(contenders: Sequence[Contender], folder: Path) -> Iterator[dict
     """What contenders need to run: a Prefect server for ours, Daft for Daft's."""
     needs_daft = any(each.name.startswith("daft") for each in contenders)
     paths = [str(ROOT), *([install_daft(folder / "daft")] if needs_daft else [])]
+    paths += [each for each in os.environ.get("PYTHONPATH", "").split(":") if each]
     environment = {"PYTHONPATH": ":".join(paths), "RAY_TMPDIR": str(folder)}
     if not any(each.is_ours for each in contenders):
         yield environment
@@ -197,9 +201,10 @@ def one_run(which: Contender, job: Job, environment: dict[str, str]) -> Run:
     if which.is_ours:
         rows = told["rows"]["written"]
         steady = told["seconds"]["steady"] + seconds_ahead(job.output, told["run_id"])
+        gpu_busy = told["stages"]["infer"].get("gpu_busy")
     else:
-        rows, steady = told["rows"], told["last"] - told["first"]
-    return Run(rows, used.seconds, steady, used.cpu, used.memory)
+        rows, steady, gpu_busy = told["rows"], told["last"] - told["first"], None
+    return Run(rows, used.seconds, steady, used.cpu, used.memory, gpu_busy)
 
 
 def assert_same_keys(ours: pa.Table, theirs: pa.Table, key: str, name: str) -> None:
@@ -227,7 +232,28 @@ def row(families: Sequence[str], workload: str, folder: Path, options: Options) 
     ]
     for family in families:
         lines += ["", *comparison(options.ours, family, targets[family], done)]
-    return lines
+    return [*lines, *of_gpus([each.runs[options.ours] for each in done])]
+
+
+def of_gpus(runs: Sequence[Run]) -> list[str]:
+    """How busy ours kept GPUs, and what of CPUs it took for that; nothing where there are none."""
+    busy = [each.gpu_busy for each in runs if each.gpu_busy is not None]
+    if not busy:
+        return []
+    rows = float(np.median([each.rows / each.steady for each in runs]))
+    cores_ = float(np.median([each.cpu / each.whole for each in runs]))
+    return [
+        "",
+        f"{name_of_gpu()}: ours kept it {np.median(busy):.1%} busy, with {rows:,.0f} rows a second "
+        f"in the steady state, on {cores_:.1f} of {os.cpu_count()} cores.",
+    ]
+
+
+def name_of_gpu() -> str:
+    """As its maker has it."""
+    import torch
+
+    return str(torch.cuda.get_device_name())
 
 
 def comparison(

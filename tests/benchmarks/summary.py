@@ -19,6 +19,9 @@ WORK = {
     "image_embedding": "image embedding",
     "tabular": "trees over taxi rides",
     "rides": "next to nothing with taxi rides",
+    "gpu_images": "ViT-base over photos, on a GPU",
+    "gpu_texts": "text embedding by BERT-base, on a GPU",
+    "gpu_generation": "text generation, on a GPU",
 }
 OPTIONS = {"inline": "--cluster inline", "small": "--size small"}
 HEAD = (

@@ -17,7 +17,7 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
-def around_500(folder: Path, address: str, **changes: Any) -> BatchInferenceSpec:
+def around_500(folder: Path, address: str | None, **changes: Any) -> BatchInferenceSpec:
     """A job on Ray over one file, whose rows 490 to 509 are two batches."""
     source = folder / "around"
     source.mkdir()

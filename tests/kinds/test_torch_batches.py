@@ -206,17 +206,18 @@ def test_a_gpu_need_not_wait_for_what_is_copied_to_it(monkeypatch: pytest.Monkey
     import torch
 
     pinned, made = list[tuple[int, ...]](), list[Any]()
-    whole = torch.tensor
+    whole, empty = torch.tensor, torch.empty
 
-    def pin(self: Any) -> Any:
-        pinned.append(tuple(self.shape))
-        return self
+    def staying(shape: tuple[int, ...], pin_memory: bool = False, **more: Any) -> Any:
+        if pin_memory:
+            pinned.append(shape)
+        return empty(shape, **more)
 
     def noting(*given: Any, **more: Any) -> Any:
         made.append(more.get("device"))
         return whole(*given, **more)
 
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch, "empty", staying)
     monkeypatch.setattr(torch, "tensor", noting)
     there = Placement("meta", dtype="float32")
     preset = SimpleNamespace(crop_size=[4], mean=[0.1, 0.2, 0.3], std=[0.4, 0.5, 0.6])

@@ -199,7 +199,7 @@ def label_columns(scores: np.ndarray, labels: Sequence[str], top_k: int = 1) -> 
         raise InvalidSpec.at("model.labels", list(labels), problem)
     if not np.isfinite(scores.max(axis=1)).all():  # of a hopeless label, -inf may be the logarithm
         raise ValueError(NO_NUMBERS)
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+    best = best_of(scores, top_k)
     names = pa.array(labels, pa.string()).take(pa.array(best.ravel()))
     values = pa.array(np.take_along_axis(scores, best, axis=1).ravel(), pa.float32())
     if top_k > 1:
@@ -207,6 +207,23 @@ def label_columns(scores: np.ndarray, labels: Sequence[str], top_k: int = 1) -> 
         names = pa.ListArray.from_arrays(offsets, names)
         values = pa.ListArray.from_arrays(offsets, values)
     return {"predicted_label": names, "predicted_score": values}
+
+
+def best_of(scores: np.ndarray, count: int) -> npt.NDArray[np.int64]:
+    """Positions of the best scores of each row, the best first; of equal ones the first.
+
+    A model of a thousand labels gives a GPU's batches faster than they can be sorted.
+    """
+    if count == 1:
+        return scores.argmax(axis=1)[:, None]
+    if count >= scores.shape[1]:
+        return np.argsort(-scores, axis=1, kind="stable")
+    last = -np.partition(-scores, count - 1, axis=1)[:, count - 1 : count]
+    better, equal = scores > last, scores == last
+    equal &= equal.cumsum(axis=1) <= count - better.sum(axis=1, keepdims=True)
+    chosen = np.nonzero(better | equal)[1].reshape(-1, count)
+    order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1)
 
 
 def with_columns(rows: pa.Table, outputs: Columns) -> pa.Table:

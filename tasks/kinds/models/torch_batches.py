@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from threading import Lock
 from typing import Any
@@ -38,15 +39,47 @@ def in_turn(call: Call, placement: Placement) -> Run:
 
 
 def one_ahead(batches: Batches) -> Batches:
-    """The same batches, of which a thread makes the next while the last is worked on.
+    """The same batches, of which a thread makes the next while a GPU works on the last.
 
-    They are made on the CPU and copied: a device would have nothing to do meanwhile.
+    They are made on the CPU, and copied on a stream of their own: a GPU does both at a time.
     """
+    import torch
+
+    copying = stream_for_copies()
+    if copying:
+        copying.wait_stream(torch.cuda.current_stream())  # what batches are made with is there
+
+    def make() -> tuple[Index, Any] | None:
+        with torch.cuda.stream(copying):
+            return next(batches, None)
+
     with pool_of_single_threads(1) as thread:
-        coming = thread.submit(next, batches, None)
+        coming = thread.submit(make)
         while batch := coming.result():
-            coming = thread.submit(next, batches, None)
+            if copying:
+                hand_over(batch[1], copying)
+            coming = thread.submit(make)
             yield batch
+
+
+@cache
+def stream_for_copies() -> Any:
+    """One for all calls, for memory that one stream has had is no other's; None without a GPU."""
+    import torch
+
+    return torch.cuda.Stream() if torch.cuda.is_available() else None
+
+
+def hand_over(arguments: Any, copying: Any) -> None:
+    """Have what the GPU does from here on wait for tensors that another stream copies to it."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    working = torch.cuda.current_stream()
+    working.wait_stream(copying)
+    for each in tree_leaves(arguments):
+        if isinstance(each, torch.Tensor) and each.is_cuda:
+            each.record_stream(working)  # else the next batch could be written over it too early
 
 
 def on_device(array: np.ndarray, device: str) -> Any:
@@ -56,8 +89,12 @@ def on_device(array: np.ndarray, device: str) -> Any:
     """
     import torch
 
-    tensor = torch.from_numpy(np.require(array, requirements="W"))
-    return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+    if device == "cpu":
+        return torch.from_numpy(np.require(array, requirements="W"))
+    dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    staying = torch.empty(array.shape, dtype=dtype, pin_memory=True)
+    staying.numpy()[...] = array
+    return staying.to(device, non_blocking=True)
 
 
 def side_by_side(model: Any, call_of: CallOf, placement: Placement) -> Run:

@@ -42,12 +42,16 @@ def make_weights(folder: Path, seed: int) -> None:
 
 def make_inputs(folder: Path, size: int, seed: int) -> None:
     """Parquet files of texts of random words: half have 20 or fewer, one in fifty 150 or more."""
-    random = np.random.default_rng(seed)
-    words = known_words()
+    write_texts(folder, size, seed, known_words())
+
+
+def write_texts(folder: Path, size: int, seed: int, words: list[str]) -> None:
+    """The same, of words that a model knows."""
+    random, known = np.random.default_rng(seed), np.array(words)
     for number, first in enumerate(range(0, size, ROWS_PER_FILE)):
         rows = min(ROWS_PER_FILE, size - first)
         lengths = np.clip(random.lognormal(3.0, 1.0, rows), 3, 250).astype(int)
-        texts = [" ".join(random.choice(words, length)) for length in lengths]
+        texts = [" ".join(random.choice(known, length)) for length in lengths]
         table = pa.table({KEY: np.arange(first, first + rows), "text": texts})
         pq.write_table(table, folder / f"{number:04d}.parquet")
 

@@ -1,4 +1,4 @@
-"""Models whose device takes no call any more; there is none: they raise what torch would."""
+"""Models whose device takes no call any more; most have none, and raise what torch would."""
 
 from typing import Any
 
@@ -21,3 +21,18 @@ class LosesItsDevice:
         if self.is_lost:
             raise AcceleratorError("CUDA error: device-side assert triggered")
         return {"doubled": batch["x"] * 2}
+
+
+class AssertsOnGpu:
+    """Doubles x on the GPU, where 500 is an index that is none: no kernel runs after that."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch, self.ones = torch, torch.ones(500, device="cuda")
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        given = self.torch.from_numpy(batch["x"].copy()).cuda()
+        picked = given.long()
+        picked[given > 500] = 0
+        return {"doubled": (given * 2 * self.ones[picked]).cpu().numpy()}

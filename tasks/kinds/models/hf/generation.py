@@ -32,7 +32,11 @@ from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
 
-PROMPTS_PER_BATCH = 64
+PROMPTS_PER_BATCH_ON_CPU = 64
+PROMPTS_PER_BATCH_ON_GPU = 512
+"""A small model takes as long for one token of each as for one of sixty-four."""
+TOKENS_PER_BATCH_ON_GPU = 65_536
+"""Read and written, of all prompts together: their keys and values fill the memory."""
 ENOUGH_PROMPTS_ON_CPU = 32
 """A core writes for half as many at two thirds of the pace: it reads all weights for each token."""
 
@@ -105,7 +109,7 @@ class Writer:
     def positions(self, lengths: npt.NDArray[np.int64]) -> Iterator[Index]:
         """Prompts of like length together; of the same length, where padding would be seen."""
         beams = self.settings.get("num_beams", 1)
-        size = self.placement.rows(max(1, self.prompts_per_batch(len(lengths)) // beams))
+        size = self.placement.rows(max(1, self.prompts_per_batch(lengths) // beams))
         size = 1 if self.alone else size
         if self.same_lengths:
             return batches_of_one_length(lengths, size)
@@ -121,12 +125,16 @@ class Writer:
         is_free = not (self.alone or own.batch_size or own.limit.halvings)
         return own.device == "cpu" and is_free
 
-    def prompts_per_batch(self, rows: int) -> int:
-        """So few that each thread gets a batch, where that leaves it enough to do at a time."""
+    def prompts_per_batch(self, lengths: npt.NDArray[np.int64]) -> int:
+        """As many as a GPU has work for, and likely memory; so few that each thread gets a batch.
+
+        The latter on a CPU, and where it leaves a thread enough to do at a time.
+        """
         if self.placement.device != "cpu":
-            return PROMPTS_PER_BATCH
-        share = -(-rows // self.placement.num_threads)
-        return min(PROMPTS_PER_BATCH, max(share, ENOUGH_PROMPTS_ON_CPU))
+            tokens = int(lengths.max(initial=0)) + self.settings["max_new_tokens"]
+            return max(1, min(PROMPTS_PER_BATCH_ON_GPU, TOKENS_PER_BATCH_ON_GPU // tokens))
+        share = -(-len(lengths) // self.placement.num_threads)
+        return min(PROMPTS_PER_BATCH_ON_CPU, max(share, ENOUGH_PROMPTS_ON_CPU))
 
     def call_of(self, model: Any) -> Call:
         """A batch's arguments to the tokens that a model writes; ValueError where it has none."""

@@ -46,5 +46,5 @@ def embedding_column(vectors: Any, normalize: bool) -> Columns:
         raise ValueError(NO_NUMBERS)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    flat = pa.array(vectors.numpy().ravel(), pa.float32())
+    flat = pa.array(vectors.cpu().numpy().ravel(), pa.float32())
     return {"embedding": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[-1])}

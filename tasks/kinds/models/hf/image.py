@@ -18,6 +18,7 @@ from tasks.kinds.models.vision.pixels import (
     arrays_of,
     batches_of_one_shape,
     flat_column,
+    images_per_batch,
     size_by_shorter_side,
 )
 from tasks.kinds.tensors import tensor_array
@@ -96,7 +97,7 @@ class ImageInputs:
     @property
     def size(self) -> int:
         """Images in a batch."""
-        return self.placement.rows(8 if self.device == "cpu" else 32)
+        return self.placement.rows(images_per_batch(self.device))
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """In the rows' order, but that images of one shape go together."""

@@ -22,7 +22,13 @@ class Inputs(Protocol):
 
 
 def predict_with(inputs: Inputs, run: Run, finish: Callable[[Any], Columns]) -> Function:
-    """A predictor that runs batches and makes columns of all their vectors."""
+    """A predictor that runs batches and makes columns of all their vectors.
+
+    Args:
+        inputs: cuts rows into batches.
+        run: runs the model over them.
+        finish: makes columns of vectors, which are where the model is.
+    """
     import torch
 
     def predict(rows: pa.Table) -> pa.Table:
@@ -30,11 +36,10 @@ def predict_with(inputs: Inputs, run: Run, finish: Callable[[Any], Columns]) -> 
         with torch.inference_mode():
             # One transfer at the end: one for each batch would make the device wait.
             vectors = torch.cat([each for _, each in made]) if made else none()
-            vectors = vectors.float().cpu()
             if made:
                 order = np.concatenate([index for index, _ in made])
-                vectors = vectors[torch.from_numpy(np.argsort(order))]
-            return with_columns(rows, finish(vectors))
+                vectors = vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+            return with_columns(rows, finish(vectors.float()))
 
     def none() -> Any:
         return run(iter([(np.zeros(1, np.int64), inputs.blank())]))[0][1][:0]

@@ -107,7 +107,7 @@ def labels(
     names = heads.class_names(model.config, checkpoint.name)
 
     def columns(logits: Any) -> Columns:
-        scores = heads.probabilities(logits, model.config).numpy()
+        scores = heads.probabilities(logits, model.config).cpu().numpy()
         return label_columns(scores, names, options.top_k or 1)
 
     return columns

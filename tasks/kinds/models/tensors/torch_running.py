@@ -8,7 +8,7 @@ import numpy as np
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors.inputs import ALONE, Arrays
 from tasks.kinds.models.tensors.outputs import named
-from tasks.kinds.models.torch_threads import torch_threads
+from tasks.kinds.models.torch_batches import in_turn, on_device
 
 Call = Callable[[Mapping[str, Any]], Any]
 """A model as a function of tensors by the names of its inputs."""
@@ -25,21 +25,24 @@ def running(
         dtypes: of its inputs by name.
         outputs: to keep; empty: all.
     """
-    import torch
 
-    def tensor(values: np.ndarray, dtype: Any) -> Any:
+    def named_call(given: dict[str, Any]) -> dict[str, Any]:
+        return named(call(given), outputs, len(next(iter(given.values()))))
+
+    def tensors(batch: Arrays) -> dict[str, Any]:
         # Bytes travel as bytes; their precision is the device's work.
-        return torch.from_numpy(np.require(values, requirements="W")).to(placement.device).to(dtype)
+        return {
+            name: on_device(values, placement.device).to(dtypes[name])
+            for name, values in batch.items()
+        }
+
+    run_all = in_turn(named_call, placement)
 
     def run(batches: Iterator[Arrays]) -> dict[str, np.ndarray]:
-        parts = []
-        with torch.inference_mode(), torch_threads(placement.num_threads):
-            for batch in batches:
-                rows = len(next(iter(batch.values())))
-                given = {name: tensor(values, dtypes[name]) for name, values in batch.items()}
-                parts.append(named(call(given), outputs, rows))
-            # One transfer at the end: one for each batch would make the device wait.
-            return {name: as_numpy([part[name] for part in parts]) for name in parts[0]}
+        made = run_all((np.arange(0), tensors(batch)) for batch in batches)
+        parts = [part for _, part in made]
+        # One transfer at the end: one for each batch would make the device wait.
+        return {name: as_numpy([part[name] for part in parts]) for name in parts[0]}
 
     return run
 

@@ -27,6 +27,7 @@ from tasks.kinds.models.vision.pixels import (
     batch_of_one,
     batches_of_one_shape,
     flat_column,
+    images_per_batch,
     normalised,
     size_by_shorter_side,
 )
@@ -81,7 +82,7 @@ class CropInputs:
     @property
     def size(self) -> int:
         """Images in a batch."""
-        return self.placement.rows(8 if self.placement.device == "cpu" else 32)
+        return self.placement.rows(images_per_batch(self.placement.device))
 
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, Arguments]]:
         """In the rows' order."""
@@ -111,7 +112,7 @@ def classifier(
     model = model.to(placement.device, torch_dtype(placement))
 
     def finish(logits: Any) -> Columns:
-        return label_columns(logits.softmax(-1).numpy(), classes, top_k)
+        return label_columns(logits.softmax(-1).cpu().numpy(), classes, top_k)
 
     inputs = CropInputs(preset, placement)
     return predict_with(inputs, image_run(model, by_name, inputs, placement, runtime), finish)
