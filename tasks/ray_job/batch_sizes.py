@@ -12,6 +12,9 @@ from tasks.ray_job.opening import todo_lines
 
 BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
+BATCHES_PER_PREPARER = 4
+"""Of the workers of preprocessing: a GPU has nothing to do until the first batch is prepared, and
+with fewer batches than workers some of these have nothing to do either."""
 BATCHES_IN_HAND = 2
 """Of each replica: one at work, and the next one."""
 LEAST_MEDIA_ROWS = 64
@@ -22,7 +25,7 @@ SHARDS_COMPARED = 10_000
 """The rest is taken to be like them."""
 
 
-def in_equal_shares(job: Job, rows: int | None) -> Job:
+def in_equal_shares(job: Job, rows: int | None, preparers: int = 0) -> Job:
     """The job in batches small enough to be shared out evenly among all replicas.
 
     As large as is usual where nobody knows how many rows there are; as they are where the user has
@@ -31,6 +34,7 @@ def in_equal_shares(job: Job, rows: int | None) -> Job:
     Args:
         job: what to do.
         rows: left to do, as far as that can be known.
+        preparers: workers of preprocessing, where replicas do not prepare their own batches.
     """
     spec = job.spec
     is_whole = {"read", "infer"} <= {*job.stages}
@@ -40,7 +44,8 @@ def in_equal_shares(job: Job, rows: int | None) -> Job:
     if rows is None:
         return with_rows_per_batch(job, usual)
     replicas = spec.resources.most_replicas()
-    share = math.ceil(rows / (BATCHES_PER_REPLICA * replicas))
+    batches = max(BATCHES_PER_REPLICA * replicas, BATCHES_PER_PREPARER * preparers)
+    share = math.ceil(rows / batches)
     # One alone leaves no other idle, and texts sorted by length want to be many.
     fewest = spec.model.least_rows_per_batch * (2 if replicas == 1 else 1)
     fewest = LEAST_MEDIA_ROWS if spec.source.has_media else fewest

@@ -37,6 +37,7 @@ from tasks.ray_job.progress import Progress, Standing
 from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
+from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.ray_job.standing import Aloud, standing
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
@@ -83,7 +84,7 @@ def run_on_ray(job: Job) -> None:
     job = within_limit(job, gpus)
     if is_own_machine(job.spec):
         job = fitted(job, gpus, resources.get("GPU", 0.0))
-    job = in_equal_shares(job, rows)
+    job = in_equal_shares(job, rows, preparers_of(job, gpus, resources.get("CPU", 1.0)))
     shares = list(cut_shares(job, int(resources.get("CPU", 1)), rows))
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     tell_machines(job, progress.occupancy, nodes, gpus)
@@ -103,6 +104,23 @@ def run_on_ray(job: Job) -> None:
             forget_notes(job)
             forget_all(job)
     progress.finish()
+
+
+def preparers_of(job: Job, num_gpus: float, num_cpus: float) -> int:
+    """Workers of preprocessing at once; 0 where there are none, or replicas do it.
+
+    Args:
+        job: what to do.
+        num_gpus: GPUs of one replica.
+        num_cpus: cores of the cluster.
+    """
+    if not has_preprocessing(job.spec, job.stages):
+        return 0
+    if preprocesses_in_replicas(job.spec, num_gpus, job.stages):
+        return 0
+    options = job.spec.stages.preprocess
+    there = max(1, int(num_cpus / options.num_cpus))
+    return min(there, options.max_workers or there)
 
 
 def tell_machines(job: Job, occupancy: Occupancy, nodes: list[Node], num_gpus: float) -> None:

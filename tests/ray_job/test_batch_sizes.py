@@ -14,6 +14,7 @@ from tasks.plan import make_plan
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import Encoded, store
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left, with_rows_per_batch
+from tasks.ray_job.cluster import preparers_of
 from tasks.ray_job.counts import AFTER_CUT, Counts, Report
 from tasks.ray_job.job import Job
 from tasks.ray_job.progress import Progress
@@ -27,6 +28,8 @@ IMAGES = {"source": {"kind": "images", "path": "in"}}
 TREES = {"model": {"kind": "xgboost", "path": "model.ubj"}}
 TEXTS = {"model": {"kind": "huggingface", "task": "feature-extraction", "name_or_path": "bert"}}
 PROMPTS = {"model": {"kind": "huggingface", "task": "text-generation", "name_or_path": "gpt2"}}
+VIT = {"kind": "huggingface", "task": "image-classification", "name_or_path": "vit"}
+PHOTOS = IMAGES | {"model": VIT}
 SIZES: dict[str, tuple[dict[str, Any], int | None, int]] = {
     # Of two replicas each is to have twelve.
     "what each replica is to have": ({}, 24_000, 1_024),  # a multiple of the 64 in a call
@@ -74,6 +77,39 @@ def test_a_replica_alone_gets_larger_ones_of_few_rows(
     one = asked.resources.model_copy(update={"max_replicas": 1})
     job = job_of(asked.model_copy(update={"resources": one}))
     assert in_equal_shares(job, rows).spec.rows_per_batch == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "preparers", "wanted"),
+    [
+        (PHOTOS, 20_000, 16, 313),
+        (PHOTOS, 1_000_000, 16, 2_048),
+        (PHOTOS, 1_000, 16, 64),
+        (TEXTS, 20_000, 16, 2_048),  # sorted by length, they want to be many
+    ],
+)
+def test_workers_that_prepare_get_some_each(
+    changes: dict[str, Any], rows: int, preparers: int, wanted: int
+) -> None:
+    asked = spec(**changes)
+    one = asked.resources.model_copy(update={"max_replicas": 1})
+    job = job_of(asked.model_copy(update={"resources": one}))
+    assert in_equal_shares(job, rows, preparers).spec.rows_per_batch == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_gpus", "wanted"),
+    [
+        (IMAGES, 1.0, 8),
+        (IMAGES, 0.0, 0),  # replicas do it
+        (IMAGES | {"cluster": ELSEWHERE}, 0.0, 8),
+        (IMAGES | {"stages": {"preprocess": {"max_workers": 3}}}, 0.0, 3),
+        (IMAGES | {"stages": {"preprocess": {"num_cpus": 2}}}, 1.0, 4),
+        ({}, 1.0, 0),
+    ],
+)
+def test_who_prepares_is_known(changes: dict[str, Any], num_gpus: float, wanted: int) -> None:
+    assert preparers_of(job_of(spec(**changes)), num_gpus, 8.0) == wanted
 
 
 SQL = {"kind": "sql", "path": "sqlite:////in.db", "table": "t", "key": "id"}
