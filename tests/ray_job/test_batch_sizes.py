@@ -105,7 +105,6 @@ def test_workers_that_prepare_get_some_each(
         (IMAGES | {"cluster": ELSEWHERE}, 0.0, 8),
         (IMAGES | {"stages": {"preprocess": {"max_workers": 3}}}, 0.0, 3),
         (IMAGES | {"stages": {"preprocess": {"num_cpus": 2}}}, 1.0, 4),
-        ({}, 1.0, 0),
     ],
 )
 def test_who_prepares_is_known(changes: dict[str, Any], num_gpus: float, wanted: int) -> None:
