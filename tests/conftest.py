@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -105,8 +106,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Stack]":
 def torchvision(request: pytest.FixtureRequest) -> Iterator[None]:
     """Lets one module's tests have torchvision, its operators declared by the tests.
 
-    Where TORCHVISION_TESTS is `required`, it must be there.
+    One that is installed stays as it is. Where TORCHVISION_TESTS is `required`, one must be there.
     """
+    if find_spec("torchvision"):
+        yield
+        return
     from tests.torchvision_shim.loading import NoTorchvisionError, importable, unpacked
 
     assert request.config.cache
