@@ -427,6 +427,10 @@ def test_weights_that_do_not_fit(folder: Path) -> None:
         predicted(other, rows)
     with pytest.raises(InvalidSpec, match=r"model.init: .* does not make .*unexpected keyword"):
         predicted(model_of(folder / "weights.pt", **WEIGHTS, init={"depth": 2}), rows)
+    secret = {"token": "hunter2"}
+    with pytest.raises(InvalidSpec, match="does not make") as raised:
+        predicted(model_of(folder / "weights.pt", **WEIGHTS, init=secret), rows)
+    assert "hunter2" not in str(raised.value)
     whole = (folder / "weights.safetensors").read_bytes()
     (folder / "cut.safetensors").write_bytes(whole[:-8])
     with pytest.raises(InvalidSpec, match=r"cut.safetensors' is not whole: it has \d+ bytes of"):

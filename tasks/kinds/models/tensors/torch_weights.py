@@ -9,6 +9,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_modules
 from tasks.kinds.models.tensors.torch_file import Content, state_dict_in
+from tasks.kinds.secret_names import shown_at
 
 
 def read(path: Path, content: Content, key: str | None) -> Mapping[str, Any]:
@@ -42,9 +43,8 @@ def build(reference: str, init: Mapping[str, Any]) -> Any:
     try:
         module = made(**init)
     except (TypeError, ValueError) as error:
-        raise InvalidSpec.at("model.init", dict(init), f"does not make {reference}: {error}") from (
-            error
-        )
+        given = shown_at([], dict(init))
+        raise InvalidSpec(f"model.init: {given} does not make {reference}: {error}") from error
     if not isinstance(module, torch.nn.Module):
         problem = f"makes a {type(module).__name__}, and a torch.nn.Module is wanted"
         raise InvalidSpec.at("model.class", reference, problem)
