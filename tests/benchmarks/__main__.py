@@ -57,7 +57,10 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "cores_images": partial(cores.measure, workload="images"),
     "cores_generation": partial(cores.measure, workload="generation"),
 }
-WORKLOADS = ("tabular", "rides", "texts", "generation", "images", "cnn", "image_embedding")
+WORKLOADS = (
+    *("tabular", "rides", "texts", "generation", "images"),
+    *("cnn", "cnn_openvino", "image_embedding"),
+)
 ON_GPU = ("gpu_images", "gpu_texts", "gpu_generation")
 """Workloads that are asked for by name, and want a machine with a GPU."""
 RESULTS = Path(__file__).parent / "RESULTS.md"

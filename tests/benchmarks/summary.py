@@ -16,6 +16,7 @@ WORK = {
     "generation": "text generation",
     "images": "a small ViT over photos",
     "cnn": "ResNet-50 over photos",
+    "cnn_openvino": "ResNet-50 over photos, `runtime: openvino`",
     "image_embedding": "image embedding",
     "tabular": "trees over taxi rides",
     "rides": "next to nothing with taxi rides",
