@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import ROWS_IN_CACHE, label_columns, matrix, stacked
+from tasks.kinds.columns import column_to_numpy
+from tasks.kinds.models.arrays import ROWS_IN_CACHE, best_of, label_columns, matrix, stacked
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,30 @@ def test_scores_that_are_no_numbers_are_no_label(bad: list[float]) -> None:
     with pytest.raises(ValueError, match=message):
         label_columns(scores, ["a", "b"])
     assert label_columns(scores[:1], ["a", "b"])["predicted_label"].to_pylist() == ["b"]
+
+
+SCORES = arrays(
+    np.float32,
+    array_shapes(min_dims=2, max_dims=2, max_side=12),
+    elements=st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0]),
+)
+
+
+@given(SCORES, st.integers(1, 13))
+def test_the_best_are_those_that_sorting_puts_first(scores: np.ndarray, count: int) -> None:
+    wanted = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    assert best_of(scores, count).tolist() == wanted.tolist()
+
+
+def test_lists_of_one_length_become_an_array_where_they_lie() -> None:
+    values = pa.array(np.arange(24, dtype=np.uint8))
+    column = pa.chunked_array([pa.FixedSizeListArray.from_arrays(values, 4)])
+    found = column_to_numpy(column)
+    assert np.shares_memory(found, values.to_numpy())
+    assert not found.flags.writeable
+    part, two = column.slice(2, 3), pa.chunked_array([*column.chunks, *column.chunks])
+    assert column_to_numpy(part).tolist() == found[2:5].tolist()
+    assert column_to_numpy(two.slice(4, 4)).tolist() == found[[4, 5, 0, 1]].tolist()
 
 
 def test_a_hopeless_label_may_score_the_logarithm_of_nothing() -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.generation import (
+    PROMPTS_PER_BATCH_ON_GPU,
+    TOKENS_PER_BATCH_ON_GPU,
     Writer,
     causal_generator,
     even_batches,
@@ -71,3 +73,16 @@ def test_each_of_two_threads_has_as_many_batches(tmp_path: Path) -> None:
     assert isinstance(writer, Writer)
     batches = [*writer.positions(np.full(448, 20))]
     assert [len(each) for each in batches] == [56] * 8
+
+
+def test_a_gpu_gets_as_many_as_its_memory_is_likely_to_hold(tmp_path: Path) -> None:
+    """Where they are written on the CPU: which rows share a batch is all that is asked for."""
+    save_gpt2(tmp_path)
+    model = HuggingFaceModel(task="text-generation", name_or_path=str(tmp_path))
+    writer = causal_generator(model.checkpoint, Placement(), HuggingFaceOptions(max_new_tokens=24))
+    assert isinstance(writer, Writer)
+    writer.placement = Placement("cuda")
+    short, long = ([*writer.positions(np.full(1_000, each))] for each in (40, 1_000))
+    assert [len(each) for each in short] == [PROMPTS_PER_BATCH_ON_GPU, 488]
+    assert {len(each) * (1_000 + 24) for each in long[:-1]} == {TOKENS_PER_BATCH_ON_GPU}
+    assert [*writer.positions(np.array([], np.int64))] == []
