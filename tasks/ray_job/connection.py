@@ -15,10 +15,17 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.own_machine import cores_handed_out, is_own_machine
 from tasks.spec import BatchInferenceSpec
 
+CLAIM = "RAY_DATA_AUTOSCALING_REQUEST_EXPIRE_TIME_S"
+CLAIM_SECONDS = 30
+"""For so long a cluster shares its nodes out to a driver that has died, too: the next attempt has
+fewer replicas until then. One that lives renews its claim each ten seconds. Ray's own number is
+three minutes, and of two claims on one GPU neither gets it."""
+
 
 @contextmanager
 def connected(job: Job) -> Iterator[None]:
     """Ray, started here or joined; one that was joined is left at the end."""
+    os.environ.setdefault(CLAIM, str(CLAIM_SECONDS))  # Ray Data reads it when it is imported
     import ray
 
     if not ray.is_initialized():  # a driver that has waited for its job has started it
