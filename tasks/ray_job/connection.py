@@ -18,8 +18,8 @@ from tasks.spec import BatchInferenceSpec
 CLAIM = "RAY_DATA_AUTOSCALING_REQUEST_EXPIRE_TIME_S"
 CLAIM_SECONDS = 30
 """For so long a cluster shares its nodes out to a driver that has died, too: the next attempt may
-have fewer replicas until then, since of two claims on one GPU neither gets it. One that lives renews
-its claim each ten seconds; Ray's own number is three minutes."""
+have fewer replicas until then, since of two claims on one GPU neither gets it. A driver that lives
+renews its claim each ten seconds; Ray's own number is three minutes."""
 
 
 @contextmanager
