@@ -118,21 +118,22 @@ def states_of(run: UUID) -> list[str]:
 
 
 def awaits_retry(run: UUID) -> bool:
-    """Whether a worker would start a flow run again, by the run's own word: states come before it.
-
-    Asked once: where SQLite is locked as a trigger is to be put away, that goes off once more.
-    """
+    """Whether a worker would start a flow run again, as the run says; its states come before it."""
     with get_client(sync_client=True) as client:
         found = client.read_flow_run(run)
     return found.state_name == "AwaitingRetry" and found.next_scheduled_start_time is not None
 
 
 def await_retries(*runs: UUID) -> None:
-    """Wait until each of them has been seen to be about to start again."""
+    """Wait until each of them was about to start again.
+
+    By its states: where SQLite is locked as a trigger is to be put away, that goes off once more,
+    and ends the run anew.
+    """
     left = {*runs}
 
     def all_were() -> bool:
-        left.difference_update([each for each in left if awaits_retry(each)])
+        left.difference_update([each for each in left if "AwaitingRetry" in states_of(each)])
         return not left
 
     await_that(all_were, lambda: [states_of(each) for each in left])
@@ -180,7 +181,7 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     begun = flow_run(first, Pending(), Running())
     not_wanted = flow_run(first, Pending(), Cancelling())
     put_back = flow_run(first, Pending(), AwaitingConcurrencySlot())
-    await_retries(slow)
+    await_that(lambda: awaits_retry(slow), lambda: states_of(slow))
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(slow, Running())
     await_retries(silent, taken)
