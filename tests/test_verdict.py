@@ -887,3 +887,10 @@ def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:
     page = (tmp_path / "out.state" / "runs" / planned.run.run_id / "report.md").read_text()
     assert "<td>bottleneck</td>" in page
     assert np.isclose(report.stages["infer"]["computing"], infer.computing, atol=1e-3)
+
+
+def test_a_report_tells_how_busy_gpus_were() -> None:
+    found = having(timings({"infer": 98.0}, nodes=ON_GPUS), "infer", workers=2, device=2 * 60.0)
+    assert found.as_json("infer")["gpu_busy"] == 0.6
+    assert timings({"infer": 98.0}).as_json("infer")["gpu_busy"] is None
+    assert "gpu_busy" not in found.as_json("write")
