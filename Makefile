@@ -42,7 +42,7 @@ test: develop
 
 # Clusters of several nodes whose processes are killed, the stack of `make up`, a browser.
 test-clusters: develop
-	$(BIN)/pytest -n 3 -m "cluster or stack" $$(grep -rlE "mark\.(cluster|stack)\b" tests --include="test_*.py")
+	$(BIN)/pytest -n 2 -m "cluster or stack" $$(grep -rlE "mark\.(cluster|stack)\b" tests --include="test_*.py")
 
 check: develop
 	$(BIN)/ruff check .
