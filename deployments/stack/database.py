@@ -1,6 +1,7 @@
 """The database of the stack's Prefect server: a file of its own, or one that a person names."""
 
 import os
+from pathlib import Path
 
 DATABASE_VARIABLES = (
     "PREFECT_SERVER_DATABASE_CONNECTION_URL",
@@ -8,6 +9,8 @@ DATABASE_VARIABLES = (
 )
 """Prefect takes the first that is set; the second is the older name."""
 
+WRITERS_IN_TURN = "writers_in_turn"
+"""The plugin that SQLite needs, deployments/stack/sqlite.py, by its name in pyproject.toml."""
 SECRET_OPTIONS = ("password", "passfile", "sslpassword")
 """Of a URL's query."""
 
@@ -15,6 +18,21 @@ SECRET_OPTIONS = ("password", "passfile", "sslpassword")
 def given_database() -> str:
     """The URL that the environment has; empty where it has none."""
     return next(filter(None, map(os.environ.get, DATABASE_VARIABLES)), "")
+
+
+def server_database(folder: Path) -> str:
+    """The URL that the stack's server is told.
+
+    Args:
+        folder: the stack's, where its own file lies.
+    """
+    from sqlalchemy.engine import make_url
+
+    given = given_database()
+    url = make_url(given or f"sqlite+aiosqlite:///{folder}/prefect.db")
+    if url.drivername != "sqlite+aiosqlite":
+        return given
+    return str(url.update_query_pairs([("plugin", WRITERS_IN_TURN)]))
 
 
 def shown(url: str) -> str:

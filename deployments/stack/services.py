@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.stack.database import DATABASE_VARIABLES, given_database
+from deployments.stack.database import DATABASE_VARIABLES, server_database
 from deployments.stack.ports import any_free_port
 from deployments.stack.registration import HEARTBEAT_SECONDS, is_online
 from deployments.stack.state import HOST, POOL, State
@@ -63,7 +63,7 @@ def prefect_server(folder: Path, state: State) -> Service:
     pages = ",".join(f"http://{host}:{state.prefect_port}" for host in (HOST, "localhost"))
     environment = environment_of(folder, state) | {
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": pages,
-        DATABASE_VARIABLES[0]: given_database() or f"sqlite+aiosqlite:///{folder}/prefect.db",
+        DATABASE_VARIABLES[0]: server_database(folder),
     }
     return Service("server", command, environment, lambda: answers(f"{state.api_url}/health"))
 

@@ -123,7 +123,7 @@ def test_a_database_that_prefect_does_not_take(
 def test_only_the_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(prefect_port=1, ray_port=2)
     own = prefect_server(tmp_path, state).environment[DATABASE_VARIABLES[0]]
-    assert own == f"sqlite+aiosqlite:///{tmp_path}/prefect.db"
+    assert own == f"sqlite+aiosqlite:///{tmp_path}/prefect.db?plugin=writers_in_turn"
     url = URL.format(password="hunter22")
     monkeypatch.setenv(DATABASE_VARIABLES[1], url)
     assert prefect_server(tmp_path, state).environment[DATABASE_VARIABLES[0]] == url
