@@ -13,11 +13,13 @@ import httpx
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
+    PREFECT_SERVER_DATABASE_CONNECTION_URL,
     PREFECT_SERVER_EPHEMERAL_ENABLED,
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
     get_current_settings,
 )
 
+from flows.server_database import with_plugin
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.quick_imports import import_ahead
 
@@ -81,13 +83,15 @@ def started(settings: dict[str, str]) -> str:
     Args:
         settings: Prefect's, as environment variables.
     """
+    url = with_plugin(PREFECT_API_DATABASE_CONNECTION_URL.value())
+    database = {PREFECT_SERVER_DATABASE_CONNECTION_URL.name: url}
     with socket.create_server(("127.0.0.1", 0)) as listening:
         descriptor = listening.fileno()
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "flows.prefect_server", str(descriptor)],
             stdin=subprocess.PIPE,
             pass_fds=[descriptor],
-            env=NO_LIMITS | os.environ | settings,
+            env=NO_LIMITS | os.environ | settings | database,
         )
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     atexit.register(end, process)

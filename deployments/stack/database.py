@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
+from flows.server_database import with_plugin
+
 DATABASE_VARIABLES = (
     "PREFECT_SERVER_DATABASE_CONNECTION_URL",
     "PREFECT_API_DATABASE_CONNECTION_URL",
 )
 """Prefect takes the first that is set; the second is the older name."""
 
-WRITERS_IN_TURN = "writers_in_turn"
-"""The plugin that SQLite needs, deployments/stack/sqlite.py, by its name in pyproject.toml."""
 SECRET_OPTIONS = ("password", "passfile", "sslpassword")
 """Of a URL's query."""
 
@@ -26,13 +26,7 @@ def server_database(folder: Path) -> str:
     Args:
         folder: the stack's, where its own file lies.
     """
-    from sqlalchemy.engine import make_url
-
-    given = given_database()
-    url = make_url(given or f"sqlite+aiosqlite:///{folder}/prefect.db")
-    if url.drivername != "sqlite+aiosqlite":
-        return given
-    return str(url.update_query_pairs([("plugin", WRITERS_IN_TURN)]))
+    return with_plugin(given_database() or f"sqlite+aiosqlite:///{folder}/prefect.db")
 
 
 def shown(url: str) -> str:

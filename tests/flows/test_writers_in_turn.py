@@ -1,4 +1,4 @@
-"""A Prefect server on SQLite that several runs speak to at once neither stands still nor fails."""
+"""A Prefect server on SQLite that many speak to at once neither stands still nor fails."""
 
 import asyncio
 import sqlite3
@@ -18,13 +18,13 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Pending, Running
 
 from deployments.automations import deploy_automations, end_silent_runs, retry_crashed_runs
-from deployments.stack.database import DATABASE_VARIABLES, server_database
 from deployments.stack.ports import any_free_port
 from deployments.stack.processes import await_ready, end, start
 from deployments.stack.registration import prefect_client
 from deployments.stack.services import prefect_server
-from deployments.stack.sqlite import Connection
 from deployments.stack.state import State
+from flows.server_database import with_plugin
+from flows.writers_in_turn import Connection
 from tasks.lease import Holder
 
 PATIENCE_SECONDS = 3.0
@@ -68,13 +68,11 @@ def test_nobody_waits_for_a_connection_where_a_failed_statement_of_its_is_collec
     assert other.execute("SELECT x FROM t").fetchall() == [(2,)]
 
 
-def test_who_reads_first_and_writes_then_waits_for_its_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(DATABASE_VARIABLES[0], f"sqlite+aiosqlite:///{tmp_path}/x.db?timeout=30")
+def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> None:
     from sqlalchemy import text
 
-    configuration = AioSqliteConfiguration(connection_url=server_database(tmp_path))
+    url = f"sqlite+aiosqlite:///{tmp_path}/x.db?timeout=30"
+    configuration = AioSqliteConfiguration(connection_url=with_plugin(url))
 
     async def increment() -> None:
         async with (
