@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import ArtifactCreate
 from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Pending, Running
@@ -123,8 +122,9 @@ def run_some(client: SyncPrefectClient, name: str) -> float:
         began = time.monotonic()
         flow_run = client.create_flow_run(batch_inference, state=Pending())
         client.set_flow_run_state(flow_run.id, Running())
-        artifact = ArtifactCreate(key=f"{name}-{run}", type="progress", data=1.0)
-        client.create_artifact(artifact)
+        # As the client's own method does; but that leaves a thread with events to be told later.
+        artifact = {"key": f"{name}-{run}", "type": "progress", "data": 1.0}
+        client.request("POST", "/artifacts/", json=artifact)
         client.set_flow_run_state(flow_run.id, Completed())
         longest = max(longest, time.monotonic() - began)
     return longest
