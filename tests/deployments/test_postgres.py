@@ -12,13 +12,12 @@ import psycopg
 import pytest
 
 from deployments.stack.database import DATABASE_VARIABLES, shown
-from deployments.stack.ports import any_free_port
-from deployments.stack.processes import ServiceFailedError, await_ready, end, start
+from deployments.stack.processes import ServiceFailedError
 from deployments.stack.services import environment_of, prefect_server
 from deployments.stack.stack import known_or_new
 from deployments.stack.state import ROOT, State, load_state, save_state
-from tasks.lease import Holder
 from tests.postgres import Postgres
+from tests.stack_server import stack_server
 
 DOCUMENTED = re.compile(r'export (\w+_DATABASE_\w+)="([\w+]+)://user:password@host:5432/prefect"')
 PASSWORD = "th@ir: own/100%"
@@ -60,16 +59,8 @@ def served(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     variable, dialect = found.groups()
     place = f"127.0.0.1:{postgres.port}/prefect"
     monkeypatch.setenv(variable, f"{dialect}://prefect:{quote(PASSWORD, safe='')}@{place}")
-    state = State(prefect_port=any_free_port(), ray_port=any_free_port())
-    service, log = prefect_server(tmp_path, state), tmp_path / "logs/server.log"
-    process = start(service, log)
-    holder = Holder.of(process.pid)
-    try:
-        await_ready(service, holder, log)
+    with stack_server(tmp_path) as (state, _):
         yield Served(tmp_path, state, postgres.url("prefect"))
-    finally:
-        end([holder], 5)
-        process.wait()
 
 
 @pytest.mark.prefect

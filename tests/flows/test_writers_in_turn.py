@@ -4,27 +4,21 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.server.database.configurations import AioSqliteConfiguration
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Pending, Running
 
 from deployments.automations import deploy_automations, end_silent_runs, retry_crashed_runs
-from deployments.stack.ports import any_free_port
-from deployments.stack.processes import await_ready, end, start
 from deployments.stack.registration import prefect_client
-from deployments.stack.services import prefect_server
-from deployments.stack.state import State
 from flows.server_database import with_plugin
 from flows.writers_in_turn import Connection
-from tasks.lease import Holder
+from tests.stack_server import stack_server
 
 PATIENCE_SECONDS = 3.0
 SOON_SECONDS = 10.0
@@ -94,22 +88,6 @@ def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> N
     assert connected(tmp_path / "x.db").execute("SELECT x FROM t").fetchone() == (AT_ONCE,)
 
 
-@contextmanager
-def stack_server(folder: Path) -> Iterator[tuple[State, Path]]:
-    """The server that `make up` starts, and its log."""
-    state = State(prefect_port=any_free_port(), ray_port=any_free_port())
-    service, log = prefect_server(folder, state), folder / "logs/server.log"
-    process = start(service, log)
-    holder = Holder.of(process.pid)
-    try:
-        await_ready(service, holder, log)
-        with temporary_settings({PREFECT_API_URL: state.api_url}):
-            yield state, log
-    finally:
-        end([holder], 5)
-        process.wait()
-
-
 @flow(name="batch-inference")
 def batch_inference() -> None:
     """What the automations look after."""
@@ -122,9 +100,8 @@ def run_some(client: SyncPrefectClient, name: str) -> float:
         began = time.monotonic()
         flow_run = client.create_flow_run(batch_inference, state=Pending())
         client.set_flow_run_state(flow_run.id, Running())
-        # As the client's own method does; but that leaves a thread with events to be told later.
-        artifact = {"key": f"{name}-{run}", "type": "progress", "data": 1.0}
-        client.request("POST", "/artifacts/", json=artifact)
+        artifact = ArtifactCreate(key=f"{name}-{run}", type="progress", data=1.0)
+        client.create_artifact(artifact)
         client.set_flow_run_state(flow_run.id, Completed())
         longest = max(longest, time.monotonic() - began)
     return longest

@@ -1,0 +1,33 @@
+"""The Prefect server that `make up` starts, without the rest of the stack."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prefect.events.worker import EventsWorker
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+from deployments.stack.ports import any_free_port
+from deployments.stack.processes import await_ready, end, start
+from deployments.stack.services import prefect_server
+from deployments.stack.state import State
+from tasks.lease import Holder
+
+
+@contextmanager
+def stack_server(folder: Path) -> Iterator[tuple[State, Path]]:
+    """It, for this process too; gives its log as well."""
+    state = State(prefect_port=any_free_port(), ray_port=any_free_port())
+    service, log = prefect_server(folder, state), folder / "logs/server.log"
+    process = start(service, log)
+    holder = Holder.of(process.pid)
+    settings = {PREFECT_API_URL: state.api_url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    try:
+        await_ready(service, holder, log)
+        with temporary_settings(settings):
+            yield state, log
+            # Else the tests' other server would wait at its end for what this one is not told.
+            EventsWorker.drain_all()
+    finally:
+        end([holder], 5)
+        process.wait()
