@@ -28,18 +28,33 @@ def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
     Args:
         imports: modules that it is going to need here.
     """
+    from flows.terminal import live_progress
+
+    with server_at_hand(imports):
+        try:
+            with live_progress(console):
+                yield
+        except BaseException as error:
+            if is_stopped(error):
+                console.print("stopped; the next run goes on from what is recorded")
+                raise KeyboardInterrupt from None
+            raise
+
+
+@contextmanager
+def server_at_hand(imports: Iterable[str] = ()) -> Iterator[None]:
+    """A Prefect server to call a flow on, or what to do where the named one cannot be used.
+
+    Args:
+        imports: modules that the flow is going to need here.
+    """
     from flows.named_server import trouble_with_server
     from flows.own_server import start_own_server
-    from flows.terminal import live_progress
 
     start_own_server(imports)
     try:
-        with live_progress(console):
-            yield
+        yield
     except BaseException as error:
-        if is_stopped(error):
-            console.print("stopped; the next run goes on from what is recorded")
-            raise KeyboardInterrupt from None
         if trouble := trouble_with_server(error):
             raise trouble from error
         raise
@@ -150,12 +165,11 @@ def call_search(
     with storage_of_output():
         published_vectors(spec, options["column"])
 
-    from flows.own_server import start_own_server
     from flows.printing import print_matches
     from flows.search import search
 
-    start_own_server(() if asked.media == "vector" else spec.model.slow_imports)
-    found = search(spec, query, **options)
+    with server_at_hand(() if asked.media == "vector" else spec.model.slow_imports):
+        found = search(spec, query, **options)
     print_matches(console, found)
     if as_json:
         print(json.dumps(found))

@@ -178,9 +178,14 @@ class BatchInferenceSpec(FormModel):
     @field_validator("sink")
     @classmethod
     def _goes_where_it_is_meant_to(cls, sink: AnySink) -> AnySink:
-        if problem := mistake_in(sink.path):
-            raise ValueError(f"sink.path: {shown(sink.path)} {problem}")
+        refuse_mistake("sink.path", sink.path)
         return sink
+
+    @field_validator("stages")
+    @classmethod
+    def _keeps_rows_where_it_is_meant_to(cls, stages: Stages) -> Stages:
+        refuse_mistake("stages.preprocess.path", stages.preprocess.path or "")
+        return stages
 
     @field_validator("resources")
     @classmethod
@@ -219,3 +224,13 @@ class BatchInferenceSpec(FormModel):
             return asked
         usual = self.model.rows_per_batch
         return max(min(usual, self.sink.rows_per_file or usual), self.batch_size or 1)
+
+
+def refuse_mistake(field: str, path: str) -> None:
+    """Refuse a path that is likely not what is meant.
+
+    Raises:
+        ValueError: says why.
+    """
+    if problem := mistake_in(path):
+        raise ValueError(f"{field}: {shown(path)} {problem}")

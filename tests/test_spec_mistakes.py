@@ -147,6 +147,19 @@ def test_an_output_that_can_only_be_a_mistake(path: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("$HOME/kept", r"has \$HOME, which nothing fills in"),
+        ("s3:/bucket/kept", r"did you mean s3://bucket/kept\?"),
+    ],
+)
+def test_a_place_for_kept_rows_that_can_only_be_a_mistake(path: str, message: str) -> None:
+    given = raw(stages={"preprocess": {"materialize": True, "path": path}})
+    with pytest.raises(InvalidSpec, match=rf"stages\.preprocess\.path: .*{message}"):
+        complete_spec(given, [], Path("/specs"))
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "out/{scheduled:%Y-%m-%d}",

@@ -44,6 +44,10 @@ class KubeApi:
                     client_configuration=settings,
                 )
         except config.ConfigException as error:
+            if self.context is None:
+                raise InvalidSpec(
+                    f"cluster.context: none is given, and none is at hand: {error}; see KUBECONFIG"
+                ) from None
             raise InvalidSpec.at("cluster.context", self.context, f"does not do: {error}") from None
         # We have our own ways of trying again.
         settings.retries = False

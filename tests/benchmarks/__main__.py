@@ -56,6 +56,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "replicas": growth.replicas,
     "cores_images": partial(cores.measure, workload="images"),
     "cores_generation": partial(cores.measure, workload="generation"),
+    "cores_texts": partial(cores.measure, workload="texts"),
 }
 WORKLOADS = (
     *("tabular", "rides", "texts", "generation", "images"),

@@ -286,7 +286,7 @@ def test_without_any_way_to_kubernetes_the_field_is_named(
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(InvalidSpec, match=r"cluster\.context"):
+    with pytest.raises(InvalidSpec, match=r"cluster\.context: none is given, .*; see KUBECONFIG"):
         kuberay_of(fields).check()
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows import cli
 from flows.batch_inference import batch_inference
@@ -278,3 +279,26 @@ def test_a_wrong_call_is_one_message_before_a_flow_starts(
         cli.main()
     assert ended.value.code == 2
     assert re.search(f"^InvalidSpec: {problem}", capsys.readouterr().err)
+
+
+def test_a_prefect_server_that_does_not_answer_is_one_message(
+    gallery: BatchInferenceSpec,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(gallery.model_dump(mode="json", by_alias=True)))
+    call = ["search", gallery.sink.path, "--spec", str(file), "--query", "[1]"]
+    monkeypatch.setattr(sys, "argv", ["batch-inference", *call])
+    away: dict[Any, Any] = {
+        PREFECT_API_URL: "http://127.0.0.1:9/api",
+        PREFECT_CLIENT_MAX_RETRIES: 0,
+    }
+    with temporary_settings(away), pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "Unreachable: Prefect's server at http://127.0.0.1:9/api does not answer"
+    )

@@ -1,5 +1,6 @@
 """The onnx kind: as onnxruntime by itself, whatever the model says of its inputs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_an_output_that_is_no_tensor(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(pixels=unseen())
-    (tmp_path / "broken.onnx").write_bytes(b"hello")
+    (tmp_path / "broken.onnx").write_bytes(b"\x3a\x05hello")  # a graph, by its length alone
     with pytest.raises(InvalidSpec, match="cannot be loaded by onnxruntime 1"):
         predicted(model_of(tmp_path / "broken.onnx"), rows)
     digits_model(tmp_path / "digits.onnx")
@@ -233,6 +234,26 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InvalidSpec, match=r"pip install 'prefect-ray-data\[onnx\]'"):
         model_of(tmp_path / "digits.onnx").check()
+
+
+def test_a_file_that_is_no_whole_model_is_refused_before_the_job(tmp_path: Path) -> None:
+    whole = digits_model(tmp_path / "digits.onnx").read_bytes()
+    file = tmp_path / "other.onnx"
+
+    def refused(content: bytes) -> str:
+        file.write_bytes(content)
+        with pytest.raises(InvalidSpec, match=r"model.path: .*other.onnx'") as error:
+            model_of(file).check()
+        return str(error.value)
+
+    assert "git lfs pull" in refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    for content in (b"", b"<html>\n", b"hello", b"\x08", b"\x80" * 20, b"\x08\x0a" * 9, whole[:3]):
+        assert "is no ONNX model" in refused(content), content
+    cut = len(whole) // 2
+    assert re.search(rf"it has {cut} bytes of \d+; fetch it anew", refused(whole[:cut]))
+    refused(whole + b"\x3a\x7f")
+    file.write_bytes(whole)
+    model_of(file).check()
 
 
 def test_a_gpu_is_never_left_unused_in_silence(

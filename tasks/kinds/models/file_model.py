@@ -5,10 +5,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from tasks.kinds.models.model import Model
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
+Found = TypeVar("Found")
 FETCHED = "batch-inference-models"
 """Folder in the node's temporary one, where models from elsewhere are kept for all replicas."""
 
@@ -92,6 +93,37 @@ class FileModel(Model):
             raise self.unreachable(error) from error
         base = os.path.dirname(path) if whole else path
         return {os.path.relpath(stat.path, base): stat for stat in stats}
+
+    def found_in_file(
+        self,
+        look: Callable[[IO[bytes]], Found],
+        instead: str = "name the one file in it that holds the model",
+    ) -> Found:
+        """What a look into the one file finds.
+
+        Args:
+            look: raises ValueError with what is wrong.
+            instead: what to do in place of naming a folder.
+
+        Raises:
+            InvalidSpec: it is a folder, or something is wrong.
+        """
+        storage, path = self.opened()
+        if storage.stat(path) is None:
+            raise InvalidSpec.at(self.place_field, self.path, f"is a folder; {instead}")
+        return self.found_at(path, look)
+
+    def found_at(self, path: str, look: Callable[[IO[bytes]], Found]) -> Found:
+        """What a look into a file on the storage finds.
+
+        Raises:
+            InvalidSpec: something is wrong.
+        """
+        with self.opened()[0].filesystem.open(path, "rb") as file:
+            try:
+                return look(file)
+            except ValueError as error:
+                raise InvalidSpec.at(self.place_field, self.path, str(error)) from error
 
     def opened(self) -> tuple[FsspecStorage, str]:
         """The storage, and the path on it.

@@ -49,23 +49,8 @@ class KerasModel(TensorModel):
         for each in self.custom_objects:
             user_code.check_reference("model.custom_objects", each)
         super().check()
-        self.check_file()
-
-    def check_file(self) -> None:
-        """See that the file is one of Keras 3.
-
-        Raises:
-            InvalidSpec: it is not.
-        """
-        storage, path = self.opened()
-        if storage.stat(path) is None:
-            problem = "is a folder; give a .keras file, as model.save('model.keras') writes it"
-            raise InvalidSpec.at("model.path", self.path, problem)
-        with storage.filesystem.open(path, "rb") as file:
-            try:
-                keras_file.check_file(file)
-            except ValueError as error:
-                raise InvalidSpec.at("model.path", self.path, str(error)) from error
+        instead = "give a .keras file, as model.save('model.keras') writes it"
+        self.found_in_file(keras_file.check_file, instead)
 
     @property
     def own_code(self) -> dict[str, list[str]]:

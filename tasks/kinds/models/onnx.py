@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.model import FILE_SAYS, Placement, refuse_dtype
-from tasks.kinds.models.tensors import onnx_session
+from tasks.kinds.models.tensors import onnx_file, onnx_session
 from tasks.kinds.models.tensors.model import Loaded, TensorModel
 
 ENDING = ".onnx"
@@ -32,15 +32,15 @@ class OnnxModel(TensorModel):
     )
 
     def check(self) -> None:
-        """See that onnxruntime and the model's file are there.
+        """See that onnxruntime and the model's file are there, and the file is whole.
 
         Raises:
-            InvalidSpec: says what is missing.
+            InvalidSpec: says what is missing, or that the file is no ONNX model.
             Unreachable: the storage does not answer.
         """
         require("model.kind", self.kind, "onnxruntime", "onnx")
         super().check()
-        self.file_name()
+        self.found_at(self.files()[self.file_name()].path, onnx_file.check_file)
 
     def file_name(self) -> str:
         """The model's file among those at the path.

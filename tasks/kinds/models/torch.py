@@ -75,12 +75,7 @@ class TorchModel(TensorModel):
         self.check_integers()
         if self.class_ is not None:
             user_code.check_reference("model.class", self.class_)
-        storage, path = self.opened()
-        if storage.stat(path) is None:
-            problem = "is a folder; name the one file in it that holds the model"
-            raise InvalidSpec.at("model.path", self.path, problem)
-        with storage.filesystem.open(path, "rb") as file:
-            self.content_of(file)
+        self.found_in_file(self.content_of)
 
     def check_integers(self) -> None:
         """See that whole numbers and fractions do not share a matrix.
@@ -104,9 +99,7 @@ class TorchModel(TensorModel):
             InvalidSpec: nothing that can be loaded, or not what the other fields say.
         """
         try:
-            content = torch_file.content_of(file)
-            if content in torch_file.PICKLES:
-                torch_file.check_pickle(file, self.state_dict_key)
+            content = torch_file.checked_content(file, self.state_dict_key)
         except ValueError as error:
             raise InvalidSpec.at("model.path", self.path, str(error)) from error
         if content not in torch_file.PROGRAMS and self.class_ is None:

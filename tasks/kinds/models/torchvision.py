@@ -1,6 +1,7 @@
 """torchvision's classifiers and detectors, with its weights or those in a file."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -156,17 +157,8 @@ class TorchvisionModel(FileModel):
             Unreachable: its storage does not answer.
         """
         super().check()
-        storage, path = self.opened()
-        if storage.stat(path) is None:
-            problem = "is a folder; name the one file in it that holds the weights"
-            raise InvalidSpec.at("model.path", self.path, problem)
-        try:
-            with storage.filesystem.open(path, "rb") as file:
-                content = torch_file.content_of(file)
-                if content in torch_file.PICKLES:
-                    torch_file.check_pickle(file, self.state_dict_key)
-        except ValueError as error:
-            raise InvalidSpec.at("model.path", self.path, str(error)) from error
+        look = partial(torch_file.checked_content, key=self.state_dict_key)
+        content = self.found_in_file(look, "name the one file in it that holds the weights")
         if content in torch_file.PROGRAMS:
             problem = f"holds a whole model ({content}): set model.kind to torch"
             raise InvalidSpec.at("model.path", self.path, problem)

@@ -18,6 +18,22 @@ TENSOR = "tensor_"
 """How the names of an exported program's constants begin where they are no pickled objects."""
 
 
+def checked_content(file: IO[bytes], key: str | None) -> Content:
+    """What a file holds; of a pickle, that it is a state_dict.
+
+    Args:
+        file: from its beginning.
+        key: of the state_dict in a larger checkpoint.
+
+    Raises:
+        ValueError: nothing that can be loaded; says why, and the way out.
+    """
+    content = content_of(file)
+    if content in PICKLES:
+        check_pickle(file, key)
+    return content
+
+
 def content_of(file: IO[bytes]) -> Content:
     """What a file holds.
 
