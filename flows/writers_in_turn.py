@@ -5,6 +5,8 @@ A plugin of SQLAlchemy's, which the database's URL asks for:
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.engine import CreateEnginePlugin
@@ -37,13 +39,26 @@ class Cursor(sqlite3.Cursor):
         """
         if sql == "BEGIN DEFERRED":
             sql = "BEGIN IMMEDIATE"
-        try:
+        with self.closed_where_it_fails():
             return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> "Cursor":
+        """Execute a statement for each of several sets of parameters."""
+        with self.closed_where_it_fails():
+            return super().executemany(sql, parameters)
+
+    @contextmanager
+    def closed_where_it_fails(self) -> Iterator[None]:
+        """A block that executes a statement.
+
+        Python 3.11 resets a failed one again when its cursor is collected: by the thread of the
+        event loop, which then waits for whatever the connection is at. If that waits for its turn,
+        and who has the turn waits for the event loop, the server stands still for as long as
+        SQLite has patience: a minute, with Prefect.
+        """
+        try:
+            yield
         except BaseException:
-            # Python 3.11 resets a failed statement again when its cursor is collected: by the
-            # thread of the event loop, which then waits for whatever the connection is at. If that
-            # waits for its turn, and who has the turn waits for the event loop, the server stands
-            # still for as long as SQLite has patience: a minute, with Prefect.
             self.close()
             raise
 

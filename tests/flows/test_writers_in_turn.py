@@ -40,15 +40,16 @@ def connected(file: Path, patience: float = 0) -> Connection:
     return connection
 
 
+@pytest.mark.parametrize("sets", [None, [(1,), (3,)]])
 def test_nobody_waits_for_a_connection_where_a_failed_statement_of_its_is_collected(
-    tmp_path: Path,
+    tmp_path: Path, sets: list[tuple[int]] | None
 ) -> None:
     other, connection = connected(tmp_path / "x.db"), connected(tmp_path / "x.db")
     other.execute("CREATE TABLE t (x)")
     other.execute("BEGIN IMMEDIATE")
     failed = connection.cursor()
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        failed.execute("INSERT INTO t VALUES (1)")
+        insert(failed, sets)
     connection.execute(f"PRAGMA busy_timeout = {PATIENCE_SECONDS * 1000:.0f}")
     waiting = threading.Thread(target=connection.execute, args=("INSERT INTO t VALUES (2)",))
     waiting.start()
@@ -59,6 +60,13 @@ def test_nobody_waits_for_a_connection_where_a_failed_statement_of_its_is_collec
     assert time.monotonic() - began < PATIENCE_SECONDS / 2
     waiting.join()
     assert other.execute("SELECT x FROM t").fetchall() == [(2,)]
+
+
+def insert(cursor: sqlite3.Cursor, sets: list[tuple[int]] | None) -> None:
+    if sets:
+        cursor.executemany("INSERT INTO t VALUES (?)", sets)
+    else:
+        cursor.execute("INSERT INTO t VALUES (1)")
 
 
 def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> None:
