@@ -252,6 +252,8 @@ def test_a_file_that_is_no_whole_model_is_refused_before_the_job(tmp_path: Path)
     cut = len(whole) // 2
     assert re.search(rf"it has {cut} bytes of \d+; fetch it anew", refused(whole[:cut]))
     refused(whole + b"\x3a\x7f")
+    with pytest.raises(InvalidSpec, match=r"model.path: .* holds other.onnx, which is not whole"):
+        model_of(tmp_path, file="other.onnx").check()
     file.write_bytes(whole)
     model_of(file).check()
 

@@ -123,7 +123,9 @@ class FileModel(Model):
             try:
                 return look(file)
             except ValueError as error:
-                raise InvalidSpec.at(self.place_field, self.path, str(error)) from error
+                name = os.path.basename(path)
+                problem = f"{error}" if self.path.endswith(name) else f"holds {name}, which {error}"
+                raise InvalidSpec.at(self.place_field, self.path, problem) from error
 
     def opened(self) -> tuple[FsspecStorage, str]:
         """The storage, and the path on it.
