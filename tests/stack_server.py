@@ -24,9 +24,11 @@ def stack_server(folder: Path) -> Iterator[tuple[State, Path]]:
     settings = {PREFECT_API_URL: state.api_url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
         await_ready(service, holder, log)
+        # Whoever tells of events holds on to the server that there was, and waits at the end of
+        # the tests for one that is gone.
+        EventsWorker.drain_all()
         with temporary_settings(settings):
             yield state, log
-            # Else the tests' other server would wait at its end for what this one is not told.
             EventsWorker.drain_all()
     finally:
         end([holder], 5)
