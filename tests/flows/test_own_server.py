@@ -49,6 +49,8 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
             for each in psutil.Process(run.pid).children()
             if "flows.prefect_server" in each.cmdline()
         )
+        database = server.environ()["PREFECT_SERVER_DATABASE_CONNECTION_URL"]
+        assert database.endswith("?plugin=writers_in_turn")
         os.killpg(run.pid, told)
         ended = await_that(lambda: run.poll() is not None, "the run does not end")
         assert run.stderr

@@ -22,7 +22,7 @@ from tests.stack_server import stack_server
 
 PATIENCE_SECONDS = 3.0
 SOON_SECONDS = 10.0
-"""Three seconds, measured on two cores; without the plugin 16 and more."""
+"""Three seconds, measured on two cores; without the plugin 15 and more."""
 AT_ONCE = 8
 RUNS = 12
 """Of each."""

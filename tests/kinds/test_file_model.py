@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.models import OnnxModel, TorchModel, file_model
+from tasks.kinds.models import KerasModel, OnnxModel, TorchModel, file_model
+from tasks.kinds.models.file_model import FileModel
 from tasks.protocol.storage import open_storage
 from tests.kinds.digits import digits_module, logits, predicted, rows_of, unseen, values
 from tests.kinds.test_onnx import digits_model
@@ -141,3 +142,15 @@ def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
 def enter(folder: Path) -> bool:
     with file_model.alone_with(folder):
         return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(OnnxModel, "m.onnx"), (KerasModel, "m.keras"), (TorchModel, "m.pt")]
+)
+def test_gits_pointer_is_told_from_the_file(
+    kind: type[FileModel], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    model = kind.model_validate({"path": str(tmp_path / name), "columns": ["x"]})
+    with pytest.raises(InvalidSpec, match=r"model\.path: .*: git lfs pull$"):
+        model.check()

@@ -15,6 +15,7 @@ from pydantic import Field
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.first_line import first_line
 from tasks.kinds.models.model import Model
+from tasks.kinds.models.safetensors_file import refuse_pointer
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
@@ -121,6 +122,7 @@ class FileModel(Model):
         """
         with self.opened()[0].filesystem.open(path, "rb") as file:
             try:
+                refuse_pointer(file)
                 return look(file)
             except ValueError as error:
                 name = os.path.basename(path)

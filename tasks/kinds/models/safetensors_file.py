@@ -9,6 +9,18 @@ LFS_POINTER = b"version "
 """How the few lines begin that Git keeps in place of a large file."""
 
 
+def refuse_pointer(file: IO[bytes]) -> None:
+    """See that a file is not what Git keeps in its place; it is at its beginning then.
+
+    Raises:
+        ValueError: it is.
+    """
+    file.seek(0)
+    if file.read(len(LFS_POINTER)) == LFS_POINTER:
+        raise ValueError("is Git's pointer to a large file, and not the file: git lfs pull")
+    file.seek(0)
+
+
 def check_whole(file: IO[bytes]) -> None:
     """See that a file is safetensors and as long as its header says; no weight is read.
 
@@ -19,10 +31,8 @@ def check_whole(file: IO[bytes]) -> None:
         ValueError: says what is wrong, and the way out.
     """
     size = file.seek(0, os.SEEK_END)
-    file.seek(0)
+    refuse_pointer(file)
     start = file.read(LENGTH_BYTES)
-    if start == LFS_POINTER:
-        raise ValueError("is Git's pointer to a large file, and not the file: git lfs pull")
     begin = LENGTH_BYTES + int.from_bytes(start, "little")
     if len(start) < LENGTH_BYTES or begin > size:
         raise ValueError(f"is cut off, or no safetensors file: it has {size} bytes; fetch it anew")

@@ -3,8 +3,6 @@
 import os
 from typing import IO
 
-from tasks.kinds.models.safetensors_file import LFS_POINTER
-
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 """How a field is written, in the last three bits of its tag."""
 FIXED_BYTES = {FIXED_64: 8, FIXED_32: 4}
@@ -24,9 +22,6 @@ def check_file(file: IO[bytes]) -> None:
     Source: `ModelProto` in onnx.proto; Protocol Buffers' encoding.
     """
     size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    if file.read(len(LFS_POINTER)) == LFS_POINTER:
-        raise ValueError("is Git's pointer to a large file, and not the file: git lfs pull")
     place, fields = 0, set[int]()
     while place < size:
         file.seek(place)
