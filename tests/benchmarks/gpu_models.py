@@ -5,7 +5,8 @@
 
 Needs torch and transformers, neither Ray nor Prefect; downloads nothing: the weights are random.
 The model-only loop has its batches ready on the device; each kind's predictor starts from Arrow
-rows as the preprocessing left them. A ratio of 1 means that nothing is lost.
+rows as the preprocessing left them, so many at a time as a replica gets in one piece. A ratio of 1
+means that nothing is lost.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import torch_dtype
-from tasks.kinds.models.model import Placement
+from tasks.kinds.models.model import Function, Model, Placement
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeLog
 from tasks.kinds.models.torch_threads import torch_threads
 from tasks.kinds.models.vision.pixels import images_per_batch
@@ -94,6 +95,17 @@ def seconds_of(loop: Loop) -> float:
     return time.perf_counter() - started
 
 
+def pieces(kind: Model, rows: pa.Table) -> list[pa.Table]:
+    """Rows as they come to a replica."""
+    size = kind.rows_per_batch
+    return [rows.slice(first, size) for first in range(0, len(rows), size)]
+
+
+def in_pieces(kind: Model, predict: Function, rows: pa.Table) -> Loop:
+    """What a replica does with rows."""
+    return lambda: [predict(each) for each in pieces(kind, rows)]
+
+
 def images(folder: Path, placement: Placement, sizes: Sizes, runtime: Runtime = "eager") -> Case:
     """Image classification; the model alone gets normalised floats, and is not compiled."""
     import torch
@@ -113,13 +125,13 @@ def images(folder: Path, placement: Placement, sizes: Sizes, runtime: Runtime = 
     side = sizes.image_size
     batch = torch.rand(size, 3, side, side, device=placement.device, dtype=torch_dtype(placement))
     batches = len(pixels) // size
-    predict(rows)  # says what it runs on
+    predict(rows.slice(0, size))  # says what it runs on
     (used,) = placement.runtimes.told
     return Case(
         f"ViT, images, {used.used}" + (f" ({used.problem})" if used.problem else ""),
         "images",
         len(pixels),
-        lambda: predict(rows),
+        in_pieces(kind, predict, rows),
         lambda: [model(pixel_values=batch).logits for _ in range(batches)][-1].cpu(),
     )
 
@@ -134,12 +146,12 @@ def texts(folder: Path, placement: Placement, sizes: Sizes) -> Case:
     rows = random_models.token_rows(sizes.num_texts, sizes.longest_text, sizes.vocabulary)
     model = kind.checkpoint.model("AutoModel", placement)
     inputs = TextInputs(kind.checkpoint.tokenizer(), placement)
-    ready = [arguments for _, arguments in inputs.batches(rows)]
+    ready = [arguments for piece in pieces(kind, rows) for _, arguments in inputs.batches(piece)]
     return Case(
         "BERT, text embeddings",
         "tokens",
         random_models.num_tokens(rows),
-        lambda: predict(rows),
+        in_pieces(kind, predict, rows),
         lambda: [model(**arguments).last_hidden_state for arguments in ready][-1].cpu(),
     )
 
@@ -170,7 +182,7 @@ def generation(folder: Path, placement: Placement, sizes: Sizes) -> Case:
         "GPT-2, generation",
         "new tokens",
         len(rows) * sizes.num_new_tokens,
-        lambda: predict(rows),
+        in_pieces(kind, predict, rows),
         lambda: [model.generate(**arguments, **settings) for arguments in ready],
     )
 
