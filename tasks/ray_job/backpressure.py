@@ -1,6 +1,9 @@
 """When Ray may hand a stage more: our own rules beside its own."""
 
-from typing import TYPE_CHECKING, ClassVar
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ray.data._internal.execution.backpressure_policy import (
     ENABLED_BACKPRESSURE_POLICIES,
@@ -17,7 +20,28 @@ if TYPE_CHECKING:
     from ray.data import DataContext
     from ray.data._internal.execution.interfaces import PhysicalOperator
 
+LAST_BATCHES = 5
 BATCHES_PER_WRITE = "prefect-ray-data.batches-per-write"
+
+
+@dataclass
+class UsualSeconds:
+    """What a batch usually takes: of the first ones most may be what is loaded and compiled."""
+
+    seen: int = 0
+    total: float = 0.0
+    last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_BATCHES))
+
+    def follow(self, outputs: int, total: float) -> None:
+        """So many batches have taken so long, all together."""
+        if outputs > self.seen:
+            self.last.append((total - self.total) / (outputs - self.seen))
+            self.seen, self.total = outputs, total
+
+    @property
+    def seconds(self) -> float:
+        """Of one batch; 0 where none is known."""
+        return median(self.last) if self.last else 0.0
 
 
 class BoundUnrecorded(BackpressurePolicy):
@@ -26,6 +50,10 @@ class BoundUnrecorded(BackpressurePolicy):
     So what a crash can cost is bounded. Ray's own limits look at bytes only: of small rows it would
     hold millions.
     """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.usual = UsualSeconds()
 
     def can_add_input(self, op: "PhysicalOperator") -> bool:
         """Whether the model may take another batch; Ray asks before each."""
@@ -36,7 +64,8 @@ class BoundUnrecorded(BackpressurePolicy):
         unrecorded = op.num_active_tasks() + waiting + write.num_active_tasks() * self.per_write
         replicas = max(1, op.get_actor_info().running)
         found = op._metrics  # the property adds up more of them, and this is asked all the time
-        seconds = found.block_generation_time / max(1, found.num_task_outputs_generated)
+        self.usual.follow(found.num_task_outputs_generated, found.block_generation_time)
+        seconds = self.usual.seconds
         return bool(unrecorded < most_unrecorded(seconds, self.per_write) * replicas)
 
     @property

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -91,7 +92,8 @@ def test_a_compiled_model_predicts_and_not_the_eager_one(
     monkeypatch.setitem(COMPILERS, "openvino", compiler)
     made, _ = predicted(kind(weights), rows)
     assert np.array_equal(made, wanted)
-    assert len(calls) == 2  # the comparison, and the second batch
+    # The comparison, the look at the clock, and the second batch.
+    assert len(calls) == 1 + running.TIMED_CALLS + 1
 
 
 def relay(module: Any, _example: Tensors, _num_threads: int) -> Any:
@@ -119,6 +121,15 @@ def infinite_at_one_place(module: Any, _example: Tensors, _num_threads: int) -> 
     return run
 
 
+def slow(module: Any, _example: Tensors, _num_threads: int) -> Any:
+    def run(arguments: Tensors) -> Tensors:
+        time.sleep(0.1)
+        outputs: Tensors = module(*arguments)
+        return outputs
+
+    return run
+
+
 def broken(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     raise RuntimeError("no such operator: aten::strange\nand much more")
 
@@ -132,6 +143,7 @@ def uncapturable(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     [
         (wrong_at_one_place, "differs from eager by 1.0e-03"),
         (infinite_at_one_place, "differs from eager in whole numbers, in shape, or in what is"),
+        (slow, "takes "),
         (broken, "cannot be compiled: RuntimeError: no such operator: aten::strange"),
         (uncapturable, "cannot be compiled: RuntimeError: CUDA error: operation not permitted"),
     ],
@@ -149,6 +161,24 @@ def test_eager_predicts_where_the_compiled_model_cannot_be_trusted(
     assert used.problem.startswith(problem)
     assert "\n" not in used.problem
     json.dumps(asdict(used), allow_nan=False)  # reports are JSON to every reader
+
+
+def test_a_compiled_model_that_is_disturbed_once_is_not_taken_for_slow(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = iter([0.1, 0.1])  # where it is compared, and where the clock is looked at first
+
+    def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
+        def run(arguments: Tensors) -> Tensors:
+            time.sleep(next(pauses, 0.0))
+            outputs: Tensors = module(*arguments)
+            return outputs
+
+        return run
+
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    _, (used,) = predicted(kind(weights), rows_of(pixels=unseen()))
+    assert (used.used, used.problem) == ("openvino", None)
 
 
 def test_outputs_keep_their_names_and_their_shapes_are_few(
@@ -370,7 +400,8 @@ def test_on_gpus_halves_are_compared_as_halves(
         call({"x": torch.ones(1, 3, dtype=getattr(torch, precision))})
     (told,) = placement.runtimes.told
     assert (told.used, told.precision) == (used, precision)
-    assert len(calls) == running.CALLS_ON_GPU, "a graph is recorded before rows count"
+    timed = running.TIMED_CALLS if used == "compile" else 0
+    assert len(calls) == running.CALLS_ON_GPU + timed, "a graph is recorded before rows count"
 
 
 def test_what_a_graph_writes_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

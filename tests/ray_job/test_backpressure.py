@@ -1,7 +1,7 @@
 """How far the model may run ahead of the records."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,10 +37,9 @@ def test_the_model_gets_batches_while_few_are_predicted_and_not_recorded(
         infer._metrics = SimpleNamespace(
             block_generation_time=done * (batch_seconds or 0.0), num_task_outputs_generated=done
         )
-        policy: Any = object.__new__(BoundUnrecorded)
-        policy._topology = Topology({id(write): waiting})
-        policy._data_context = SimpleNamespace(get_config=lambda name, default: per_write)
-        return bool(policy.can_add_input(infer))
+        context: Any = SimpleNamespace(get_config=lambda name, default: per_write)
+        topology: Any = Topology({id(write): waiting})
+        return bool(BoundUnrecorded(context, topology, cast("Any", None)).can_add_input(infer))
 
     assert may_go_on(most - 1, 0, 0)
     assert not may_go_on(most, 0, 0)
@@ -49,6 +48,23 @@ def test_the_model_gets_batches_while_few_are_predicted_and_not_recorded(
     in_writes, rest = divmod(most, per_write)
     assert not may_go_on(rest, 0, in_writes)
     assert may_go_on(0, 0, in_writes - 1)
+
+
+def test_what_the_first_batch_has_loaded_and_compiled_does_not_count() -> None:
+    from tasks.ray_job.backpressure import UsualSeconds
+
+    usual = UsualSeconds()
+    assert usual.seconds == 0.0  # nobody knows
+    usual.follow(1, 40.0)
+    assert usual.seconds == 40.0
+    for outputs in (2, 2, 3):  # it is asked more often than batches come
+        usual.follow(outputs, 40.0 + 0.125 * (outputs - 1))
+    assert usual.seconds == 0.125
+    usual.follow(5, 44.25)  # two at once, since the last look, of slower rows
+    assert usual.seconds == 1.0625
+    for outputs in range(6, 9):
+        usual.follow(outputs, 44.25 + 2.0 * (outputs - 5))
+    assert usual.seconds == 2.0  # what is long past does not count either
 
 
 class Topology:

@@ -1,4 +1,4 @@
-"""Calls a compiled model in place of the model, once it has shown that it says the same."""
+"""Calls a compiled model in place of the model, once it says the same, and not more slowly."""
 
 import math
 import time
@@ -26,6 +26,10 @@ MOST_SHAPES = 4
 """Compiled models that a replica keeps; batches of further shapes run in eager."""
 CALLS_ON_GPU = 3
 """Before a CUDA graph is there: one compiles, one is recorded."""
+TIMED_CALLS = 2
+"""Of each, by turns: the quicker one counts, for the other may have been disturbed."""
+MUCH_SLOWER, SLOWER_BY_SECONDS = 1.5, 0.005
+"""Than eager, for a whole batch: less may be others' work on the machine."""
 
 
 def run_on(
@@ -122,12 +126,26 @@ class Compiled:
             problem = told(difference)
             self.tell(problem=problem, difference=difference)
             return self.call
+        times = self.times_eager(run, filled_up(batch, size), [*batch])
+        if times >= MUCH_SLOWER:
+            self.tell(problem=f"takes {times:.1f} times as long as eager", difference=difference)
+            return self.call
         self.tell(difference=difference)
 
         def call(batch: Batch) -> Any:
             return tree_unflatten(cut(run(filled_up(batch, size)), num_rows(batch)), structure)
 
         return call
+
+    def times_eager(self, run: Run, arguments: list[Any], names: list[str]) -> float:
+        """How many times as long as eager it takes; 1 where the difference is too small to tell."""
+        whole = dict(zip(names, arguments, strict=True))
+        seconds = [
+            (seconds_of(lambda: self.call(whole)), seconds_of(lambda: run(arguments)))
+            for _ in range(TIMED_CALLS)
+        ]
+        eager, compiled = map(min, zip(*seconds, strict=True))
+        return compiled / eager if compiled - eager > SLOWER_BY_SECONDS else 1.0
 
     def refuse_hopeless(self) -> None:
         """See that compiling is worth its time.
@@ -183,6 +201,17 @@ def compiled_run(
         positional = Positional()
         positional.training = False
         return COMPILERS[runtime](positional, example, placement.num_threads)
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Wall time, with all work on a GPU done."""
+    import torch
+
+    begun = time.perf_counter()
+    call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun
 
 
 def num_rows(batch: Batch) -> int:
