@@ -1,10 +1,13 @@
-"""SQLite beneath a Prefect server that several runs speak to at once: writers wait for each other.
+"""SQLite beneath a Prefect server that several runs speak to at once: writers take turns.
 
 A plugin of SQLAlchemy's, which the database's URL asks for:
 `sqlite+aiosqlite:////data/prefect.db?plugin=writers_in_turn`.
 """
 
 import sqlite3
+import threading
+import weakref
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,8 +28,40 @@ class WritersInTurn(CreateEnginePlugin):
         return url
 
 
+class Turns:
+    """Who writes, and who is next: whoever asked first.
+
+    SQLite has those who wait try again now and then, and lets in whoever tries at the right moment:
+    what is told of two events soon after one another may be looked at in the other order, and an
+    automation take a run for silent that has spoken.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.queue: list[object] = []
+
+    def take(self, who: object, patience: float) -> None:
+        """Wait for one's turn; whoever loses patience goes on, and SQLite decides."""
+        with self.changed:
+            self.queue.append(who)
+            self.changed.wait_for(lambda: self.queue[0] is who, patience)
+
+    def give_back(self, who: object) -> None:
+        """Let the next one go on; nothing where it has no turn."""
+        with self.changed:
+            if who in self.queue:
+                self.queue.remove(who)
+                self.changed.notify_all()
+
+
+TURNS: defaultdict[str, Turns] = defaultdict(Turns)
+"""Of each database, in this process; those of others are SQLite's to keep apart."""
+
+
 class Cursor(sqlite3.Cursor):
     """One of a connection that a thread of its own works on."""
+
+    connection: "Connection"
 
     def execute(self, sql: str, parameters: Any = (), /) -> "Cursor":
         """Execute a statement; a transaction takes its turn among those that write.
@@ -39,7 +74,7 @@ class Cursor(sqlite3.Cursor):
         """
         if sql == "BEGIN DEFERRED":
             sql = "BEGIN IMMEDIATE"
-        with self.closed_where_it_fails():
+        with self.closed_where_it_fails(), self.connection.in_turn(begins=sql == "BEGIN IMMEDIATE"):
             return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> "Cursor":
@@ -64,8 +99,44 @@ class Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
-    """One whose cursors are ours."""
+    """One whose cursors are ours, and whose transactions take turns with those of others."""
+
+    def __init__(self, database: Any, timeout: float = 5.0, *given: Any, **named: Any) -> None:
+        super().__init__(database, timeout, *given, **named)
+        self.turns, self.patience = TURNS[str(database)], timeout
+        self.ticket = object()
+        weakref.finalize(self, self.turns.give_back, self.ticket)  # where nobody closes it
 
     def cursor(self, factory: Any = Cursor) -> Any:
         """A cursor."""
         return super().cursor(factory)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Execute a statement, with a cursor of ours: Python's own method would take its own."""
+        return self.cursor().execute(sql, parameters)
+
+    def commit(self) -> None:
+        """Commit."""
+        with self.in_turn():
+            super().commit()
+
+    def rollback(self) -> None:
+        """Roll back."""
+        with self.in_turn():
+            super().rollback()
+
+    def close(self) -> None:
+        """Close."""
+        super().close()
+        self.turns.give_back(self.ticket)
+
+    @contextmanager
+    def in_turn(self, *, begins: bool = False) -> Iterator[None]:
+        """A block after which it is the next one's turn, unless a transaction is open."""
+        if begins:
+            self.turns.take(self.ticket, self.patience)
+        try:
+            yield
+        finally:
+            if not self.in_transaction:
+                self.turns.give_back(self.ticket)

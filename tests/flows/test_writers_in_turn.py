@@ -1,6 +1,7 @@
 """A Prefect server on SQLite that many speak to at once neither stands still nor fails."""
 
 import asyncio
+import gc
 import sqlite3
 import threading
 import time
@@ -94,6 +95,51 @@ def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> N
 
     asyncio.run(increment_all())
     assert connected(tmp_path / "x.db").execute("SELECT x FROM t").fetchone() == (AT_ONCE,)
+
+
+def test_writers_come_in_the_order_in_which_they_asked(tmp_path: Path) -> None:
+    first = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
+    first.execute("CREATE TABLE t (x)")
+    first.execute("BEGIN DEFERRED")
+
+    def write(number: int) -> None:
+        connection = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
+        connection.execute("BEGIN DEFERRED")
+        connection.execute("INSERT INTO t VALUES (?)", (number,))
+        connection.commit()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for number in range(AT_ONCE):
+            pool.submit(write, number)
+            while len(first.turns.queue) < number + 2:
+                time.sleep(0.001)
+        first.rollback()
+    assert first.execute("SELECT x FROM t").fetchall() == [(each,) for each in range(AT_ONCE)]
+    assert first.turns.queue == []
+
+
+@pytest.mark.parametrize("end", ["ROLLBACK", "close", "forget", "fail"])
+def test_the_next_one_has_its_turn_however_the_one_before_ends(tmp_path: Path, end: str) -> None:
+    one, next_one = connected(tmp_path / "x.db"), connected(tmp_path / "x.db", PATIENCE_SECONDS)
+    if end == "fail":  # another process writes, and this one has no patience
+        other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            one.execute("BEGIN DEFERRED")
+        other.execute("ROLLBACK")
+    else:
+        one.execute("BEGIN DEFERRED")
+    if end == "ROLLBACK":
+        one.execute(end)
+    elif end == "close":
+        one.close()
+    elif end == "forget":
+        del one
+        gc.collect()
+    began = time.monotonic()
+    next_one.execute("BEGIN DEFERRED")
+    assert time.monotonic() - began < PATIENCE_SECONDS / 2
+    next_one.commit()
 
 
 @flow(name="batch-inference")
