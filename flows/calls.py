@@ -155,14 +155,14 @@ def call_search(
         as_json: whether to end with what was found as one line of JSON.
         options: the flow's other parameters.
     """
-    from tasks.patience import storage_of_output
+    from tasks.patience import at_output
     from tasks.searching.published import published_vectors
     from tasks.searching.query import read_query
 
     spec = load_at(spec_file, [*(overrides or []), sink_at(output)], scheduled_time)
     # What is wrong with the call is said before a flow starts.
     asked = read_query(spec, query, options["query_as"])
-    with storage_of_output():
+    with at_output(spec):
         published_vectors(spec, options["column"])
 
     from flows.printing import print_matches

@@ -14,7 +14,7 @@ from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
-from tasks.patience import storage_of_output
+from tasks.patience import at_output
 from tasks.plan import make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
@@ -74,7 +74,7 @@ def print_status(
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output(), access_told(spec):
+    with at_output(spec):
         seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
         begun = runs_begun(spec, seen)
     at_work = {*runs, *(job.run_id for job, _ in live)}
@@ -113,7 +113,7 @@ def clean_output(
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output(), access_told(spec):
+    with at_output(spec):
         orphans = find_orphans(spec)
         if delete:
             remove(spec, orphans)
@@ -131,7 +131,7 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
-    with storage_of_output(), access_told(spec):
+    with at_output(spec):
         told = tell_to_stop(spec)
     for job in told.stopped:
         console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")

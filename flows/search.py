@@ -10,7 +10,7 @@ from flows.batch_inference import OURS
 from flows.meant_time import time_to_start
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
-from tasks.patience import storage_of_output
+from tasks.patience import at_output
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
@@ -66,12 +66,12 @@ def search(
         raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
     spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
-    with storage_of_output():
+    with at_output(spec):
         vectors = searchable(published_vectors(spec, column), index, recall)
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
-    with storage_of_output():
+    with at_output(spec):
         nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
     found = Search(vectors, asked, nearest, seconds)

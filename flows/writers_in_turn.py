@@ -15,6 +15,9 @@ from typing import Any
 from sqlalchemy.engine import CreateEnginePlugin
 from sqlalchemy.engine.url import URL
 
+WRITING = ("BEGIN IMMEDIATE", "INSERT", "UPDATE", "DELETE")
+"""How statements begin that SQLite lets one connection alone do at a time."""
+
 
 class WritersInTurn(CreateEnginePlugin):
     """Has an engine make connections of our kind."""
@@ -74,12 +77,12 @@ class Cursor(sqlite3.Cursor):
         """
         if sql == "BEGIN DEFERRED":
             sql = "BEGIN IMMEDIATE"
-        with self.closed_where_it_fails(), self.connection.in_turn(begins=sql == "BEGIN IMMEDIATE"):
+        with self.closed_where_it_fails(), self.connection.in_turn(sql):
             return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> "Cursor":
         """Execute a statement for each of several sets of parameters."""
-        with self.closed_where_it_fails():
+        with self.closed_where_it_fails(), self.connection.in_turn(sql):
             return super().executemany(sql, parameters)
 
     @contextmanager
@@ -131,9 +134,16 @@ class Connection(sqlite3.Connection):
         self.turns.give_back(self.ticket)
 
     @contextmanager
-    def in_turn(self, *, begins: bool = False) -> Iterator[None]:
-        """A block after which it is the next one's turn, unless a transaction is open."""
-        if begins:
+    def in_turn(self, sql: str = "") -> Iterator[None]:
+        """A block after which it is the next one's turn, unless a transaction is open.
+
+        Also where a single statement writes, without a transaction: it would be let in last, and
+        what puts away a trigger that has gone off comes too late, so that it goes off once more.
+
+        Args:
+            sql: what is done in it.
+        """
+        if sql.startswith(WRITING) and not self.in_transaction:
             self.turns.take(self.ticket, self.patience)
         try:
             yield

@@ -5,9 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
+from tasks.access import access_told
 from tasks.errors import NoProgress, RunTimedOut, Unreachable
+from tasks.kinds.places import refuse_no_bucket
+from tasks.protocol.storage import open_storage
 from tasks.ray_job.counts import STAGES, handed_on, through
 from tasks.spec import BatchInferenceSpec
 
@@ -70,6 +74,20 @@ def storage_of_output() -> Iterator[None]:
     except OSError as error:
         problem = "the storage does not answer, or its credentials have expired"
         raise Unreachable(f"sink.path: {problem}: {error}") from error
+
+
+@contextmanager
+def at_output(spec: BatchInferenceSpec) -> Iterator[None]:
+    """A block that looks at what lies at the spec's output.
+
+    Raises:
+        InvalidSpec: it lies in a bucket that is not there.
+        Unreachable: its storage does not answer, or not to this user.
+    """
+    opener = partial(open_storage, storage_options=spec.sink.storage_options)
+    with storage_of_output(), access_told(spec):
+        refuse_no_bucket("sink.path", opener, spec.sink.path)
+        yield
 
 
 @dataclass(frozen=True)

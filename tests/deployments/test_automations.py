@@ -46,12 +46,20 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
+from tests.stack_server import stack_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 SILENT_SECONDS = 10.0
 """The least that Prefect takes."""
 PATIENCE_SECONDS = 150.0
+
+
+@pytest.fixture(scope="module")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The stack's, beneath which no event is lost."""
+    with stack_server(tmp_path_factory.mktemp("stack")):
+        yield
 
 
 @contextmanager
@@ -125,11 +133,7 @@ def awaits_retry(run: UUID) -> bool:
 
 
 def await_retries(*runs: UUID) -> None:
-    """Wait until each of them was about to start again.
-
-    By its states: where SQLite is locked as a trigger is to be put away, that goes off once more,
-    and ends the run anew.
-    """
+    """Wait until each of them was about to start again, by its states, which last."""
     left = {*runs}
 
     def all_were() -> bool:
@@ -189,7 +193,7 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     assert states_of(silent)[:4] == ["Scheduled", "Running", *again]
     not_begun = ["Scheduled", "Pending", "Submitting", "InfrastructurePending"]
     assert states_of(taken)[:6] == [*not_begun, *again]
-    # Its second start was its last; it crashes once, for SQLite may tell of a crash twice.
+    # Its second start was its last.
     spent = flow_run(first, Running(), Pending(), Running(), Crashed(message="again"))
     await_events(first)
     assert states_of(spent)[-1] == "Crashed"

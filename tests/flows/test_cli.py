@@ -184,7 +184,7 @@ def test_a_storage_that_does_not_answer_is_one_message(
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize("verb", ["check", "run"])
+@pytest.mark.parametrize("verb", ["check", "run", "status", "clean", "cancel", "search"])
 def test_a_bucket_that_is_not_there_is_one_message(
     numbers: Path,
     verb: str,
@@ -193,7 +193,9 @@ def test_a_bucket_that_is_not_there_is_one_message(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sink = {"kind": "parquet", "path": "s3://nobodys/x", "storage_options": s3.storage_options}
-    assert call(monkeypatch, verb, str(write_spec(numbers.parent, sink=sink))) == 2
+    spec = str(write_spec(numbers.parent, sink=sink))
+    searched = ["s3://nobodys/x", "--query", "[1]", "--spec", spec]
+    assert call(monkeypatch, verb, *(searched if verb == "search" else [spec])) == 2
     told = "InvalidSpec: sink.path: 's3://nobodys/x' lies in the bucket 'nobodys', which is not"
     assert f"{told} there: create it, or name another" in capsys.readouterr().err
 

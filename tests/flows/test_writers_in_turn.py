@@ -97,14 +97,18 @@ def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> N
     assert connected(tmp_path / "x.db").execute("SELECT x FROM t").fetchone() == (AT_ONCE,)
 
 
-def test_writers_come_in_the_order_in_which_they_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_transactions", [True, False])
+def test_writers_come_in_the_order_in_which_they_asked(
+    tmp_path: Path, in_transactions: bool
+) -> None:
     first = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
     first.execute("CREATE TABLE t (x)")
     first.execute("BEGIN DEFERRED")
 
     def write(number: int) -> None:
         connection = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
-        connection.execute("BEGIN DEFERRED")
+        if in_transactions:
+            connection.execute("BEGIN DEFERRED")
         connection.execute("INSERT INTO t VALUES (?)", (number,))
         connection.commit()
 
