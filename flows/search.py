@@ -10,7 +10,7 @@ from flows.batch_inference import OURS
 from flows.meant_time import time_to_start
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
-from tasks.patience import at_output
+from tasks.patience import at_output, storage_of_output
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
@@ -71,7 +71,7 @@ def search(
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
-    with at_output(spec):
+    with storage_of_output():
         nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
     found = Search(vectors, asked, nearest, seconds)

@@ -7,7 +7,6 @@ A plugin of SQLAlchemy's, which the database's URL asks for:
 import sqlite3
 import threading
 import weakref
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,9 @@ from sqlalchemy.engine import CreateEnginePlugin
 from sqlalchemy.engine.url import URL
 
 WRITING = ("BEGIN IMMEDIATE", "INSERT", "UPDATE", "DELETE")
-"""How statements begin that SQLite lets one connection alone do at a time."""
+"""How those of Prefect's statements begin that SQLite lets one connection alone do at a time."""
+PATIENCE_SECONDS = 60.0
+"""As long as SQLite's, with Prefect, which sets that once it is connected."""
 
 
 class WritersInTurn(CreateEnginePlugin):
@@ -57,7 +58,7 @@ class Turns:
                 self.changed.notify_all()
 
 
-TURNS: defaultdict[str, Turns] = defaultdict(Turns)
+TURNS: dict[str, Turns] = {}
 """Of each database, in this process; those of others are SQLite's to keep apart."""
 
 
@@ -104,9 +105,9 @@ class Cursor(sqlite3.Cursor):
 class Connection(sqlite3.Connection):
     """One whose cursors are ours, and whose transactions take turns with those of others."""
 
-    def __init__(self, database: Any, timeout: float = 5.0, *given: Any, **named: Any) -> None:
-        super().__init__(database, timeout, *given, **named)
-        self.turns, self.patience = TURNS[str(database)], timeout
+    def __init__(self, database: Any, *given: Any, **named: Any) -> None:
+        super().__init__(database, *given, **named)
+        self.turns = TURNS.setdefault(str(database), Turns())
         self.ticket = object()
         weakref.finalize(self, self.turns.give_back, self.ticket)  # where nobody closes it
 
@@ -130,8 +131,10 @@ class Connection(sqlite3.Connection):
 
     def close(self) -> None:
         """Close."""
-        super().close()
-        self.turns.give_back(self.ticket)
+        try:
+            super().close()
+        finally:
+            self.turns.give_back(self.ticket)
 
     @contextmanager
     def in_turn(self, sql: str = "") -> Iterator[None]:
@@ -143,9 +146,9 @@ class Connection(sqlite3.Connection):
         Args:
             sql: what is done in it.
         """
-        if sql.startswith(WRITING) and not self.in_transaction:
-            self.turns.take(self.ticket, self.patience)
         try:
+            if sql.startswith(WRITING) and not self.in_transaction:
+                self.turns.take(self.ticket, PATIENCE_SECONDS)
             yield
         finally:
             if not self.in_transaction:

@@ -16,6 +16,8 @@ from tasks.ray_job.counts import STAGES, handed_on, through
 from tasks.spec import BatchInferenceSpec
 
 MAX_BACKOFF_SECONDS = 60.0
+NO_BUCKET = "NoSuchBucket"
+"""What S3 calls it."""
 T = TypeVar("T")
 
 
@@ -84,10 +86,14 @@ def at_output(spec: BatchInferenceSpec) -> Iterator[None]:
         InvalidSpec: it lies in a bucket that is not there.
         Unreachable: its storage does not answer, or not to this user.
     """
-    opener = partial(open_storage, storage_options=spec.sink.storage_options)
-    with storage_of_output(), access_told(spec):
-        refuse_no_bucket("sink.path", opener, spec.sink.path)
-        yield
+    try:
+        with storage_of_output(), access_told(spec):
+            yield
+    except Unreachable as error:
+        if NO_BUCKET in str(error):  # else to ask a storage that is away would take as long again
+            opener = partial(open_storage, storage_options=spec.sink.storage_options)
+            refuse_no_bucket("sink.path", opener, spec.sink.path)
+        raise
 
 
 @dataclass(frozen=True)

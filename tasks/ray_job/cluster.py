@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
+from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.followed import Followed
@@ -92,7 +93,8 @@ def run_on_ray(job: Job) -> None:
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:
-        run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
+        with bare_data() if is_own_machine(job.spec) else nullcontext():
+            run_pipeline(job, shares, gpus, ActorReporter(counts), replicas)
     except DEATHS as error:
         raise over_rows_in_hand(job, error) from error
     except Exception as error:

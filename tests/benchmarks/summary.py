@@ -20,7 +20,7 @@ WORK = {
     "image_embedding": "image embedding",
     "tabular": "trees over taxi rides",
     "rides": "next to nothing with taxi rides",
-    "gpu_images": "ViT-base over photos, on a GPU",
+    "gpu_images": "ViT-large over photos, on a GPU",
     "gpu_texts": "text embedding by BERT-base, on a GPU",
     "gpu_generation": "text generation, on a GPU",
 }

@@ -197,6 +197,7 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     spent = flow_run(first, Running(), Pending(), Running(), Crashed(message="again"))
     await_events(first)
     assert states_of(spent)[-1] == "Crashed"
+    assert [states_of(each).count("Crashed") for each in (silent, taken)] == [1, 1]
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
     assert states_of(suspended) == ["Scheduled", "Running", "Suspended"], "it waits for a person"

@@ -113,11 +113,14 @@ def test_writers_come_in_the_order_in_which_they_asked(
         connection.commit()
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
+        written = []
         for number in range(AT_ONCE):
-            pool.submit(write, number)
-            while len(first.turns.queue) < number + 2:
+            written.append(pool.submit(write, number))
+            while len(first.turns.queue) < number + 2 and not written[-1].done():
                 time.sleep(0.001)
         first.rollback()
+    for each in written:
+        each.result()
     assert first.execute("SELECT x FROM t").fetchall() == [(each,) for each in range(AT_ONCE)]
     assert first.turns.queue == []
 

@@ -32,8 +32,8 @@ RuntimeField = Annotated[
         "numbers by less than 1e-5 of the largest, where it was measured; on GPUs compile keeps "
         "resources.dtype. The first batch is compared with eager; where they differ by more than "
         f"{TOLERANCE:g} of an output's largest value (in bfloat16 {TOLERANCES['bfloat16']:g}, in "
-        f"float16 {TOLERANCES['float16']:g}), or the model cannot be compiled, it runs in eager, "
-        "and report and manifest say so.",
+        f"float16 {TOLERANCES['float16']:g}), or the model cannot be compiled, or takes half as "
+        "long again, it runs in eager, and report and manifest say so.",
     ),
 ]
 

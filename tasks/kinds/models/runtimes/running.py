@@ -138,12 +138,21 @@ class Compiled:
         return call
 
     def times_eager(self, run: Run, arguments: list[Any], names: list[str]) -> float:
-        """How many times as long as eager it takes; 1 where the difference is too small to tell."""
+        """How many times as long as eager it takes.
+
+        1 where the difference is too small to tell, or memory for both at once runs out: a CUDA
+        graph keeps its own.
+        """
         whole = dict(zip(names, arguments, strict=True))
-        seconds = [
-            (seconds_of(lambda: self.call(whole)), seconds_of(lambda: run(arguments)))
-            for _ in range(TIMED_CALLS)
-        ]
+        try:
+            seconds = [
+                (seconds_of(lambda: self.call(whole)), seconds_of(lambda: run(arguments)))
+                for _ in range(TIMED_CALLS)
+            ]
+        except Exception as error:
+            if any(map(is_out_of_memory, chain(error))):
+                return 1.0
+            raise
         eager, compiled = map(min, zip(*seconds, strict=True))
         return compiled / eager if compiled - eager > SLOWER_BY_SECONDS else 1.0
 
