@@ -5,8 +5,8 @@
 
 Needs torch and transformers, neither Ray nor Prefect; downloads nothing: the weights are random.
 The model-only loop has its batches ready on the device; each kind's predictor starts from Arrow
-rows as the preprocessing left them, so many at a time as a replica gets in one piece at most. A ratio of 1
-means that nothing is lost.
+rows as the preprocessing left them, so many at a time as a replica gets in one piece at most. A
+ratio of 1 means that nothing is lost.
 """
 
 import argparse
