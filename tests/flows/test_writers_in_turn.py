@@ -41,12 +41,18 @@ def connected(file: Path, patience: float = 0) -> Connection:
     return connection
 
 
+def as_another_process_has(file: Path) -> sqlite3.Connection:
+    """A connection that takes no turns with ours."""
+    return sqlite3.connect(file, isolation_level=None)
+
+
 @pytest.mark.parametrize("sets", [None, [(1,), (3,)]])
 def test_nobody_waits_for_a_connection_where_a_failed_statement_of_its_is_collected(
     tmp_path: Path, sets: list[tuple[int]] | None
 ) -> None:
-    other, connection = connected(tmp_path / "x.db"), connected(tmp_path / "x.db")
-    other.execute("CREATE TABLE t (x)")
+    connection = connected(tmp_path / "x.db")
+    connection.execute("CREATE TABLE t (x)")
+    other = as_another_process_has(tmp_path / "x.db")
     other.execute("BEGIN IMMEDIATE")
     failed = connection.cursor()
     with pytest.raises(sqlite3.OperationalError, match="locked"):
@@ -129,7 +135,7 @@ def test_writers_come_in_the_order_in_which_they_asked(
 def test_the_next_one_has_its_turn_however_the_one_before_ends(tmp_path: Path, end: str) -> None:
     one, next_one = connected(tmp_path / "x.db"), connected(tmp_path / "x.db", PATIENCE_SECONDS)
     if end == "fail":  # another process writes, and this one has no patience
-        other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+        other = as_another_process_has(tmp_path / "x.db")
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             one.execute("BEGIN DEFERRED")
