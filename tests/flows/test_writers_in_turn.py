@@ -107,12 +107,12 @@ def test_who_reads_first_and_writes_then_waits_for_its_turn(tmp_path: Path) -> N
 def test_writers_come_in_the_order_in_which_they_asked(
     tmp_path: Path, in_transactions: bool
 ) -> None:
-    first = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
+    first = connected(tmp_path / "x.db", PATIENCE_SECONDS)
     first.execute("CREATE TABLE t (x)")
     first.execute("BEGIN DEFERRED")
 
     def write(number: int) -> None:
-        connection = connected(tmp_path / "x.db", PATIENCE_SECONDS * 10)
+        connection = connected(tmp_path / "x.db", PATIENCE_SECONDS)
         if in_transactions:
             connection.execute("BEGIN DEFERRED")
         connection.execute("INSERT INTO t VALUES (?)", (number,))
