@@ -44,11 +44,11 @@ class Turns:
         self.changed = threading.Condition()
         self.queue: list[object] = []
 
-    def take(self, who: object, patience: float) -> None:
+    def take(self, who: object) -> None:
         """Wait for one's turn; whoever loses patience goes on, and SQLite decides."""
         with self.changed:
             self.queue.append(who)
-            self.changed.wait_for(lambda: self.queue[0] is who, patience)
+            self.changed.wait_for(lambda: self.queue[0] is who, PATIENCE_SECONDS)
 
     def give_back(self, who: object) -> None:
         """Let the next one go on; nothing where it has no turn."""
@@ -148,7 +148,7 @@ class Connection(sqlite3.Connection):
         """
         try:
             if sql.startswith(WRITING) and not self.in_transaction:
-                self.turns.take(self.ticket, PATIENCE_SECONDS)
+                self.turns.take(self.ticket)
             yield
         finally:
             if not self.in_transaction:

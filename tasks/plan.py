@@ -11,7 +11,7 @@ from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown, try_output
-from tasks.patience import storage_of_output
+from tasks.patience import at_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -189,11 +189,12 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
         try_it: whether to see that an output that is not there yet can be made.
 
     Raises:
+        InvalidSpec: it lies in a bucket that is not there.
         Unreachable: the ledger's storage does not answer, or does not let this user in.
     """
     storage, output = output_of(spec)
     ledger = ledger_of(spec)
-    with storage_of_output(), access_told(spec):
+    with at_output(spec):
         seen = bring_up_to_date(storage, ledger, output)
     if seen.version == 0:
         refuse_unknown(storage, output, ledger)

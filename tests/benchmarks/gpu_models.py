@@ -12,7 +12,6 @@ ratio of 1 means that nothing is lost.
 import argparse
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +24,7 @@ import pyarrow as pa
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.model import Function, Model, Placement
+from tasks.kinds.models.runtimes.running import seconds_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeLog
 from tasks.kinds.models.torch_threads import torch_threads
 from tasks.kinds.models.vision.pixels import images_per_batch
@@ -71,28 +71,19 @@ def main() -> None:
 
 def report(case: Case, repeats: int) -> None:
     """Time both loops in turn, so that both see the same machine."""
+    import torch
+
     ours, alone = [], []
     for _ in range(repeats + 1):
-        ours.append(seconds_of(case.ours))
-        alone.append(seconds_of(case.alone))
+        with torch.inference_mode():
+            ours.append(seconds_of(case.ours))
+            alone.append(seconds_of(case.alone))
     # The first of each warms up.
     mine, model = statistics.median(ours[1:]), statistics.median(alone[1:])
     print(
         f"{case.name}: {case.units / mine:,.0f} {case.unit}/s, model alone "
         f"{case.units / model:,.0f}; ratio {model / mine:.2f} (median of {repeats})"
     )
-
-
-def seconds_of(loop: Loop) -> float:
-    """Wall time, with all work on the device done."""
-    import torch
-
-    started = time.perf_counter()
-    with torch.inference_mode():
-        loop()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
 
 
 def pieces(kind: Model, rows: pa.Table) -> list[pa.Table]:

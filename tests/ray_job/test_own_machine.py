@@ -324,6 +324,7 @@ def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None
     assert len(parts) >= 4
     assert max(parts) == 256
     assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
+    assert [each.read_text() for each in replicas.iterdir()] == ["", ""], "helpers of Ray Data's"
     assert os.getpid() not in {row["predicted_by"] for row in rows}
 
 

@@ -150,11 +150,17 @@ def prepared_by(batch: Batch) -> Batch:
 
 
 class PredictedBy:
-    """Says which process it is in; its first batch waits until another one is there, too."""
+    """Says which process it is in; its first batch waits until another one is there, too.
+
+    Leaves a file for its process, with the names of the actors that it finds.
+    """
 
     def __init__(self, folder: str, patience: float = 60.0) -> None:
+        import ray
+
         self.folder, self.patience = Path(folder), patience
-        Path(folder, str(os.getpid())).touch()
+        names = [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+        Path(folder, str(os.getpid())).write_text("".join(names))
 
     def __call__(self, batch: Batch) -> Batch:
         until = time.monotonic() + self.patience
