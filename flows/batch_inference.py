@@ -50,7 +50,8 @@ def batch_inference(
         spec: What to run: source, steps, model, sink, and what it may use.
         restart: Give up another spec's unfinished run on this output.
         replace_output: Predict every input again and replace what is published.
-        limit: Only the first so many rows; the sink must be an output of its own.
+        limit: Only the first so many rows, as a trial; name another sink.path for it, since a later
+            run of all rows does not go on from a part of them.
         accept: Publish what a gate holds back, on your word, which is recorded.
         profile: Leave profiles of the stages' first batches in the run's folder.
         scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.

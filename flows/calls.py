@@ -28,11 +28,12 @@ def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
     Args:
         imports: modules that it is going to need here.
     """
+    from flows.said_at_terminal import said_at_terminal
     from flows.terminal import live_progress
 
     with server_at_hand(imports):
         try:
-            with live_progress(console):
+            with said_at_terminal(console), live_progress(console):
                 yield
         except BaseException as error:
             if is_stopped(error):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import psutil
 
 from tasks.clusters.driver import QUIET_RAY
+from tasks.clusters.own_ray import ON_LOOPBACK
 from tasks.errors import Unreachable
 
 HEAD = """
@@ -21,6 +22,9 @@ with bare_head():
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
+FOR_CLIENTS = {"RAY_AUTH_MODE": "disabled", **ON_LOOPBACK}
+"""What those who use it need in their environment. It asks for no token, and other machines cannot
+reach it."""
 NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 """Ray starts a process for each core in advance; jobs with an environment use none of them."""
 TRIES = 3
@@ -31,7 +35,7 @@ TRIES = 3
 def small_ray() -> Iterator[str]:
     """Start a head with four cores and end it with all its processes.
 
-    Its clients need RAY_AUTH_MODE=disabled in their environment: it listens on loopback.
+    Its clients need `FOR_CLIENTS` in their environment.
 
     Yields:
         Its address.
@@ -57,7 +61,7 @@ def start() -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **QUIET_RAY, **NO_SPARE_WORKERS, "RAY_AUTH_MODE": "disabled"},
+        env={**os.environ, **QUIET_RAY, **NO_SPARE_WORKERS, **FOR_CLIENTS},
     )
 
 

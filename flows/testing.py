@@ -194,10 +194,11 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
     """The address of a small Ray that lasts for the session."""
-    from flows.small_ray import small_ray
+    from flows.small_ray import FOR_CLIENTS, small_ray
 
     with pytest.MonkeyPatch.context() as environment, small_ray() as address:
-        environment.setenv("RAY_AUTH_MODE", "disabled")  # drivers inherit it
+        for name, value in FOR_CLIENTS.items():  # drivers inherit it
+            environment.setenv(name, value)
         yield address
 
 

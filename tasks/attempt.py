@@ -74,8 +74,8 @@ class Attempt:
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
-        self.is_wanted = False
-        """Whether word from before that it is to stop is cleared away."""
+        self.old_word_cleared = False
+        """Whether word from before this attempt that its run is to stop is cleared away."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.drained = set[str]()
@@ -119,11 +119,11 @@ class Attempt:
             raise RunStopped("the run was stopped before its job began")
         try:
             with storage_of_output():
-                if self.is_wanted:  # until now nobody else could be reached
+                if self.old_word_cleared:  # until now nobody else could be reached
                     refuse_if_stopped(self.job)
                 else:  # that somebody stopped it once is over
                     self.job.storage.delete(self.job.stopped_file)
-                    self.is_wanted = True
+                    self.old_word_cleared = True
                 found = self.cluster.attach(self.job)
             return found or self.cluster.start(self.job)
         except Unreachable as error:

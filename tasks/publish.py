@@ -1,10 +1,7 @@
-"""Audit, judge, then commit: all rows or none."""
+"""Judge, audit, then commit: all rows or none."""
 
-import json
 import time
 from typing import Any
-
-import pyarrow as pa
 
 from tasks.config import config_digests, model_digest
 from tasks.errors import RowsMissing
@@ -12,7 +9,6 @@ from tasks.history import with_history
 from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
-from tasks.protocol.acceptance import Accepted
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
@@ -38,7 +34,7 @@ def publish_planned(planned: PlannedRun) -> int:
         RowsMissing: a record that came late has left a gap, or has other types; another attempt
             closes it.
     """
-    fit_published(planned)
+    pin_published_types(planned)
     schema, accepted = schema_hex(planned), planned.accepted()
     check_budget(planned, accepted)
     keys = keys_of(planned, accepted)
@@ -66,11 +62,11 @@ def publish_planned(planned: PlannedRun) -> int:
     try:
         return publish(planned.storage, planned.ledger, planned.output, what)
     except RowsMissing:
-        fit_published(planned)  # if somebody has published since, the next attempt has to know
+        pin_published_types(planned)  # if others have published since, the next attempt must know
         raise
 
 
-def fit_published(planned: PlannedRun) -> None:
+def pin_published_types(planned: PlannedRun) -> None:
     """See that the run's rows are of the types of what others have published since it was planned.
 
     Raises:
@@ -129,28 +125,3 @@ def schema_hex(planned: PlannedRun) -> str | None:
     """The run's output schema, as the ledger keeps it for the next run."""
     found = planned.storage.list(planned.run.schemas)
     return planned.storage.read(found[0].path).hex() if found else None
-
-
-def write_manifest(planned: PlannedRun, manifest: dict[str, Any]) -> str:
-    """Store what happened beside the output; return where."""
-    path = planned.output.manifest(planned.run.run_id)
-    planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
-    return path
-
-
-def sample_rows(planned: PlannedRun, accepted: Accepted, count: int) -> pa.Table | None:
-    """Some of the run's rows, published or held back, to look at; None where there are none.
-
-    A version that was replaced since has none any more.
-    """
-    snapshot = planned.ledger.look()
-    mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
-    paths = [file.target(planned.output) for file in mine]
-    if snapshot.version_of(planned.run_key) is None:
-        files = [file for record in accepted.records for file in record.files]
-        paths = [f"{planned.run.staging}/{file.name}" for file in files]
-    for path in paths:
-        rows = planned.spec.sink.decode(planned.storage.read(path))
-        if len(rows):
-            return rows.slice(0, count)
-    return None

@@ -33,8 +33,9 @@ class Resources(FormModel):
     max_replicas: int | None = Field(
         None,
         ge=1,
-        description="Replicas at most, where the cluster has room. Where empty, 4 on a cluster; on "
-        "this machine as many as it has GPUs for, or CPU cores where it has none.",
+        description="Replicas at most, where the cluster has room. Where empty, 4 on a cluster or "
+        "a Ray that is joined; on a Ray of the run's own as many as this machine has GPUs for, or "
+        "CPU cores where it has none.",
     )
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
@@ -45,9 +46,10 @@ class Resources(FormModel):
     dtype: DType = Field(
         "auto",
         description="Precision of the weights. auto: float32 on CPUs; on GPUs bfloat16, or float16 "
-        "where there is none, for Hugging Face's and torchvision's models. Beside float32's, "
-        "embeddings differ by up to 1 % of their largest value with bfloat16, and 0.1 % with "
-        "float16. float32 is exact everywhere, and keeps convolutions on GPUs from TF32.",
+        "where there is none, for models of Hugging Face and torchvision but detectors, which need "
+        "float32 to tell pixels apart. Beside float32's, embeddings differ by up to 1 % of "
+        "their largest value with bfloat16, and 0.1 % with float16. float32 is exact everywhere, "
+        "and keeps convolutions on GPUs from TF32.",
     )
 
     @field_validator("num_gpus")
@@ -104,7 +106,8 @@ class ReadOptions(StageOptions):
         "for sklearn, 524288 where the source has numbers only, and 1048576 for xgboost, to which "
         "so many are a moment's work; as many as resources.batch_size where that is more. Fewer "
         "where there are not enough for twelve batches a replica; rows that only reading tells are "
-        "reckoned from the beginnings of a few inputs. A batch of 32 MiB waits for no more.",
+        "reckoned from the beginnings of a few inputs. No more than sink.rows_per_file; a batch of "
+        "32 MiB waits for no more.",
     )
 
 

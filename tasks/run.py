@@ -68,7 +68,7 @@ def next_attempt(
         Unreachable: the cluster has not answered for too long.
     """
     planned.hold()
-    if after is not None and after.is_wanted:  # else word from before it was not cleared away
+    if after is not None and after.old_word_cleared:
         refuse_if_stopped(after.job)
     planned.refuse_given_up()
     cluster = cluster_of(planned.spec.cluster)

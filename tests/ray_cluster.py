@@ -22,6 +22,7 @@ import psutil
 
 from flows.small_ray import NO_SPARE_WORKERS, TRIES
 from tasks.clusters.driver import QUIET_RAY
+from tasks.clusters.own_ray import ON_LOOPBACK
 from tests.autoscaling import ENVIRONMENT, autoscaling
 
 STORE_BYTES = 200 << 20
@@ -83,7 +84,7 @@ def ray_cluster(
     scaling = autoscaling(folder, gcs["gcs_server_port"], scales_to) if scales_to else {}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
-    quiet = {**QUIET_RAY, **NO_SPARE_WORKERS}
+    quiet = {**QUIET_RAY, **NO_SPARE_WORKERS, **dict.fromkeys(ON_LOOPBACK, "1")}
     own = {"HOME": str(home), "RAY_TMPDIR": str(folder), **quiet, **auth}
     own |= ENVIRONMENT if scales_to else {}
     command = [python, "-m", "tests.ray_cluster"]

@@ -25,8 +25,8 @@ from tasks.ray_job.job import STORAGE_OPTIONS, Job
 from tasks.ray_job.waiting import WAIT
 from tasks.run import left_to_do, new_job
 from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import CODE, spec_of
 from tests.flows.conftest import numbers as numbers  # a fixture
-from tests.flows.conftest import spec_of
 
 OWN = {"kind": "local", "object_store_gb": 0.2}
 NO_RAY = json.dumps({"ray": {"address": "nonsense"}}) + "\n"
@@ -39,11 +39,11 @@ def job_of(folder: Path, **changes: Any) -> Job:
 
 
 @contextmanager
-def seen_to_run_the_job(spec: BatchInferenceSpec) -> Iterator[None]:
+def seen_to_run_the_job(spec: BatchInferenceSpec) -> Iterator[psutil.Process]:
     """Sees that the driver in waiting runs the job of the block, and that nothing is left of it."""
     with driver_in_waiting(spec):
         (waiting,) = WAITING
-        yield
+        yield psutil.Process(waiting.process.pid)
     (told,) = Path(f"{spec.sink.path}.state").rglob("driver.json")
     assert json.loads(told.read_text())["pid"] == waiting.process.pid
     assert waiting.process.wait(PATIENCE) == 0
@@ -88,7 +88,8 @@ def test_a_driver_ends_with_the_process_that_it_waits_for(numbers: Path, tmp_pat
 def test_a_driver_that_does_not_suit_is_not_taken(
     fault: str, numbers: Path, tmp_path: Path
 ) -> None:
-    changes = {"environment": {"env_vars": {"A": "1"}}} if fault == "other variables" else {}
+    others = {"environment": {"working_dir": str(CODE), "env_vars": {"A": "1"}}}
+    changes = others if fault == "other variables" else {}
     with driver_in_waiting(spec_of(numbers, cluster=OWN)):
         (waiting,) = WAITING
         if fault == "it has ended":

@@ -13,6 +13,7 @@ from deployments.stack.ports import any_free_port
 from deployments.stack.registration import HEARTBEAT_SECONDS, is_online
 from deployments.stack.state import HOST, POOL, State
 from tasks.clusters.driver import QUIET_RAY
+from tasks.clusters.own_ray import ON_LOOPBACK
 from tasks.machine import cores
 
 NOT_INHERITED = (
@@ -71,8 +72,7 @@ def prefect_server(folder: Path, state: State) -> Service:
 def ray_head(folder: Path, state: State) -> Service:
     """A Ray head that takes jobs from those who show its token.
 
-    Its dashboard listens on loopback; what Ray's own processes listen on cannot be kept there,
-    and asks for the token too.
+    It listens on loopback, as all of the stack does; other users of the machine lack the token.
     """
     options = {
         "port": any_free_port(),
@@ -88,7 +88,7 @@ def ray_head(folder: Path, state: State) -> Service:
     command += [f"--{name}={value}" for name, value in options.items()]
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": state.ray_token}
     # What it is given it hands on to the jobs, which need no Prefect.
-    environment = {**environment_of(folder, state), **auth}
+    environment = {**environment_of(folder, state), **ON_LOOPBACK, **auth}
     jobs = f"{state.ray_url}/api/jobs/"
     return Service("ray", command, environment, lambda: answers(jobs, state.ray_token))
 

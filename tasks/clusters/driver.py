@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from tasks.clusters.own_ray import ON_LOOPBACK, is_on_loopback
 from tasks.errors import InvalidSpec
 from tasks.ray_job.ending import remove_sessions, session_folders
 from tasks.ray_job.job import Job
@@ -93,6 +94,7 @@ def driver_environment(spec: BatchInferenceSpec) -> dict[str, str]:
     return {
         **os.environ,
         **QUIET_RAY,
+        **(ON_LOOPBACK if is_on_loopback(spec.cluster) else {}),
         **spec.environment.env_vars,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }

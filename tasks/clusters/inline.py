@@ -55,7 +55,7 @@ def carry_out(job: Job, line: Line) -> None:
 
     The next attempt, and all later jobs of this process, have their models to load.
     """
-    from tasks.ray_job.__main__ import run
+    from tasks.ray_job.driver import run
 
     try:
         run(job, line)

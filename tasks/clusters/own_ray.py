@@ -17,6 +17,11 @@ from tasks.kinds.clusters import AnyCluster, LocalCluster
 
 VARIABLE = "RAY_ADDRESS"
 ANSWER_SECONDS = 5.0
+HOST_AND_PORT = re.compile(r"(?:ray://)?\[?([^\[\]]+)\]?:(\d+)")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray on Linux as it is on macOS: its processes take each other to be at 127.0.0.1, and listen on
+that alone; else on all of the machine's addresses. Whoever joins such a Ray needs this too."""
 
 
 def joined(cluster: AnyCluster) -> AnyCluster:
@@ -49,7 +54,7 @@ def check_answers(address: str) -> None:
     Raises:
         Unreachable: nobody does.
     """
-    found = re.fullmatch(r"(?:ray://)?\[?([^\[\]]+)\]?:(\d+)", address)
+    found = HOST_AND_PORT.fullmatch(address)
     if not found:  # a word of Ray's own, such as `auto`
         return
     try:
@@ -59,6 +64,14 @@ def check_answers(address: str) -> None:
             f"cluster.address: {address!r} does not answer ({error}): start Ray there, as in `ray "
             f"start --head --port={found[2]}`, or correct the address"
         ) from error
+
+
+def is_on_loopback(cluster: AnyCluster) -> bool:
+    """Whether a job's Ray is reached, or will be, without leaving this machine."""
+    if not isinstance(cluster, LocalCluster) or cluster.address is None:
+        return isinstance(cluster, LocalCluster)
+    found = HOST_AND_PORT.fullmatch(cluster.address)
+    return found is not None and found[1] in LOOPBACK
 
 
 def ray_at_hand() -> str | None:

@@ -50,7 +50,7 @@ def standing_without_replicas(
     operator: ActorPoolMapOperator, awaited: int, held: tuple[float, float]
 ) -> Standing:
     """Where a job stands that has none to predict with yet, or no more."""
-    if loading := num_loading(operator):
+    if loading := num_placed(operator):
         waits_for = f"{counted(loading, 'replica')} of infer to load the model"
         return Standing("infer", waits_for, *held, is_loading=True)
     asked = operator.per_task_resource_allocation()
@@ -58,24 +58,32 @@ def standing_without_replicas(
     return Standing("infer", f"a place for {counted(awaited, 'replica')} of infer ({needs})", *held)
 
 
-def num_loading(operator: ActorPoolMapOperator) -> int:
-    """Replicas that are not ready and have a process, which loads the model.
+def num_placed(operator: ActorPoolMapOperator) -> int:
+    """Replicas that have a process, which loads the model or has it.
 
-    Ray's pool does not tell them from those for which there is no room.
+    Ray's pool does not tell those that load it from those for which there is no room.
     """
     pool = operator._actor_pool
-    awaited = {*pool._pending_actors.values(), *pool._running_actors}
-    replicas = {each._actor_id.hex() for each in awaited}
+    of_pool = {*pool._pending_actors.values(), *pool._running_actors}
+    replicas = {each._actor_id.hex() for each in of_pool}
     known = actors(job_id=ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id())))
     # A node alone may be the one that is asked for room; a pid may be that of the former process.
     return sum(bool(each["Address"]["IPAddress"]) for id, each in known.items() if id in replicas)
 
 
 def held_now(executor: Any) -> tuple[float, float]:
-    """CPU cores and GPUs that the stages hold, replicas that load their model included."""
-    manager = executor._resource_manager
-    # A replica may wait for a node that is not there yet: nobody can hold more than there is.
-    held = manager.get_global_usage().min(manager.get_global_limits())
+    """CPU cores and GPUs that the stages hold, replicas that load their model included.
+
+    Whatever Ray would let the job have: where jobs share a cluster it may be less than they hold.
+    """
+    held = executor._resource_manager.get_global_usage()
+    for operator in executor._topology:
+        if isinstance(operator, ActorPoolMapOperator):
+            replicas = operator.get_actor_info()
+            if replicas.pending + replicas.restarting:
+                there = replicas.running + replicas.pending + replicas.restarting
+                absent = max(0, there - num_placed(operator))
+                held = held.subtract(operator.per_task_resource_allocation().scale(absent))
     return held.cpu, held.gpu
 
 

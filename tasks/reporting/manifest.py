@@ -1,10 +1,10 @@
 """What happened, for machines: one JSON file a published run."""
 
+import json
 import platform
 from importlib import metadata
 from typing import Any
 
-from tasks.publish import write_manifest
 from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import shown_spec
@@ -16,22 +16,22 @@ def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
     """Store the manifest; return where."""
     planned = evidence.planned
     pins = planned.plan.pins
-    return write_manifest(
-        planned,
-        {
-            **report,
-            "name": planned.spec.name,
-            "run_key": planned.run_key,
-            "plan": planned.plan.digest,
-            "inputs": len(set(planned.plan.shards["path"].to_pylist())),
-            "files": published_files(evidence),
-            "quarantine": published_files(evidence, "quarantine"),
-            "schema": schema_fields(evidence),
-            "fingerprints": pins["fingerprints"],
-            "versions": versions(),
-            "spec": shown_spec(planned.spec),
-        },
-    )
+    manifest = {
+        **report,
+        "name": planned.spec.name,
+        "run_key": planned.run_key,
+        "plan": planned.plan.digest,
+        "inputs": len(set(planned.plan.shards["path"].to_pylist())),
+        "files": published_files(evidence),
+        "quarantine": published_files(evidence, "quarantine"),
+        "schema": schema_fields(evidence),
+        "fingerprints": pins["fingerprints"],
+        "versions": versions(),
+        "spec": shown_spec(planned.spec),
+    }
+    path = planned.output.manifest(planned.run.run_id)
+    planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
+    return path
 
 
 def versions() -> dict[str, str]:

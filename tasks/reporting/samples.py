@@ -13,7 +13,6 @@ from tasks.kinds.sources import ImagesSource, Source
 from tasks.kinds.sources.images import SUFFIXES
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
-from tasks.publish import sample_rows
 from tasks.python_rows import python_rows
 from tasks.reporting.objects import Object, drawn, objects_of
 from tasks.reporting.redaction import cell, scrub, table
@@ -28,8 +27,26 @@ JPEG_QUALITY = 85
 
 def run_sample(planned: PlannedRun, accepted: Accepted) -> str:
     """The run's first rows as an HTML table; empty where there are none."""
-    rows = sample_rows(planned, accepted, SAMPLE_ROWS)
+    rows = sample_rows(planned, accepted)
     return "" if rows is None else sample_table(planned, rows)
+
+
+def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
+    """Some of the run's rows, published or held back, to look at; None where there are none.
+
+    A version that was replaced since has none any more.
+    """
+    snapshot = planned.ledger.look()
+    mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
+    paths = [file.target(planned.output) for file in mine]
+    if snapshot.version_of(planned.run_key) is None:
+        files = [file for record in accepted.records for file in record.files]
+        paths = [f"{planned.run.staging}/{file.name}" for file in files]
+    for path in paths:
+        rows = planned.spec.sink.decode(planned.storage.read(path))
+        if len(rows):
+            return rows.slice(0, SAMPLE_ROWS)
+    return None
 
 
 def sample_table(planned: PlannedRun, rows: pa.Table) -> str:

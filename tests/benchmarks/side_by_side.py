@@ -178,16 +178,17 @@ def one_round(
     weights.mkdir()
     module.make_weights(weights, seed)
     module.make_inputs(inputs, module.SIZES[size], seed)
-    runs, outputs = {}, {}
+    runs = {}
     for each in contenders:
         job = Job(module, inputs, weights, place / each.name)
         read_through(inputs)
         runs[each.name] = one_run(each, job, environment)
         print(f"{workload} {size} {seed} {each.name}: {runs[each.name]}", flush=True)
-        outputs[each.name] = pq.read_table(job.output).sort_by(module.KEY)
     own = [each.name for each in contenders if each.is_ours]
-    reference = outputs.pop(min(own, default=contenders[0].name))
-    for name, output in outputs.items():
+    first = min(own, default=contenders[0].name)
+    reference = pq.read_table(place / first).sort_by(module.KEY)
+    for name in runs.keys() - {first}:  # one by one: all at once may be more than there is memory
+        output = pq.read_table(place / name).sort_by(module.KEY)
         assert_same_keys(reference, output, module.KEY, name)
         module.compare(reference, output)
     shutil.rmtree(place)

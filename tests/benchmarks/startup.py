@@ -24,7 +24,7 @@ from PIL import Image
 from prefect.settings import PREFECT_API_URL
 from prefect.testing.utilities import prefect_test_harness
 
-from flows.small_ray import small_ray
+from flows.small_ray import FOR_CLIENTS, small_ray
 from tests.benchmarks.random_models import Sizes, save_vit
 
 ROUNDS, IMAGES = 3, 100
@@ -112,7 +112,7 @@ def run(
         "PREFECT_HOME": str(folder / "prefect"),
         "STARTUP_MARKS": str(marks),
         "PYTHONPATH": f"{HOOKS}{os.pathsep}{CODE}",
-        **({"RAY_AUTH_MODE": "disabled"} if "address" in cluster else {}),
+        **(FOR_CLIENTS if "address" in cluster else {}),
     }
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file), "--json"]
     begun = time.time()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
-from flows.small_ray import small_ray
+from flows.small_ray import FOR_CLIENTS, small_ray
 from tasks.reporting.verdict import sentence
 from tasks.spec_file import complete_spec
 
@@ -29,7 +29,8 @@ def measure(folder: Path) -> list[str]:
     lines = []
     with pytest.MonkeyPatch.context() as patch, prefect_test_harness(server_startup_timeout=120):
         patch.setenv("PYTHONPATH", f"{ROOT}:{HOOKS}")
-        patch.setenv("RAY_AUTH_MODE", "disabled")
+        for name, value in FOR_CLIENTS.items():
+            patch.setenv(name, value)
         with small_ray() as address:
             for slow in os.environ.get("VERDICT_JOBS", " ".join(STAGES)).split():
                 lines.append(line_of(folder / slow, slow, address))

@@ -12,11 +12,20 @@ from typing import Any
 import pytest
 
 from tasks.clusters import own_ray
-from tasks.clusters.own_ray import joined, own_installation, ray_at_hand, reached
+from tasks.clusters.driver import driver_environment
+from tasks.clusters.own_ray import (
+    ON_LOOPBACK,
+    joined,
+    own_installation,
+    ray_at_hand,
+    raylet_of,
+    reached,
+)
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.clusters import InlineCluster, LocalCluster
+from tasks.kinds.clusters import AnyCluster, InlineCluster, LocalCluster, RayJobsCluster
 from tasks.preflight import check_cluster
 from tests.flows.conftest import spec_of
+from tests.listeners import listeners
 
 HERE = "127.0.0.1:6399"
 
@@ -52,6 +61,41 @@ def test_a_named_ray_of_ours_is_joined_where_the_spec_names_none(
     assert joined(LocalCluster()) == LocalCluster(address=HERE)
     assert joined(LocalCluster(address="10.0.0.1:1")) == LocalCluster(address="10.0.0.1:1")
     assert joined(InlineCluster()) == InlineCluster()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "stays_here"),
+    [
+        (LocalCluster(), True),
+        (LocalCluster(address="127.0.0.1:6379"), True),
+        (LocalCluster(address="[::1]:6379"), True),
+        (LocalCluster(address="ray://localhost:10001"), True),
+        (LocalCluster(address="10.0.0.1:6379"), False),
+        (LocalCluster(address="auto"), False),
+        (RayJobsCluster(address="http://127.0.0.1:8265"), False),
+        (InlineCluster(), False),
+    ],
+)
+def test_a_driver_keeps_to_loopback_where_its_ray_is_there(
+    cluster: AnyCluster, stays_here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray elsewhere must be able to reach it."""
+    for name in ON_LOOPBACK:  # as a test before this one may have left it
+        monkeypatch.delenv(name, raising=False)
+    spec = spec_of(tmp_path).model_copy(update={"cluster": cluster})
+    assert (ON_LOOPBACK.items() <= driver_environment(spec).items()) == stays_here
+
+
+@pytest.mark.ray
+def test_other_machines_cannot_reach_the_ray_that_tests_share(ray_address: str) -> None:
+    """It asks nobody for a token."""
+    raylet = raylet_of(ray_address.rpartition(":")[2])
+    assert raylet
+    head = raylet.parent()
+    assert head
+    near, far = listeners(head)
+    assert len(near) > len(["the head", "its node"])
+    assert not far
 
 
 @pytest.mark.parametrize("given", ["", "auto", "http://127.0.0.1:8265", "203.0.113.9:6379"])

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 from uuid import UUID
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 import requests
@@ -13,6 +14,7 @@ from prefect.states import Cancelling, Pending, Running
 from deployments.prefect_file import load_prefect_file
 from deployments.stack.registration import BLOCK, prefect_client
 from deployments.stack.stack import Stack, up
+from tests.listeners import listeners
 from tests.whole_stack import AUTH, as_operator
 
 pytestmark = [
@@ -157,6 +159,17 @@ def test_ray_lets_nobody_in_without_the_token(stack: Stack) -> None:
     assert requests.get(jobs, timeout=10).status_code == 401
     headers = {"Authorization": f"Bearer {stack.state.ray_token}"}
     assert requests.get(jobs, timeout=10, headers=headers).status_code == 200
+
+
+def test_other_machines_reach_nothing_of_it(
+    stack: Stack, finished: dict[str, tuple[str, UUID]]
+) -> None:
+    """Neither Ray's workers nor the processes of runs listen elsewhere, either."""
+    assert finished
+    for name, process in stack.state.processes.items():
+        near, far = listeners(psutil.Process(process.pid))
+        assert not far, name
+        assert near or name == "worker"
 
 
 def test_other_pages_in_the_browser_cannot_speak_to_the_api(stack: Stack) -> None:

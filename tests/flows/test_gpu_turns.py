@@ -32,9 +32,13 @@ FOLLOWS_WITHIN_SECONDS = 25.0
 """Less than any silence that somebody waits for elsewhere; a busy machine may need most of it."""
 LOOK_EVERY_SECONDS = 1.5
 LONGER_THAN_A_LOOK_SECONDS = 3.0
+SHARING_SECONDS = 6.0
+"""Some looks of jobs at what they hold."""
 
 
-def greedy(folder: Path, cluster: JobsCluster, **changes: Any) -> BatchInferenceSpec:
+def greedy(
+    folder: Path, cluster: JobsCluster, max_gpus: int | None = 1, **changes: Any
+) -> BatchInferenceSpec:
     """A run that would take both of the cluster's GPUs, of which jobs may hold one."""
     numbers = folder / "numbers"
     numbers.mkdir(parents=True)
@@ -44,7 +48,7 @@ def greedy(folder: Path, cluster: JobsCluster, **changes: Any) -> BatchInference
         pq.write_table(table, numbers / f"{number}.parquet")
     resources = {"num_gpus": 1, "max_replicas": 2}
     defaults = {"resources": resources, "model": halting(folder / "go", batches=1)}
-    return jobs_spec(numbers, {**cluster.by_block, "max_gpus": 1}, **{**defaults, **changes})
+    return jobs_spec(numbers, {**cluster.by_block, "max_gpus": max_gpus}, **{**defaults, **changes})
 
 
 @contextmanager
@@ -116,6 +120,32 @@ def holder(run: Path) -> int:
 def sign_of_follower(run: Path) -> Any:
     """What whoever follows the first attempt has left there last."""
     return read_json(run / "attempts/1/followed.json")
+
+
+def test_runs_that_share_a_cluster_each_say_what_they_hold(
+    tmp_path: Path, jobs_cluster: JobsCluster
+) -> None:
+    """Ray lets neither have a GPU of a node that both want a share of; each has had one before."""
+    one = {"num_gpus": 1, "num_cpus": 0.5, "max_replicas": 1}
+    specs = [greedy(tmp_path / name, jobs_cluster, None, resources=one) for name in "ab"]
+    with orchestrator(specs[0], jobs_cluster) as a, orchestrator(specs[1], jobs_cluster) as b:
+        runs = [await_rows(spec) for spec in specs]
+        before, begun = [gpu_seconds(run) for run in runs], time.monotonic()
+        time.sleep(SHARING_SECONDS)
+        held = [gpu_seconds(run) - had for run, had in zip(runs, before, strict=True)]
+        seconds = time.monotonic() - begun
+        for name in "ab":
+            (tmp_path / name / "go").touch()
+        reports = [a.report(), b.report()]
+    print(f"GPU seconds held by each, of {seconds:.1f} s that passed: {held}")
+    assert min(held) > seconds / 2
+    for report, had in zip(reports, before, strict=True):
+        assert report["held"]["gpu_hours"] * 3600 > had + seconds / 2
+
+
+def gpu_seconds(run: Path) -> float:
+    """Seconds of GPUs that a run's first attempt has held so far."""
+    return float(read_json(run / "attempts/1/progress.json")["held"]["gpu_hours"]) * 3600
 
 
 def test_what_could_never_have_its_turn_is_refused(

@@ -22,7 +22,7 @@ from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
 from tasks.lineage import publish_run
 from tasks.plan import PlannedRun
-from tasks.publish import fit_published
+from tasks.publish import pin_published_types
 from tasks.spec import BatchInferenceSpec
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
@@ -172,19 +172,19 @@ def test_two_nights_that_are_in_each_others_way_are_both_finished(
 
 
 @pytest.mark.usefixtures("unattended")
-@pytest.mark.parametrize("first_look", [fit_published, lambda _: None])
+@pytest.mark.parametrize("first_look", [pin_published_types, lambda _: None])
 def test_of_two_first_nights_of_other_types_the_later_takes_the_earliers(
     begun: BatchInferenceSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, first_look: Any
 ) -> None:
     """Also where the earlier one publishes between the later one's look and its entry."""
     retype(folder / "in" / "2026-01-02" / "a.parquet", pa.int32())
-    looks = chain([first_look], repeat(fit_published))
+    looks = chain([first_look], repeat(pin_published_types))
     monkeypatch.setattr(call, "refuse_other_run", lambda *_: None)
 
     def publish_after_the_first(planned: PlannedRun) -> int:
         monkeypatch.setattr(attempts, "publish_run", publish_run)
         batch_inference(begun, scheduled_time=FIRST)
-        monkeypatch.setattr(publish, "fit_published", lambda planned: next(looks)(planned))
+        monkeypatch.setattr(publish, "pin_published_types", lambda planned: next(looks)(planned))
         return publish_run(planned)
 
     monkeypatch.setattr(attempts, "publish_run", publish_after_the_first)

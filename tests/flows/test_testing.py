@@ -67,16 +67,15 @@ def classifying(task: str = "text-classification", **options: Any) -> dict[str, 
 
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
-def test_a_readers_first_test_runs_as_the_readme_prints_it(tmp_path: Path) -> None:
+def test_a_readers_first_test_runs_as_the_page_prints_it(tmp_path: Path) -> None:
     """In a pytest of its own, beside the server of all tests: these show that one is started.
 
     What stands in a folder below the root comes before what a module's plugin brings.
     """
     from prefect.settings import PREFECT_API_URL
 
-    page = (ROOT / "README.md").read_text()
-    section = page.partition("## Testing your own flow\n")[2].partition("\n## ")[0]
-    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", section, re.DOTALL):
+    page = (ROOT / "docs/testing.md").read_text()
+    for name, content in re.findall(r"```\w+\n# (\S+)\n(.*?)```", page, re.DOTALL):
         (tmp_path / name).write_text(content)
     (tmp_path / "conftest.py").write_text(SERVER_AT_HAND)
     environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}

@@ -1,10 +1,13 @@
 """How a job uses a machine that is all there is."""
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -27,7 +30,8 @@ from tasks.spec_file import parse_spec
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.flows.conftest import published, spec_of
 from tests.kinds.tiny_models import hollow_texts_model, predicted, rows_of, save_images, save_vit
-from tests.test_waiting import seen_to_run_the_job
+from tests.listeners import listeners
+from tests.test_waiting import PATIENCE, seen_to_run_the_job
 
 STEP = {"kind": "select", "columns": ["x"]}
 ELSEWHERE = {"kind": "local", "address": "127.0.0.1:6379"}
@@ -311,8 +315,13 @@ def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None
         cluster={"kind": "local", "object_store_gb": 0.2},
         resources={"max_replicas": 2, "num_cpus": 0.5},
     )
-    with seen_to_run_the_job(ours):  # a driver that has started its Ray while the run was planned
+    # A driver that has started its Ray while the run was planned.
+    with seen_to_run_the_job(ours) as driver, ThreadPoolExecutor() as beside:
+        looked = beside.submit(listening_once_there, driver, replicas)
         report = batch_inference(ours)
+    near, far = looked.result()
+    assert len(near) > len(["the head", "a node", "the driver", "a replica"])
+    assert not far, "other machines reach these"
     assert not [*Path(os.environ["RAY_TMPDIR"]).glob("ray/session_*")]
     rows = published(ours)
     assert [row["id"] for row in rows] == list(range(1000))
@@ -326,6 +335,14 @@ def test_replicas_are_added_and_prepare_their_own_batches(numbers: Path) -> None
     assert len(stages["infer"]["replicas"]) == len([*replicas.iterdir()]) == 2
     assert [each.read_text() for each in replicas.iterdir()] == ["", ""], "helpers of Ray Data's"
     assert os.getpid() not in {row["predicted_by"] for row in rows}
+
+
+def listening_once_there(driver: psutil.Process, replicas: Path) -> tuple[list[str], list[str]]:
+    """Where all that a driver has started listens, once there is a replica."""
+    until = time.monotonic() + PATIENCE
+    while not any(replicas.iterdir()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return listeners(driver)
 
 
 @pytest.mark.ray

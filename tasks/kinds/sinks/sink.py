@@ -54,7 +54,8 @@ class Sink(Kind):
         "empty.",
     )
     partition_by: list[str] = Field(
-        default=[], description="Columns that become folders, as in day=2026-01-31/."
+        default=[],
+        description="Columns that become folders, as in day=2026-01-31/. A Lance dataset has none.",
     )
     rows_per_file: int | None = Field(
         default=None,

@@ -30,7 +30,7 @@ class AudioSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     one_row_per_file: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
-    hides_underscores: ClassVar[bool] = False  # cameras name files so
+    hides_underscores: ClassVar[bool] = False  # recorders name files so
 
     def check(self) -> None:
         """See that the decoder is installed."""

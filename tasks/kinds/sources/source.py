@@ -53,8 +53,8 @@ class Source(Kind):
     )
     exclude: list[str] = Field(
         default=[],
-        description="Globs; inputs are left out whose name matches, or whose path does, or its end "
-        "from some folder on, as in tmp/*.",
+        description="Globs; files are left out whose name matches, or whose path does, or its end "
+        "from some folder on, as in tmp/*. Tables leave rows out by their filter.",
     )
     storage_options: dict[str, Any] = Field(
         default={},

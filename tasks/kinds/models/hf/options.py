@@ -128,14 +128,14 @@ class HuggingFaceOptions(FormModel):
     max_new_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="Generation: tokens to write at most. Empty: what the files of an "
-        f"encoder-decoder say, else {NEW_TOKENS}.",
+        description="Generation and speech: tokens to write at most. Empty: what the files of an "
+        f"encoder-decoder or a speech model say; of others {NEW_TOKENS}.",
     )
     num_beams: int | None = Field(
         default=None,
         ge=1,
-        description="Generation: beams to search with; 1 takes the likeliest token each time. "
-        "Empty: what the model's generation_config.json says, else 1.",
+        description="Generation and speech: beams to search with; 1 takes the likeliest token each "
+        "time. Empty: what the model's generation_config.json says, else 1.",
     )
     do_sample: bool | None = Field(
         default=None,
