@@ -34,5 +34,6 @@ def test_the_first_run_goes_as_the_readme_prints_it(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "inputs: 1 to do" in done.stderr
     rows = [{"x": 1, "doubled": 2}, {"x": 2, "doubled": 4}]
     assert done.stdout.splitlines()[-1] == str(rows), done.stdout

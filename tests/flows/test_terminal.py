@@ -9,9 +9,11 @@ import pytest
 from rich.console import Console
 
 from flows import terminal
+from flows.batch_inference import batch_inference
 from flows.console import console as ours
 from flows.printed_report import print_check
 from flows.printing import print_matches
+from flows.said_at_terminal import said_at_terminal
 from tasks.attempt import Look
 from tasks.errors import Unreachable
 from tasks.plan import make_plan
@@ -19,6 +21,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import summary
 from tests.flows.conftest import spec_of
+from tests.flows.test_attempts import dies_once
 
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.15}}
 
@@ -41,6 +44,23 @@ def test_bars_in_a_terminal(numbers: Path) -> None:
         assert stage in text
     assert "s left" in text, "shows the time that is left while the job runs"
     assert text.count("1,000 rows") >= 3, "ends with all rows through"
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_what_a_flow_says_is_seen_and_the_rest_is_prefects(numbers: Path) -> None:
+    """Why an attempt failed, but not where the next one runs; and nothing after the block."""
+    screen = io.StringIO()
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 2})
+    with said_at_terminal(Console(file=screen, width=120)):
+        batch_inference(spec)
+    said = screen.getvalue().splitlines()
+    batch_inference(spec)
+    assert screen.getvalue().splitlines() == said
+    assert said[0] == "inputs: 10 to do, 0 published already"
+    failed = "attempt 1 failed, another follows: stage infer failed at "
+    assert [line for line in said if line.startswith(failed)]
+    assert not [line for line in said if "attempt 1 runs" in line or "Finished in state" in line]
 
 
 def test_lines_elsewhere(
