@@ -8,8 +8,14 @@ from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
 from tasks.lease import hold, holder_of
+from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs
-from tasks.output_trial import refuse_emptied, rows_of_another_name, rows_of_others
+from tasks.output_trial import (
+    refuse_emptied,
+    refuse_older,
+    rows_of_another_name,
+    rows_of_others,
+)
 from tasks.protocol.applying import refuse_unmendable
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -227,6 +233,8 @@ class Call:
             "limit": self.options.limit,
         }
         plan = work.plan(old, pins)
+        if len(plan.shards):
+            refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
         if self.replaces or self.rows_may_leave(plan):
             refuse_moved(self.output.table, self.seen)
         elif len(plan.shards):

@@ -11,7 +11,9 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.storage import FsspecStorage
 
-OUR_PART = re.compile(r"/part-\d{5,}-\d{5,}(-[0-9a-f]{32})?\.[^/]+$")
+OUR_PART = re.compile(r"/part-(\d{5,})-\d{5,}(-[0-9a-f]{32})?\.[^/]+$")
+IN_PARTS = re.compile(r"(/[^/=]+=[^/]*)*")
+"""Folders of `partition_by`; others may hold outputs of their own."""
 BOTH_WIN = (
     "lies on a store where two commits from one version both win, so that two runs could "
     "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
@@ -140,6 +142,39 @@ def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot)
         "--replace-output, which predicts every input again"
     )
     raise InvalidSpec.at("sink.path", output.path, problem)
+
+
+def refuse_older(
+    storage: FsspecStorage, output: OutputFolder, ledger: Ledger, seen: Snapshot
+) -> None:
+    """Refuse a state that is older than the rows beside it, as one of a backup is.
+
+    What it has forgotten would be published once more beside what is there; to a table whose log
+    names a later version, what comes next would count as being there already.
+
+    Raises:
+        InvalidSpec: says which versions these are, and the ways out.
+    """
+    there = version_there(storage, output, seen) if seen.version else 0
+    if there <= seen.version or there <= ledger.look().version:  # else others have just published
+        return
+    what = "the files there" if output.table is None else "the table's log"
+    problem = (
+        f"is at version {there}, by {what}, and {output.state} is older, and ends with version "
+        f"{seen.version}, as one from a backup does: put the newest state back, or delete all rows "
+        f"and {output.state} together and run again, which predicts all that lies at the source"
+    )
+    raise InvalidSpec.at("sink.path", output.path, problem)
+
+
+def version_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> int:
+    """The latest version that rows are of, whatever the state says."""
+    if output.table is not None:
+        return output.table.look(seen.id).applied
+    inside = (stat.path.removeprefix(output.path) for stat in storage.list(output.path))
+    ours = (found for path in inside if (found := OUR_PART.search(path)))
+    of_this = (found for found in ours if IN_PARTS.fullmatch(found.string[: found.start()]))
+    return max((int(found[1]) for found in of_this), default=0)
 
 
 def is_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:

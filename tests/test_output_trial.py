@@ -3,14 +3,21 @@
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown
 from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.published import published_rows
 from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import spec_of
+from tests.flows.test_s3 import predict
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
@@ -101,3 +108,50 @@ def test_an_output_that_was_removed_without_its_state_is_refused(tmp_path: Path,
     assert len(make_plan(spec, RunOptions(replace_output=True)).plan.shards) == 1
     shutil.rmtree(f"{spec.sink.path}.state")
     run_spec(spec)
+
+
+@pytest.mark.parametrize("with_parts", [False, True])
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg", "lance"])
+def test_a_state_that_is_older_than_its_rows_is_refused(
+    tmp_path: Path, kind: str, with_parts: bool
+) -> None:
+    """As one of a backup: its next version would be there twice, or count as being there."""
+    if with_parts and kind == "lance":
+        pytest.skip("a Lance dataset has no parts")
+    sink = {"kind": kind, "path": str(tmp_path / "out"), "partition_by": ["day"] * with_parts}
+    spec, state = spec_of(tmp_path / "in", sink=sink), tmp_path / "out.state"
+    (tmp_path / "in").mkdir()
+    for night in range(3):
+        rows = pa.table({"day": [f"d{night}"], "x": [float(night)]})
+        pq.write_table(rows, tmp_path / f"in/{night}.parquet")
+        publish(spec)
+        shutil.copytree(state, tmp_path / f"backup-{night}")
+    shutil.rmtree(state)
+    shutil.copytree(tmp_path / "backup-0", state)
+    for options in (RunOptions(), RunOptions(replace_output=True)):
+        with pytest.raises(InvalidSpec, match=r"is at version 3, .* ends with version 1, as one"):
+            make_plan(spec, options)
+    shutil.rmtree(state)
+    shutil.copytree(tmp_path / "backup-2", state)
+    pq.write_table(rows, tmp_path / "in/3.parquet")
+    assert publish(spec) == 4
+    assert published_rows(spec).num_rows == 4
+
+
+def test_an_output_within_another_one_does_not_count_as_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "in/0.parquet")
+    outer = spec_of(tmp_path / "in", sink={"kind": "parquet", "path": str(tmp_path / "out")})
+    within = spec_of(tmp_path / "in", sink={"kind": "parquet", "path": str(tmp_path / "out/more")})
+    publish(outer)
+    for number in (1, 2):
+        assert publish(within) == number
+        pq.write_table(pa.table({"x": [1.0]}), tmp_path / f"in/{number}.parquet")
+    assert publish(outer) == 2
+
+
+def publish(spec: BatchInferenceSpec) -> int:
+    """Run a spec to its end; the version that it has published."""
+    planned = make_plan(spec)
+    predict(planned)
+    return publish_planned(planned)
