@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.sinks.sink import HIDDEN
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.storage import FsspecStorage
@@ -123,7 +124,7 @@ def rows_of_another_name(seen: Snapshot, name: str) -> list[str]:
 def is_passed_over(path: str, output: OutputFolder) -> bool:
     """Whether readers of a folder leave a file in it out, by its name or a folder's."""
     inside = path.removeprefix(f"{output.path}/").split("/")
-    return any(name.startswith(("_", ".")) for name in inside)
+    return any(name.startswith(HIDDEN) for name in inside)
 
 
 def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> None:

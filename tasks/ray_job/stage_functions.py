@@ -5,11 +5,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import column_types, user_rows
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.python import PythonModel
+from tasks.kinds.models.python import PythonModel, came_back
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
@@ -118,6 +118,9 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
         kept = rows.select([each.name for each in rows.schema if is_kept(spec, each)])
         dropped = {each.name for each in rows.schema if is_dropped(spec, each)}
         if ROW in returned.column_names:
+            not_kept = {*rows.column_names} - {*kept.column_names} - dropped
+            left_out = [name for name in returned.column_names if name in not_kept]
+            refuse_changed(spec, rows, returned, left_out)
             kept = in_returned_order(kept, returned)
         elif len(returned) != len(rows):
             return returned  # the adapter says so
@@ -145,6 +148,26 @@ def refuse_unknown(spec: BatchInferenceSpec, known: set[str]) -> None:
             names = sorted(each for each in known if not each.startswith(RESERVED))
             problem = f"is not among the columns {', '.join(names)}"
             raise InvalidSpec.at("sink.keep_columns", name, problem)
+
+
+def refuse_changed(
+    spec: BatchInferenceSpec, rows: pa.Table, returned: pa.Table, left_out: list[str]
+) -> None:
+    """See that no prediction bears the name of an input column that is not kept.
+
+    Raises:
+        UserCodeBroke: one does, and would not be published.
+    """
+    if not left_out or not isinstance(spec.model, PythonModel):
+        return
+    order = user_rows.positions(rows[ROW].to_numpy(), user_rows.row_ids(returned))
+    sent = rows if order is None else rows.take(pa.array(order))
+    for name in left_out:
+        if not came_back(sent.select([name]), returned[name], spec.model.batch_format):
+            raise UserCodeBroke(
+                f"the model changed the input column {name!r}, which sink.keep_columns leaves out, "
+                "so that it would not be published: name it there, or return it by another name"
+            )
 
 
 def in_returned_order(kept: pa.Table, returned: pa.Table) -> pa.Table:

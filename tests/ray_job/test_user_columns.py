@@ -40,6 +40,13 @@ class Only:
         return {ROW: batch[ROW][at], "y": -batch["x"][at]}
 
 
+class TenTimes:
+    """Changes x, which an id allows it."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {ROW: batch[ROW], "x": 10 * batch["x"]}
+
+
 class Returns:
     """Returns one column alone, as a list or a series, or nothing."""
 
@@ -139,6 +146,7 @@ def infer(
     *,
     with_row_ids: bool = False,
     batch_format: str = "numpy",
+    keep_columns: list[str] | None = None,
     **init: object,
 ) -> pa.Table:
     """What the infer stage makes of rows."""
@@ -152,7 +160,7 @@ def infer(
                 "with_row_ids": with_row_ids,
                 "batch_format": batch_format,
             },
-            "sink": {"kind": "jsonl", "path": "out"},
+            "sink": {"kind": "jsonl", "path": "out", "keep_columns": keep_columns},
         }
     )
     predict = joined(spec, spec.model.predictor(Placement()))
@@ -174,6 +182,26 @@ def test_predictions_are_joined_by_the_ids_that_come_back() -> None:
 def test_input_columns_that_stay_away_are_joined_by_id() -> None:
     returned = infer(Only, ROWS, with_row_ids=True, x=20)
     assert returned.to_pydict() == {ROW: [2], "x": [20], "y": [-20]}
+
+
+@pytest.mark.parametrize("keep", [None, ["x"]])
+def test_an_input_column_may_be_changed_with_row_ids(keep: list[str] | None) -> None:
+    returned = infer(TenTimes, ROWS, with_row_ids=True, keep_columns=keep)
+    assert returned["x"].to_pylist() == [100, 200, 300]
+
+
+def test_a_changed_column_that_is_not_kept_is_refused() -> None:
+    """It would be missing from what is published, and nobody would say so."""
+    with pytest.raises(UserCodeBroke, match=r"changed .* 'x', which sink.keep_columns leaves out"):
+        infer(TenTimes, ROWS, with_row_ids=True, keep_columns=[])
+
+
+def test_a_column_that_comes_back_as_it_was_need_not_be_kept() -> None:
+    returned = infer(Backwards, ROWS, with_row_ids=True, keep_columns=[]).sort_by(ROW)
+    assert returned.to_pydict() == {ROW: [1, 2, 3], "y": [-10, -20, -30]}
+    empty = pa.array([None, 2.0, float("nan")])
+    rows = ROWS.append_column("z", empty)
+    assert infer(Backwards, rows, with_row_ids=True, keep_columns=[]).column_names == [ROW, "y"]
 
 
 def test_what_is_no_table_is_the_codes_fault() -> None:

@@ -21,6 +21,8 @@ from tasks.protocol.storage import as_folder
 from tasks.protocol.table import Table
 
 Mask = npt.NDArray[np.bool_]
+HIDDEN = ("_", ".")
+"""How names begin that readers of a folder pass over."""
 MAX_PARTITIONS_PER_WRITE = 1_000
 MAX_NAME_BYTES = 255
 """Of a folder's name, on the disks of Linux and macOS."""
@@ -36,6 +38,8 @@ class Sink(Kind):
     )
     keeps_partition_columns: ClassVar[bool] = False
     """Whether the columns that became folders stay in the files too."""
+    is_found_by_listing: ClassVar[bool] = True
+    """Whether readers find its files by looking into folders, and not in a table's log."""
 
     path: str = Field(
         title="Output folder",
@@ -50,8 +54,8 @@ class Sink(Kind):
     )
     keep_columns: list[str] | None = Field(
         default=None,
-        description="Input columns to keep beside the predictions; all but decoded media where "
-        "empty.",
+        description="Input columns to keep beside the predictions, none where the list is empty; "
+        "where left out, all but decoded media.",
     )
     partition_by: list[str] = Field(
         default=[],
@@ -126,6 +130,17 @@ class Sink(Kind):
     @classmethod
     def _as_folder(cls, path: str) -> str:
         return check_placeholders(as_folder(path))
+
+    @field_validator("partition_by")
+    @classmethod
+    def _readers_look_into_folders(cls, names: list[str]) -> list[str]:
+        hidden = [name for name in names if name.startswith(HIDDEN)]
+        if hidden and cls.is_found_by_listing:
+            raise ValueError(
+                f"{hidden[0]!r} would make folders that readers such as pandas, Spark and pyarrow "
+                "pass over: give the column a name without _ or . in front, by a step rename"
+            )
+        return names
 
     def encode(self, rows: pa.Table) -> bytes:
         """Rows as a file's content."""

@@ -35,6 +35,7 @@ class TableSink(Sink):
         "evolve_schema",
         "newest_by",
     }
+    is_found_by_listing: ClassVar[bool] = False
     kind: Any  # of each table
     evolve_schema: bool = Field(
         default=False,
