@@ -114,10 +114,11 @@ def check_table(planned: PlannedRun) -> None:
     """See that the output's table, where it is one, still takes the rows, before it is decided.
 
     Raises:
-        InvalidSpec: others have changed its columns since the run was planned.
+        InvalidSpec: others have changed its columns, or what parts it, since the run was planned.
     """
     schema = pinned(planned.storage, planned.run) if planned.output.table else None
     if schema is not None and not planned.ledger.look().version_of(planned.run_key):
+        planned.spec.sink.check()
         planned.spec.sink.schema_for(schema)
 
 

@@ -177,11 +177,16 @@ class ParquetTableSink(TableSink, ParquetSink):
             InvalidSpec: it is not.
         """
         there = self.partition_columns()
-        if there is not None and there != self.partition_by:
-            problem = (
-                f"is not what parts the table at {self.path}, {there}: say that, or another path"
-            )
-            raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
+        if there is None or there == self.partition_by:
+            return
+        columns = self.columns()
+        plain = columns is not None and {*there} <= {*columns.names}
+        # A transform of a column's values, as day(at), is none that files here can have.
+        way_out = (
+            "say that, or another path" if plain else "use another path, or part it by columns"
+        )
+        problem = f"is not what parts the table at {self.path}, {there}: {way_out}"
+        raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """A run's schema in types that all such tables have."""

@@ -205,24 +205,33 @@ class IcebergOutput:
         transaction.commit_transaction()
 
     def data_file(self, io: KnownFiles, metadata: Any, path: str) -> Any:
-        """A file as the table lists it, with bounds of its columns where they can be told."""
+        """A file as the table lists it, with bounds of its columns where they can be told.
+
+        Raises:
+            InvalidSpec: it is not of one part of the table, which others have parted anew.
+        """
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
-        from pyiceberg.table import TableProperties
         from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
+        # pyiceberg knows a file's part by the bounds of its columns, also where nobody wants these.
+        metadata = with_metrics(metadata, dict.fromkeys(self.partition_by, "truncate(16)"))
         try:
             return parquet_file_to_data_file(io, metadata, path)
         except OverflowError:  # times before or after all that Python knows: they are only counted
             schema, times = metadata.schema(), (DateType, TimestampType, TimestamptzType)
-            counted = {
-                f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": "counts"
+            counted = [
+                name
                 for name in schema.column_names
                 if isinstance(schema.find_type(name), times) and name not in self.partition_by
-            }
-            properties = {**metadata.properties, **counted}
-            return parquet_file_to_data_file(
-                io, metadata.model_copy(update={"properties": properties}), path
+            ]
+            uncounted = with_metrics(metadata, dict.fromkeys(counted, "counts"))
+            return parquet_file_to_data_file(io, uncounted, path)
+        except ValueError as error:
+            problem = (
+                f"takes no file of this output any more ({error}): others have parted the table "
+                f"anew; set its partition spec back to {[*self.partition_by]}, and run again"
             )
+            raise InvalidSpec.at("sink.path", self.place, problem) from error
 
 
 @contextmanager
@@ -246,6 +255,15 @@ def errors_of(place: str) -> Iterator[None]:
         raise StaleTable(f"{place} did not take the transaction: {error}") from error
     except (ice.RESTError, SQLAlchemyError, OSError) as error:
         raise Unreachable(f"sink: the table {place} cannot be reached: {error}") from error
+
+
+def with_metrics(metadata: Any, modes: dict[str, str]) -> Any:
+    """A table's metadata, by which columns have their bounds told in some mode."""
+    from pyiceberg.table import TableProperties
+
+    prefix = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
+    told = {f"{prefix}.{name}": mode for name, mode in modes.items()}
+    return metadata.model_copy(update={"properties": {**metadata.properties, **told}})
 
 
 def load(catalog: Any, identifier: tuple[str, ...]) -> Any:
