@@ -104,11 +104,14 @@ class RowKeys:
             return
         first = repeated.slice(0, EXAMPLES).select(self.own.column_names)
         found = first.rename_columns(self.own_names).to_pylist()
+        which, way_out = "sink.key", "say with sink.newest_by which column tells"
+        if self.newest_by is not None:
+            which, way_out = "sink.key and newest_by", "have newest_by name one that tells them"
         raise KeysRepeated(
-            f"sink.key: {self.own_names} are the same in several rows of this run, "
+            f"{which}: {self.own_names} are the same in several rows of this run, "
             f"{counted(len(repeated), 'time')}, as in {found}; nothing was published, since which "
-            "of them counts is not known: say with sink.newest_by which column tells, leave one of "
-            "each in the source, or name more columns"
+            f"of them counts is not known: {way_out}, leave one of each in the source, or name "
+            "more columns"
         )
 
     def left(self, files: list[LedgerFile]) -> Iterator[Mask]:

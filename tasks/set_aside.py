@@ -53,8 +53,7 @@ class SetAside:
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
-        for run, own in past_runs(storage, output, seen):
-            header = json.loads(storage.read(output.run(run.run_id).header))
+        for run, header, own in past_runs(storage, output, seen):
             refuse_other_source(spec, header)
             refuse_other_sink(spec, header)
             lines += own
@@ -85,19 +84,20 @@ class SetAside:
 
 def past_runs(
     storage: FsspecStorage, output: OutputFolder, seen: Snapshot
-) -> Iterator[tuple[PastRun, list[Line]]]:
-    """The runs that have set rows aside, and the shards in which they have.
+) -> Iterator[tuple[PastRun, dict[str, Any], list[Line]]]:
+    """The runs that have set rows aside, their headers, and the shards in which they have.
 
     Raises:
         InvalidSpec: what one of them left behind is gone.
     """
     try:
         for run in runs_with_rows_aside(storage, output, seen):
-            yield run, lines_of(run)
+            header = json.loads(storage.read(output.run(run.run_id).header))
+            yield run, header, lines_of(run)
     except FileNotFoundError as error:
         raise InvalidSpec(
-            f"the plan or the records of a run that has set rows aside are gone ({error}): they "
-            "cannot be found again; --replace-output predicts every input anew"
+            f"the plan, the records or the spec of a run that has set rows aside are gone "
+            f"({error}): the rows cannot be found again; --replace-output predicts every input anew"
         ) from error
 
 

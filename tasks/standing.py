@@ -54,6 +54,17 @@ def has_inputs(spec: BatchInferenceSpec) -> bool:
     return bool(list_inputs(allowing_gaps(spec).source)[1])
 
 
+def has_lost_inputs(spec: BatchInferenceSpec) -> bool:
+    """Whether rows are published of what a table had and, being empty, has no more.
+
+    Where that is no error; rows of files stay when the files go.
+    """
+    if spec.source.on_empty == "fail":
+        return False
+    seen = ledger_of(spec).look()
+    return bool(seen.version and unpublished(spec, spec.source, *list_inputs(spec.source), seen))
+
+
 def gaps(portion: Portion, spec: BatchInferenceSpec) -> list[datetime]:
     """The portion's periods that hold no input of their own.
 

@@ -30,7 +30,7 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         raise SchemaMismatch(
             f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
             "make every batch return the same columns; where it is what is published that has not "
-            "these, name others in sink.keep_columns, or publish all anew with --replace-output"
+            "these, read them no more (source.columns), or publish all anew with --replace-output"
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)

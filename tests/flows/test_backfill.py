@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from flows import backfill as backfills
 from flows.backfill import backfill
@@ -49,6 +51,19 @@ def daily(tmp_path: Path) -> Path:
     for day in DAYS:
         put(tmp_path, day)
     return tmp_path
+
+
+def test_a_table_that_was_emptied_takes_its_rows_along(tmp_path: Path) -> None:
+    """As a run does; where that is no error."""
+    rows, place = pa.table({"id": [1], "x": [1.0]}), str(tmp_path / "table")
+    write_deltalake(place, rows)
+    source = {"kind": "delta", "path": place, "on_empty": "succeed"}
+    spec = spec_of(tmp_path, source=source, sink={"kind": "parquet", "path": str(tmp_path / "out")})
+    batch_inference(spec)
+    DeltaTable(place).delete()
+    assert told(backfill(spec)) == ["published, 0 rows written"]
+    assert not published(spec)
+    assert told(backfill(spec)) == ["no data"]
 
 
 def test_without_a_range_new_inputs_then_nothing_then_another_model(

@@ -57,7 +57,7 @@ def part_by(spec: BatchInferenceSpec, column: str, transform: str) -> None:
 def test_a_file_is_of_its_part_where_no_bounds_are_wanted(
     tmp_path: Path, properties: dict[str, str]
 ) -> None:
-    """By itself pyiceberg takes it for one of the part without a value, and readers pass it over."""
+    """By itself pyiceberg takes it for one without a value, and readers pass it over."""
     spec = first_night(tmp_path, kind="iceberg", partition_by=["day"])
     with iceberg(spec) as there, there.transaction() as changes:
         changes.set_properties(properties)

@@ -284,7 +284,7 @@ def test_a_tie_among_older_rows_is_none(open_bench: OpenBench) -> None:
     assert owners(bench) == {1: "a", 2: "b"}
     assert sorted(frame_of(bench)["at"].to_list()) == [1, 7]
     nothing = pa.array([None, None, None], pa.int64())
-    with pytest.raises(KeysRepeated, match=r"\['id', 'at'\] are the same in several rows.* 1 time"):
+    with pytest.raises(KeysRepeated, match=r"newest_by: \['id', 'at'\] are the same .* one that"):
         bench.run("k2", {"c": "v1"}, extra={"id": pa.array([3, 3, 4]), "at": nothing})
 
 

@@ -211,7 +211,10 @@ def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) 
         problem = f"is a table of other columns: {'; '.join(other)}"
         problem += f"; {needed} must have values there" if needed else ""
         raise InvalidSpec.at(
-            "sink.path", place, f"{problem}: cast or rename them in a step, or use another path"
+            "sink.path",
+            place,
+            f"{problem}: cast or rename them, by sink.types or a step (what is published already "
+            "is then made anew, with --replace-output), or use another path",
         )
     new = [name for name in wanted.names if name not in known]
     if new and not evolve:
