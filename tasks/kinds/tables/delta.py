@@ -3,10 +3,13 @@
 import re
 from typing import Any
 
+from tasks.errors import InvalidSpec
 from tasks.protocol.delta_ledger import delta_options
 
 STORE_SAID = re.compile(r"Generic [A-Z]\w+ error|The operation lacked")
 """What the store itself says, within the words of who reads the log."""
+UNREADABLE = re.compile(r"Unsupported: |Json error: ")
+"""What the log holds, which asking again does not change."""
 
 
 def open_delta(url: str, storage_options: dict[str, Any], version: int | None = None) -> Any:
@@ -21,6 +24,7 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
         FileNotFoundError: there is no table.
         LookupError: it has no such version, or not any more.
         ConnectionError: the storage does not answer.
+        InvalidSpec: its log is broken, or asks for what nobody here can read.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -33,6 +37,11 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
         open_delta(url, storage_options)  # else the table is there, and the version was cleaned up
         raise LookupError(str(error)) from error
     except DeltaError as error:
+        if UNREADABLE.search(str(error)):
+            raise InvalidSpec(
+                f"the Delta table at {url} cannot be read here: {error}; bring it back to a version "
+                "without that, or name another one"
+            ) from error
         if version is None or STORE_SAID.search(str(error)):
             raise ConnectionError(str(error)) from error
         raise LookupError(str(error)) from error

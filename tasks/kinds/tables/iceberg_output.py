@@ -69,7 +69,11 @@ class IcebergOutput:
                 table = load(catalog, self.identifier)
             except FileNotFoundError as error:
                 where = self.embedded or "its catalog"
-                problem = f"is a table that is gone, but not from {where}: remove it there: {error}"
+                problem = (
+                    f"is a table that {where} knows, and that is gone ({error}): where it was "
+                    "moved, move it back, since Iceberg names its files by whole paths; else "
+                    "remove it there too"
+                )
                 raise InvalidSpec.at("sink.path", self.place, problem) from error
             if table is not None and bare(table.location()).rstrip("/") != bare(self.location):
                 problem = (

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.places import check_source
+from tasks.kinds.sinks import DeltaSink
 from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
@@ -276,6 +277,26 @@ def test_a_name_without_a_namespace_is_none(tmp_path: Path) -> None:
     here = {"type": "sql", "uri": "sqlite:///catalog.db"}
     with pytest.raises(InvalidSpec, match=r"^source\.catalog\.uri: .*with four slashes"):
         check_source(IcebergSource(path="sales.orders", catalog=here))
+
+
+BEYOND_US = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["ofTomorrow"]}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ['{"add": {"pa', json.dumps({"protocol": {**BEYOND_US, "writerFeatures": ["ofTomorrow"]}})],
+    ids=["cut off", "a feature that nobody knows"],
+)
+def test_a_log_of_delta_that_cannot_be_read_is_not_asked_again(entry: str, tmp_path: Path) -> None:
+    """Else it would be taken for a storage that does not answer, and waited for."""
+    write_deltalake(str(tmp_path), pa.table({"id": [1]}))
+    (tmp_path / "_delta_log/00000000000000000001.json").write_text(f"{entry}\n")
+    for look in (
+        lambda: list_inputs(DeltaSource(path=str(tmp_path))),
+        lambda: DeltaSink(path=str(tmp_path)).check(),
+    ):
+        with pytest.raises(InvalidSpec, match=rf"Delta table at .*{tmp_path.name} cannot be read"):
+            look()
 
 
 def test_partitions_of_bytes_are_refused(tmp_path: Path) -> None:
