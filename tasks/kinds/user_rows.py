@@ -1,5 +1,6 @@
 """What user code returned, as an Arrow table, and which of the rows given to it came back."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +15,9 @@ from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
 
+NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
+"""What has several values, and none for each row."""
+
 
 def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None) -> pa.Table:
     """What user code returned as a table.
@@ -24,7 +28,8 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
 
     Raises:
         UserCodeBroke: it is no dict of columns, frame or table, two columns have one name, columns
-            differ in length, or ids have no Arrow type.
+            differ in length or have no value for each row, ids have no Arrow type, or rows are in
+            another order and bear none.
         TypeError: a column has no Arrow type.
     """
     untouched = untouched or {}
@@ -33,11 +38,14 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         return batch
     if isinstance(batch, pd.DataFrame):
         refuse_namesakes(batch.columns)
+        refuse_reordered([] if ROW in batch else [batch.index])
         return from_frame(batch, untouched)
     if not isinstance(batch, Mapping):
         problem = "a dict of columns or a frame is wanted, with a value for each row"
         raise UserCodeBroke(f"it returned {type(batch).__name__}: {problem}")
     refuse_namesakes(batch)
+    series = [each for each in batch.values() if isinstance(each, pd.Series)]
+    refuse_reordered([] if ROW in batch else [each.index for each in series])
     arrays = {
         str(name): untouched[name] if name in untouched else column_from_user(name, values)
         for name, values in batch.items()
@@ -56,6 +64,24 @@ def refuse_namesakes(names: Iterable[object]) -> None:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UserCodeBroke(f"more than one column is named {twice[0]!r}: return each name once")
+
+
+def refuse_reordered(indexes: Iterable[pd.Index]) -> None:
+    """An index that pandas gave rows by their places says where they have been moved from.
+
+    Raises:
+        UserCodeBroke: they have been.
+    """
+    for index in indexes:
+        places = np.arange(len(index))
+        if index.name is not None or not pd.api.types.is_integer_dtype(index.dtype):
+            continue  # the code's own
+        found = index.to_numpy()
+        if not np.array_equal(found, places) and np.array_equal(np.sort(found), places):
+            raise UserCodeBroke(
+                "rows came back in another order, by the index of what came back: return it with "
+                ".sort_index(), or set with_row_ids and return __row"
+            )
 
 
 def refuse_ragged(arrays: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
@@ -146,16 +172,23 @@ def column_from_user(name: object, values: Any) -> pa.Array:
     """One returned column as Arrow.
 
     Raises:
-        UserCodeBroke: the ids have no Arrow type.
+        UserCodeBroke: the ids have no Arrow type; or it is one value, or a set of them.
         TypeError: another column has none.
     """
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
+    if isinstance(values, NO_COLUMN):
+        raise UserCodeBroke(
+            f"column {name!r} came back as {type(values).__name__}: return one value for each row, "
+            "in the rows' order, as in a list"
+        )
     try:
+        if isinstance(values, pd.Series):
+            values = values_of(values)
         values = without_torch(values)
         if isinstance(values, np.ndarray):
             return array_from_numpy(values)
-        values = [without_torch(value) for value in values]
+        values = [None if is_pandas_none(each) else without_torch(each) for each in values]
         present = [value for value in values if value is not None]
         if present and isinstance(present[0], np.ndarray) and present[0].ndim > 0:
             return array_from_numpy(stack(values))
@@ -163,6 +196,25 @@ def column_from_user(name: object, values: Any) -> pa.Array:
     except (TypeError, ValueError, pa.ArrowException) as error:
         kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
         raise kind(f"column {name!r} has no Arrow type: {error}") from error
+
+
+def values_of(column: pd.Series) -> Any:
+    """A series' values, its own kinds of missing ones as None; those of floats stay NaN."""
+    if isinstance(column.dtype, np.dtype) and column.dtype != object:
+        return column.to_numpy()
+    if column.dtype != object:
+        return pa.Array.from_pandas(column).to_pylist()
+    return [None if is_missing(value) else value for value in column]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is one of those that pandas has for none, NaN among them."""
+    return is_pandas_none(value) or (isinstance(value, float) and math.isnan(value))
+
+
+def is_pandas_none(value: object) -> bool:
+    """Whether a value is pandas' own for none, which nobody else has."""
+    return value is pd.NA or value is pd.NaT
 
 
 def without_torch(value: Any) -> Any:

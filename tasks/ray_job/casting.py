@@ -27,10 +27,12 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if set(rows.column_names) != set(schema.names):
         more = sorted(set(rows.column_names) - set(schema.names))
         fewer = sorted(set(schema.names) - set(rows.column_names))
+        sparse = "; source.types gives a key that all rows may lack its place" if fewer else ""
         raise SchemaMismatch(
             f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
             "make every batch return the same columns; where it is what is published that has not "
             "these, read them no more (source.columns), or publish all anew with --replace-output"
+            f"{sparse if hasattr(job.spec.source, 'types') else ''}"
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)

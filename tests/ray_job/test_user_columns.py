@@ -47,6 +47,53 @@ class TenTimes:
         return {ROW: batch[ROW], "x": 10 * batch["x"]}
 
 
+class Sorts:
+    """Returns a frame, or a series in a dict, in another order than it was given rows."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __call__(self, batch: Batch) -> Any:
+        frame = pd.DataFrame(batch).sort_values("x", ascending=False)
+        made = pd.DataFrame({"y": -frame["x"]})
+        if self.how == "by an index of its own":
+            return made.set_index(pd.Index(frame["x"] // 10 - 1, name="own")).sort_index()
+        if self.how == "put back":
+            return made.sort_index()
+        if self.how == "with ids":
+            return made.assign(**{ROW: frame[ROW]})
+        return made if self.how == "frame" else {"y": made["y"]}
+
+
+class Whole:
+    """Returns something that is no value for each row."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, batch: Batch) -> Any:
+        values = {"str": "abc", "bytes": b"abc", "dict": {1: 1, 2: 2, 3: 3}, "set": {1, 2, 3}}
+        return {"y": values[self.kind]}
+
+
+class Lacks:
+    """Returns a series of which one value is missing, in pandas' own ways."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, batch: Batch) -> Any:
+        moments = pd.to_datetime(pd.Series(["2026-01-01", None, "2026-01-03"]), utc=True)
+        values = {
+            "Int64": pd.Series([1, pd.NA, 3], dtype="Int64"),
+            "moments": moments,
+            "object": pd.Series(["a", float("nan"), "c"], dtype=object),
+            "list": [1, pd.NA, 3],
+            "float": pd.Series([1.0, float("nan"), 3.0]),
+        }
+        return {"y": values[self.kind]}
+
+
 class Returns:
     """Returns one column alone, as a list or a series, or nothing."""
 
@@ -202,6 +249,36 @@ def test_a_column_that_comes_back_as_it_was_need_not_be_kept() -> None:
     empty = pa.array([None, 2.0, float("nan")])
     rows = ROWS.append_column("z", empty)
     assert infer(Backwards, rows, with_row_ids=True, keep_columns=[]).column_names == [ROW, "y"]
+
+
+@pytest.mark.parametrize("how", ["frame", "series"])
+def test_rows_that_were_sorted_are_not_taken_for_others(how: str) -> None:
+    """The index tells; without it each would get the prediction of another."""
+    with pytest.raises(UserCodeBroke, match=r"in another order, by the index .* \.sort_index\(\)"):
+        infer(Sorts, ROWS, how=how)
+
+
+@pytest.mark.parametrize("how", ["put back", "by an index of its own", "with ids"])
+def test_rows_that_were_put_back_or_bear_ids_are_where_they_were(how: str) -> None:
+    returned = infer(Sorts, ROWS, with_row_ids=how == "with ids", how=how).sort_by(ROW)
+    assert returned["y"].to_pylist() == [-10, -20, -30]
+
+
+@pytest.mark.parametrize("kind", ["str", "bytes", "dict", "set"])
+def test_what_has_no_value_for_each_row_is_no_column(kind: str) -> None:
+    with pytest.raises(UserCodeBroke, match=f"'y' came back as {kind}: return one value for each"):
+        infer(Whole, ROWS, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "moments", "object", "list"])
+def test_what_pandas_has_for_none_is_none(kind: str) -> None:
+    values = infer(Lacks, ROWS, kind=kind)["y"].to_pylist()
+    assert values[1] is None
+    assert None not in (values[0], values[2])
+
+
+def test_numbers_that_are_none_stay_so_in_a_series_of_floats() -> None:
+    assert np.isnan(infer(Lacks, ROWS, kind="float")["y"].to_pylist()[1])
 
 
 def test_what_is_no_table_is_the_codes_fault() -> None:

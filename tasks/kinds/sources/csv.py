@@ -198,7 +198,7 @@ class CsvSource(Source):
                     header = self.dialect.header(first)
                     self.compare(header, schema)
                 except ValueError as error:
-                    yield first if isinstance(first, BadRow) else bad_row(str(error), first)
+                    yield from without_header(first, records, error)
                     return
             parser = Parser(self.dialect, self.column_names or header, schema)
             for batch in batches(records):
@@ -237,3 +237,15 @@ def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> p
     is_whole = pa.types.is_integer(field.type)
     is_text = has_wrapped(values) if is_whole else would_be_rounded(field, values, nulls)
     return field.with_type(pa.string()) if is_text else field
+
+
+def without_header(
+    header: bytes | BadRow, records: Iterator[bytes | BadRow], error: ValueError
+) -> Iterator[BadRow]:
+    """The rows of a file whose header is none; the header, where there are no others.
+
+    Each row counts as one: else a large file would be lost within any error budget.
+    """
+    reason = str(header.error if isinstance(header, BadRow) else error)
+    for each in chain([next(records, header)], records):
+        yield each if isinstance(each, BadRow) else bad_row(reason, each)

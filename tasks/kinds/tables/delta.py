@@ -39,8 +39,8 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     except DeltaError as error:
         if UNREADABLE.search(str(error)):
             raise InvalidSpec(
-                f"the Delta table at {url} cannot be read here: {error}; bring it back to a version "
-                "without that, or name another one"
+                f"the Delta table at {url} cannot be read here: {error}; bring it back to what it "
+                "was before that, or name another one"
             ) from error
         if version is None or STORE_SAID.search(str(error)):
             raise ConnectionError(str(error)) from error
