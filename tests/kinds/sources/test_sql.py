@@ -142,6 +142,18 @@ def test_a_change_shows(shop: Shop, change: str) -> None:
     assert [storage.stat(each.path) == each for each in inputs] == [False, True]
 
 
+@pytest.mark.parametrize("column", ["placed_at", "region"])
+def test_another_key_between_the_same_ends_shows_in_a_range_of_another_column(
+    shop: Shop, column: str
+) -> None:
+    """As many rows of a day as before."""
+    shop.insert(1, 3, 9, region="1", placed_at="'2026-01-01 12:00:00'")
+    shop.insert(2, 4, region="11", placed_at="'2026-01-02 12:00:00'")
+    storage, inputs = list_inputs(shop.source(range_column=column))
+    shop.execute("UPDATE orders SET id = 7 WHERE id = 3")
+    assert [storage.stat(each.path) == each for each in inputs] == [False, True]
+
+
 def test_a_range_that_has_become_empty_is_gone(shop: Shop) -> None:
     shop.insert(1, 12)
     storage, (first, _) = list_inputs(shop.source())

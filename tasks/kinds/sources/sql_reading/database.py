@@ -144,12 +144,12 @@ class Database:
         Args:
             of_numbers: whether the range is one of whole numbers.
         """
-        from sqlalchemy import func, literal_column
+        from sqlalchemy import Integer, func, literal_column
 
         key = self.column("key", self.key)
         ends = with_ends(key, self.engine.dialect.name)
         found = [func.count(), func.count(key.distinct()), func.min(ends), func.max(ends)]
-        if of_numbers and self.key == self.range_column:
+        if isinstance(key.type, Integer) or (of_numbers and self.key == self.range_column):
             # Remainders, whose sum no database's integers are too small for.
             found.append(func.sum(key % literal_column(str(self.range_size))))
         if self.version_column:
