@@ -22,11 +22,15 @@ from tasks.spec_file import load_spec
 
 
 @contextmanager
-def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
+def at_terminal(
+    imports: Iterable[str] = (),
+    stopped: str = "stopped; the next run goes on from what is recorded",
+) -> Iterator[None]:
     """A flow that somebody sees at work, and may end with Ctrl-C.
 
     Args:
         imports: modules that it is going to need here.
+        stopped: what to say then.
     """
     from flows.said_at_terminal import said_at_terminal
     from flows.terminal import live_progress
@@ -37,7 +41,7 @@ def at_terminal(imports: Iterable[str] = ()) -> Iterator[None]:
                 yield
         except BaseException as error:
             if is_stopped(error):
-                console.print("stopped; the next run goes on from what is recorded")
+                console.print(stopped)
                 raise KeyboardInterrupt from None
             raise
 
@@ -127,7 +131,8 @@ def call_preview(
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
     warn_of_no_use(spec, scheduled_time)
     check_preview(at_time(spec, time_then), rows, on_cluster=on_cluster)
-    with at_terminal(() if on_cluster else spec.model.slow_imports):
+    imports = () if on_cluster else spec.model.slow_imports
+    with at_terminal(imports, stopped="stopped; nothing was published"):
         found = preview(spec, rows, time_then, on_cluster)
     print_preview(console, found)
     if as_json:

@@ -1,9 +1,26 @@
 """The terminal that a person reads: what comes from data is shown there, and does nothing."""
 
+from contextlib import suppress
+from typing import Any
+
 from rich import markup
 from rich.console import Console
 
-console = Console(stderr=True, emoji=False)
+
+class Terminal(Console):
+    """A console that runs do without: who reads it may have gone, or its disk be full."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Show something, as far as it can be shown."""
+        with suppress(OSError):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Go on without: Rich would end the process, and close its standard output."""
+        self.quiet = True
+
+
+console = Terminal(stderr=True, emoji=False)
 """Without emoji, since `:id:` in a path is a part of its name."""
 
 SHOWN_AS_THEY_ARE = "\t\n"

@@ -1,9 +1,10 @@
 """Previews and searches as a person at a terminal reads them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from flows.console import escape
 from tasks.counted import counted
@@ -15,7 +16,7 @@ from tasks.reporting.search_page import CHANGED
 def print_preview(console: Console, found: dict[str, Any]) -> None:
     """Rows, what was set aside, speed and estimate."""
     if found["sample"]:
-        shown = Table(*map(escape, found["sample"][0]), show_lines=False)
+        shown = Table(*whole(found["sample"][0]), show_lines=False)
         for row in found["sample"]:
             shown.add_row(*(escape(value) for value in row.values()))
         console.print(shown)
@@ -58,12 +59,17 @@ def rows_of(source: dict[str, Any]) -> str:
     return f", {'' if source['rows_are_known'] else 'about '}{counted(source['rows'], 'row')}"
 
 
+def whole(names: Iterable[str]) -> list[Column]:
+    """Columns whose values are broken where they are too long, and never cut."""
+    return [Column(escape(name), overflow="fold") for name in names]
+
+
 def print_matches(console: Console, found: dict[str, Any]) -> None:
     """Ranks, scores and rows of a search, and how much was searched."""
     matches = found["matches"]
     names = shown_columns(list(matches[0]["row"])) if matches else []
     if matches:
-        shown = Table("", "score", *map(escape, names))
+        shown = Table("", "score", *whole(names))
         for each in matches:
             values = (escape(shorten(each["row"][name])) for name in names)
             shown.add_row(str(each["rank"]), f"{each['score']:.4f}", *values)

@@ -38,7 +38,7 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
     """
     file = Path(path)
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InvalidSpec.at("SPEC", str(path), f"cannot be read: {error}") from error
     try:
@@ -178,10 +178,17 @@ def set_field(raw: dict[str, Any], override: str) -> None:
     at: Any = raw
     try:
         for part in parents:
-            at = at[int(part)] if isinstance(at, list) else at.setdefault(name_of(part), {})
+            at = at[int(part)] if isinstance(at, list) else section(at, name_of(part))
         at[int(last) if isinstance(at, list) else name_of(last)] = parse_yaml(value)
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise InvalidSpec.at("--set", given, f"does not fit the spec: {error}") from error
+
+
+def section(raw: dict[str, Any], name: str) -> Any:
+    """A section of the spec; an empty one where it is left out, as by comments only."""
+    if raw.get(name) is None:
+        raw[name] = {}
+    return raw[name]
 
 
 def name_of(part: str) -> str:

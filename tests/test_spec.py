@@ -296,3 +296,9 @@ def test_a_name_that_no_folder_can_have_is_none(tmp_path: Path) -> None:
     model = {"kind": "huggingface", "task": "image-classification", "name_or_path": "x" * 1_000}
     spec = complete_spec({**RAW, "model": model}, [], tmp_path)
     assert spec.model.model_dump()["name_or_path"] == "x" * 1_000
+
+
+def test_a_section_of_comments_only_may_be_set_into(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(RAW) + "resources:\n  # num_gpus: 1\n")
+    assert load_spec(file, ["resources.num_cpus=1"]).resources.num_cpus == 1

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from tasks.config import model_digest
-from tasks.errors import InvalidSpec
+from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.media import decode_media_columns
@@ -50,9 +50,12 @@ def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) 
             problem = "is no column that the spec's model makes; give a vector as query"
             raise InvalidSpec.at("column", column, problem)
         return unit(column_to_numpy(rows[column])[0])
-    except ValueError as error:
+    except BatchInferenceError:
+        raise
+    except Exception as error:  # the model may be the user's own
+        told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         way_out = "; to search for it as a text, --as text" if query.media == "image" else ""
-        raise InvalidSpec.at("query", shortened(query.given), f"{error}{way_out}") from error
+        raise InvalidSpec.at("query", shortened(query.given), f"{told}{way_out}") from error
 
 
 def refuse_other_model(spec: BatchInferenceSpec, seen: Snapshot) -> None:

@@ -114,7 +114,7 @@ class IndexedVectors(PublishedVectors):
             nearest={
                 "column": "vector",
                 "q": query.astype(np.float32),
-                "k": best.count + SPARE,
+                "k": min(best.count + SPARE, self.dataset.count_rows()),  # Lance makes room for k
                 "nprobes": groups,
                 "metric": "cosine",  # by which rows are compared that are in no group
             },

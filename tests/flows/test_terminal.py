@@ -1,11 +1,16 @@
 """Bars in a terminal, lines elsewhere, both from the progress that the job leaves."""
 
 import io
+import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from rich.console import Console
 
 from flows import terminal
@@ -61,6 +66,27 @@ def test_what_a_flow_says_is_seen_and_the_rest_is_prefects(numbers: Path) -> Non
     failed = "attempt 1 failed, another follows: stage infer failed at "
     assert [line for line in said if line.startswith(failed)]
     assert not [line for line in said if "attempt 1 runs" in line or "Finished in state" in line]
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("place", ["a pipe that nobody reads", "a full disk"])
+def test_a_run_does_without_a_terminal(numbers: Path, place: str) -> None:
+    """It is published, and says so on its standard output."""
+    from prefect.settings import PREFECT_API_URL
+
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 2})
+    file = numbers.parent / "spec.yaml"
+    file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file), "--json"]
+    environment = {**os.environ, "PREFECT_API_URL": str(PREFECT_API_URL.value())}
+    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        errors = full if place == "a full disk" else pipe
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, report["published"], report["attempts"]) == (0, True, 2)
 
 
 def test_lines_elsewhere(

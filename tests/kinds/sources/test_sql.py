@@ -349,6 +349,8 @@ def test_no_row_and_no_database(tmp_path: Path, sqlite: Shop) -> None:
         f"postgresql://reader:{SECRET}@host/shop",
         f"postgresql://reader:${{HALF}}{SECRET}@host/shop",
         f"postgresql://host/shop?password={SECRET}",
+        f"snowflake://host/shop?api_key={SECRET}",
+        f"mssql+pyodbc:///?odbc_connect=DRIVER%3DODBC%3BUID%3Dme%3BPWD%3D{SECRET}%3BEncrypt%3Dyes",
     ],
 )
 def test_a_password_is_refused_and_not_repeated(url: str) -> None:

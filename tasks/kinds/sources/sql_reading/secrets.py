@@ -9,19 +9,23 @@ from typing import Any
 from tasks.errors import InvalidSpec
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-SECRET_NAME = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
+SECRET_NAME = re.compile(r"pass|pwd|secret|token|credential|(api|access)_?key", re.IGNORECASE)
+WITHIN = re.compile(r"(?:^|;)\s*(?:pwd|password)\s*=([^;]*)", re.IGNORECASE)
+"""A password within a value, as ODBC has it."""
 HIDDEN = "***"
 
 
 def holds_secret(url: str) -> bool:
-    """Whether a URL spells out a password, or a parameter that is named like one.
+    """Whether a URL spells out a password, or a parameter that is named like one or holds one.
 
     Raises:
         ValueError: it is no URL.
     """
     parsed = parse(url)
     named = [str(value) for name, value in parsed.query.items() if SECRET_NAME.search(name)]
-    return any(VARIABLE.sub("", each) for each in [parsed.password or "", *named])
+    within = [found for value in parsed.query.values() for found in WITHIN.findall(str(value))]
+    given = [parsed.password or "", *named, *within]
+    return any(VARIABLE.sub("", each).strip("{} ") for each in given)
 
 
 def parse(url: str) -> Any:
