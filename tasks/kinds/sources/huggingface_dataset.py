@@ -67,6 +67,25 @@ class HuggingFaceDatasetSource(Source):
                 wanted.add(without_links(storage, path))
         return Stats.of(stat for stat in inputs if stat.path in wanted)
 
+    def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
+        """See Source.
+
+        Raises:
+            InvalidSpec: the dataset was saved anew, which puts all of its rows into other files.
+        """
+        left, there = super().left(storage, inputs, published), {stat.path for stat in inputs}
+        folders = {os.path.dirname(path) for path in there}
+        known = published["path"].to_pylist() if len(left) else []
+        gone = [path for path in known if os.path.dirname(path) in folders and path not in there]
+        if gone:
+            problem = (
+                f"was saved anew since its rows were published: {gone[0]} is a file of it no more, "
+                "and what was in there would be published twice. Run with --replace-output, which "
+                "predicts the dataset as it is now, or have sink.mode: replace do so each time"
+            )
+            raise InvalidSpec.at("source.path", self.path, problem)
+        return left
+
     def folders(self, storage: FsspecStorage, inputs: set[str]) -> dict[str, None]:
         """Folders of datasets: where inputs are links, as in the Hub's cache, where these lie."""
         paths = (self.opened(url)[1] for url in self.paths)

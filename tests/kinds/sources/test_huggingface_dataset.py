@@ -169,6 +169,24 @@ def test_a_dataset_that_lacks_a_file_says_so(folder: Path) -> None:
         list_inputs(source(folder))
 
 
+@pytest.mark.parametrize("num_shards", [2, 3])
+def test_a_dataset_that_was_saved_anew_into_other_files_is_refused(
+    tmp_path: Path, num_shards: int
+) -> None:
+    """Its old rows are in these too; in files of the former names they are changed inputs."""
+    folder = small(tmp_path / "in", {"x": [*range(8)]}, num_shards=2)
+    storage, inputs = list_inputs(source(folder))
+    published = inputs.table.select(["path", "identity"])
+    assert len(source(folder).left(storage, inputs, published)) == 0
+    small(folder, {"x": [*range(12)]}, num_shards=num_shards)
+    storage, inputs = list_inputs(source(folder))
+    if num_shards == 2:
+        assert len(source(folder).left(storage, inputs, published)) == 2
+        return
+    with pytest.raises(InvalidSpec, match=r"was saved anew .*-of-00002\.arrow .* --replace-output"):
+        source(folder).left(storage, inputs, published)
+
+
 def test_large_batches_come_in_small_reads(tmp_path: Path) -> None:
     small(tmp_path / "in", {"x": list(range(5_000))})
     assert [row["x"] for row in read_all(source(tmp_path / "in"))] == list(range(5_000))
