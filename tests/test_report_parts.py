@@ -24,9 +24,10 @@ from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
-from tasks.reporting.redaction import block, cell, hide_credentials
+from tasks.reporting.redaction import block, cell, hide_credentials, shown_spec
 from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
+from tasks.spec_file import parse_spec
 from tests.reporting import make_inputs
 
 
@@ -279,3 +280,21 @@ def test_the_accuracy_is_of_all_rows_with_a_label(monkeypatch: pytest.MonkeyPatc
     names = [str(number) for number in range(50)]
     found.add(pa.table({"label": names, "predicted_label": names}))
     assert accuracy_part(found).startswith("100.00 % of 50 rows with a label")
+
+
+def test_what_is_named_like_a_secret_in_the_codes_arguments_is_not_shown() -> None:
+    """It belongs into the environment; and no report or manifest repeats it."""
+    init = {"api_key": "sk-1", "auth": [{"password": "hunter2", "user": "me"}], "tokens": 5}
+    spec = parse_spec(
+        {
+            "name": "n",
+            "source": {"kind": "csv", "path": "in"},
+            "steps": [{"kind": "python", "function": "a:S", "init": {"secret": "s", "n": 1}}],
+            "model": {"kind": "python", "class": "a:B", "init": init},
+            "sink": {"kind": "jsonl", "path": "out"},
+        }
+    )
+    shown = shown_spec(spec)
+    hidden = {"api_key": "***", "auth": [{"password": "***", "user": "me"}], "tokens": 5}
+    assert shown["model"]["init"] == hidden
+    assert shown["steps"][0]["init"] == {"secret": "***", "n": 1}

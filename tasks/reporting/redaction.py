@@ -23,6 +23,9 @@ def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
     for section in ("source", "sink"):
         fields[section]["storage_options"] = hide_values(fields[section]["storage_options"])
     fields["environment"]["env_vars"] = dict.fromkeys(fields["environment"]["env_vars"], HIDDEN)
+    for part in (fields["model"], *fields["steps"]):
+        if "init" in part:  # of the user's own code, where secrets do not belong
+            part["init"] = hide_named(part["init"])
     shown: dict[str, Any] = hide_credentials(fields)
     return shown
 
@@ -36,6 +39,18 @@ def hide_values(options: dict[str, Any]) -> dict[str, Any]:
         if name in SHOWN_OPTIONS
         else HIDDEN
         for name, value in options.items()
+    }
+
+
+def hide_named(value: Any) -> Any:
+    """Hide texts whose names are those of secrets, however deep."""
+    if isinstance(value, list):
+        return [hide_named(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: HIDDEN if isinstance(each, str) and SECRET.search(name) else hide_named(each)
+        for name, each in value.items()
     }
 
 
