@@ -114,7 +114,8 @@ class IndexedVectors(PublishedVectors):
             nearest={
                 "column": "vector",
                 "q": query.astype(np.float32),
-                "k": min(best.count + SPARE, self.dataset.count_rows()),  # Lance makes room for k
+                # Lance makes room for as many.
+                "k": max(1, min(best.count + SPARE, self.dataset.count_rows())),
                 "nprobes": groups,
                 "metric": "cosine",  # by which rows are compared that are in no group
             },
