@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.mistaken_paths import mistake_in
+from tasks.kinds.sinks.sink import HIDDEN
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec, parse_spec
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
+SHOWN = TEXT.filter(lambda text: not text.startswith(HIDDEN))
 PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))
 KINDS = st.sampled_from(["images", "binary", "parquet", "csv", "jsonl", "text"])
 SOURCES = st.fixed_dictionaries(
@@ -49,7 +51,7 @@ SINKS = st.fixed_dictionaries(
         "kind": st.sampled_from(["parquet", "jsonl", "csv"]),
         "path": TEXT.filter(lambda text: not mistake_in(text.rstrip("/"))),
     },
-    optional={"partition_by": st.lists(TEXT), "rows_per_file": st.integers(1, 10**9)},
+    optional={"partition_by": st.lists(SHOWN), "rows_per_file": st.integers(1, 10**9)},
 )
 FRACTIONS = st.floats(0, 1)
 GATES = st.one_of(
