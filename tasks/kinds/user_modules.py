@@ -68,6 +68,19 @@ def module_spec(field: str, reference: str) -> ModuleSpec | None:
         raise InvalidSpec.at(field, reference, problem) from error
 
 
+def is_own(name: str) -> bool:
+    """Whether a dotted name is of a module that is found here, and neither Python's nor installed.
+
+    What is installed has a version, and every node is to have it.
+    """
+    top, dot, _ = name.partition(".")
+    if not dot or not top.isidentifier() or top in sys.stdlib_module_names:
+        return False
+    found = PathFinder.find_spec(top)
+    places = [found.origin, *(found.submodule_search_locations or [])] if found else []
+    return bool(places) and not any(INSTALLED & {*Path(each).parts} for each in places if each)
+
+
 def refuse_namesake(field: str, reference: str) -> None:
     """See that this process has imported no other module of that name, as for another spec.
 

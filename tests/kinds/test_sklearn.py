@@ -228,6 +228,34 @@ def test_types_are_trusted_by_name_before_any_is_imported(tmp_path: Path) -> Non
     sys.modules.pop("untold", None)
 
 
+@pytest.mark.parametrize("ending", ["skops", "joblib"])
+def test_code_of_ones_own_in_a_file_counts_where_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    import joblib
+    import skops.io
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = tmp_path / f"scales_{ending}.py"
+    code.write_text("def twice(x):\n    return 2 * x\n")
+    scales = pytest.importorskip(code.stem)
+    inner = ColumnTransformer([("all", FunctionTransformer(scales.twice), ["a", "b", "c"])])
+    file = tmp_path / f"m.{ending}"
+    (skops.io.dump if ending == "skops" else joblib.dump)(make_pipeline(inner).fit(FRAME), file)
+    fields: Fields = {"path": str(file), "method": "transform", "trust_pickle": True}
+    with pytest.raises(InvalidSpec, match=rf"model\.trusted: \[\] .* add {code.stem}\.twice, "):
+        predicted(SklearnModel(**fields), FRAME)
+    assert SklearnModel(**fields, trusted=["sklearn.tree._tree.Tree"]).code_digest() == ""
+    model = SklearnModel(**fields, trusted=[f"{code.stem}.twice"])
+    np.testing.assert_allclose(predicted(model, FRAME), 2 * FRAME)
+    before = model.code_digest()
+    code.write_text("def twice(x):\n    return 2.5 * x\n")
+    assert model.code_digest() != before != ""
+
+
 @pytest.mark.parametrize("ending", ["joblib", "pkl"])
 def test_a_pickle_is_not_opened_on_its_own_word(tmp_path: Path, ending: str) -> None:
     import joblib

@@ -16,7 +16,7 @@ from tasks.kinds.models.arrays import (
     prediction_column,
     with_columns,
 )
-from tasks.kinds.models.estimators import calling, loading
+from tasks.kinds.models.estimators import calling, code_within, loading
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import FILE_SAYS, Function, Placement, refuse_dtype
 
@@ -50,7 +50,8 @@ class SklearnModel(FileModel):
     trusted: list[str] = Field(
         default=[],
         description="Types beyond skops' own list that the file may hold, by import path, as in "
-        "sklearn.tree._tree.Tree; the error that asks for them lists them.",
+        "sklearn.tree._tree.Tree, and functions and classes of your own in it, also in a pickle, "
+        "as in features.log_scale; the error that asks for them lists them.",
     )
     trust_pickle: bool = Field(
         default=False,
@@ -81,6 +82,11 @@ class SklearnModel(FileModel):
     def input_columns(self) -> list[str]:
         """The columns that the model reads, where the spec says so."""
         return self.columns
+
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """The user's own functions and classes in the file."""
+        return {"model.trusted": [*code_within.references(self.trusted)]}
 
     @property
     def output_columns(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.estimators.code_within import refuse_unnamed
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 BROKEN_PICKLE = (
@@ -71,8 +72,8 @@ def unpickled(file: Path) -> Any:
     except BROKEN_PICKLE as error:
         problem = (
             f"cannot be read with scikit-learn {sklearn.__version__}: {type(error).__name__}: "
-            f"{error}. See that it is whole, written with this version, and that the packages of "
-            "its classes are installed"
+            f"{error}. See that it is whole, written with this version, that the packages of its "
+            "classes are installed, and that modules of your own lie in environment.working_dir"
         )
         raise InvalidSpec.at("model.path", str(file), problem) from error
 
@@ -81,13 +82,15 @@ def load(file: Path, trusted: list[str], trust_pickle: bool) -> Any:
     """The estimator in a file.
 
     Raises:
-        InvalidSpec: it is not trusted, cannot be read, or is no estimator.
+        InvalidSpec: it is not trusted, cannot be read, is no estimator, or holds code of the
+            user's own that the spec does not name.
     """
     check_pickle(str(file), trust_pickle)
     found = unpickled(file) if str(file).endswith(PICKLES) else unpacked(file, trusted)
     if not hasattr(found, "get_params"):
         problem = f"holds {type(found).__name__}, and an estimator of scikit-learn is wanted"
         raise InvalidSpec.at("model.path", str(file), problem)
+    refuse_unnamed(found, trusted)
     return found
 
 

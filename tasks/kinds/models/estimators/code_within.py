@@ -1,0 +1,62 @@
+"""Finds the user's own functions and classes in an estimator.
+
+Its file holds their import paths alone, and not what they do.
+"""
+
+import os
+import pickle
+from collections.abc import Iterator
+from contextlib import suppress
+from types import FunctionType
+from typing import Any
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.user_modules import is_own
+
+
+class Looking(pickle.Pickler):
+    """Goes through an object as pickle does, and notes the functions and classes on the way."""
+
+    def __init__(self, file: Any) -> None:
+        # Arrays are most of a model: they stay where they are.
+        super().__init__(file, protocol=5, buffer_callback=lambda _: None)
+        self.found: dict[str, None] = {}
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Take down what code is named by its import path, and stand a number in for it."""
+        if obj is int or not isinstance(obj, (type, FunctionType)):
+            return NotImplemented
+        self.found[f"{obj.__module__}.{obj.__qualname__.partition('.')[0]}"] = None
+        return int, ()
+
+
+def own_names(estimator: Any) -> list[str]:
+    """Import paths of the user's own functions and classes in it, such as features.log_scale."""
+    with open(os.devnull, "wb") as nowhere:
+        looking = Looking(nowhere)
+        # What was read from a file may hold what cannot be written to one, as a lock made there.
+        with suppress(pickle.PicklingError, TypeError, AttributeError):
+            looking.dump(estimator)
+    return [name for name in looking.found if is_own(name)]
+
+
+def references(names: list[str]) -> Iterator[str]:
+    """Those of import paths that are the user's own, as `module:name`."""
+    for name in filter(is_own, names):
+        yield ":".join(name.rsplit(".", 1))
+
+
+def refuse_unnamed(estimator: Any, trusted: list[str]) -> None:
+    """See that the user's own code in an estimator is named in the spec.
+
+    Else a change of it would count for nothing, and two nights' predictions be mixed.
+
+    Raises:
+        InvalidSpec: it is not; names it.
+    """
+    if lacking := sorted({*own_names(estimator)} - {*trusted}):
+        problem = (
+            f"leaves out code of your own that the model is made of: add {', '.join(lacking)}, so "
+            "that a change of it is noticed and clusters get it"
+        )
+        raise InvalidSpec.at("model.trusted", trusted, problem)
