@@ -1,11 +1,14 @@
 """Inputs as shards: the run's plan as it is, superseded where inputs changed, or the first."""
 
 import hashlib
+import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.known_columns import refuse_reserved, refuse_unknown_columns
 from tasks.protocol.plan_file import (
@@ -21,6 +24,8 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
 
 
 def resume_plan(
@@ -49,7 +54,42 @@ def resume_plan(
         return first_plan(shards, pins)
     if have_same_contents(old.shards, shards):
         return old
+    tell_other_columns(spec, reader, storage, left)
     return supersede(old, shards_of(shards), pins)
+
+
+def tell_other_columns(
+    spec: BatchInferenceSpec, reader: dict[str, Any], storage: FsspecStorage, left: Stats
+) -> None:
+    """Say where inputs that have changed would now be planned with other columns.
+
+    Those of the plan stay: rows are predicted with them already. Who has mended a file must be
+    told, or its rows are set aside again for what they no longer are.
+    """
+    now = None
+    with suppress(InvalidSpec):  # then the rows say what is wrong, as they did in the first attempt
+        now = spec.source.schema_of_rows(spec.source.pin(storage, left))
+    planned = spec.source.schema_of_rows(reader)
+    if now is not None and planned is not None and (other := differences(planned, now)):
+        logger.warning(
+            "the columns of the inputs are others than when this run was planned, which goes on "
+            "with those that it had: %s. With --restart it is planned anew, and nothing that it "
+            "has predicted is kept",
+            "; ".join(other),
+        )
+
+
+def differences(planned: pa.Schema, now: pa.Schema) -> list[str]:
+    """What columns are to a plan, and would be now, where that is not the same."""
+
+    def held(schema: pa.Schema, name: str) -> str:
+        return str(schema.field(name).type) if name in schema.names else "not there"
+
+    return [
+        f"{name} was {was} and is {held(now, name)}"
+        for name in dict.fromkeys([*planned.names, *now.names])
+        if (was := held(planned, name)) != held(now, name)
+    ]
 
 
 def shuffled(shards: pa.Table, seed: int) -> pa.Table:

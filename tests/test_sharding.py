@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tasks.kinds.sources import ParquetSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.protocol.plan_file import Shard, shard_table, shards_of
+from tasks.protocol.plan_file import Plan, Shard, shard_table, shards_of
 from tasks.protocol.storage import open_storage
-from tasks.sharding import first_rows, shuffled
+from tasks.sharding import first_rows, resume_plan, shuffled
+from tasks.spec_file import parse_spec
 
 SHARDS = [Shard(0, f"/{name}.png", "1", 9) for name in "abcdefghijklmnop"]
 
@@ -37,3 +39,36 @@ def test_parts_of_a_big_file_are_shuffled_too(tmp_path: Path) -> None:
     few = first_rows(source, open_storage(str(tmp_path))[0], mixed, {}, limit=150)
     assert few[0].start == mixed["start"][0].as_py()
     assert sum(each.rows or 0 for each in few) == 150
+
+
+def test_columns_of_mended_inputs_that_are_others_than_planned_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = tmp_path / "in" / "0.csv", tmp_path / "in" / "1.csv"
+    first.parent.mkdir()
+    first.write_text("id,age\n1,unknown\n")
+    second.write_text("id,age\n2,30\n")
+    spec = parse_spec(
+        {
+            "source": {"kind": "csv", "path": str(first.parent)},
+            "model": {"kind": "python", "class": "m:f"},
+            "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
+        }
+    )
+
+    def planned(old: Plan | None = None) -> Plan:
+        storage, inputs = list_inputs(spec.source)
+        return resume_plan(old, spec, {"limit": None}, storage, inputs)
+
+    plan = planned()
+    second.write_text("id,age\n2,31\n")
+    plan = planned(plan)
+    assert not caplog.messages
+    first.write_text("id,age,city\n1,29,Oslo\n")
+    mended = planned(plan)
+    (told,) = caplog.messages
+    assert "with those that it had: age was string and is int64; city was not there" in told
+    assert "--restart" in told
+    assert mended.pins["reader"] == plan.pins["reader"]
+    assert planned(mended) == mended
+    assert len(caplog.messages) == 1
