@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
+from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.recorded import count_rows
@@ -56,6 +57,11 @@ class Rejections:
         return sorted(kinds, key=lambda each: (-each[1], place(each[2][0])))
 
     @property
+    def files_cut_off(self) -> int:
+        """Files of which the rest could not be read, however many rows that has."""
+        return self.counts["read", REST_OF_FILE]
+
+    @property
     def by_stage(self) -> Counter[str]:
         """How many rows each stage set aside."""
         found: Counter[str] = Counter()
@@ -87,15 +93,34 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
     Raises:
         ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
     """
-    rows = count_rows(accepted)
-    budget = planned.spec.errors
-    if budget.allows(rows["rejected"], rows["read"]):
-        return
-    error = ErrorBudgetExceeded(
-        f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, more than "
-        f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was published"
-    )
-    raise with_rows(planned, error)
+    if too_many := excess(planned, accepted):
+        budget = f"errors.max_rejected_fraction {planned.spec.errors.max_rejected_fraction}"
+        error = f"{too_many}, more than {budget} allows; nothing was published"
+        raise with_rows(planned, ErrorBudgetExceeded(error))
+
+
+def excess(planned: PlannedRun, accepted: Accepted) -> str:
+    """What of a run is more than its budget allows; empty where nothing is.
+
+    A file that cannot be read to its end lacks rows that nobody can count: it is held against the
+    run as its share of the files.
+    """
+    rows, budget = count_rows(accepted), planned.spec.errors
+    if not budget.allows(rows["rejected"], rows["read"]):
+        return f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside"
+    if not rows["rejected"]:
+        return ""
+    try:
+        damaged = load_rejections(planned, accepted).files_cut_off
+    except FileNotFoundError:
+        # Somebody else may have published the run meanwhile: nothing holds it back any more.
+        if planned.is_published():
+            return ""
+        raise
+    files = len(planned.plan.shards["path"].unique())
+    if budget.allows(damaged, files):
+        return ""
+    return f"{damaged:,} of {counted(files, 'file')} cannot be read to the end"
 
 
 def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:

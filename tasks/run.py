@@ -24,6 +24,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.followed import leave_sign, refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import failure
+from tasks.rejections import excess
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -40,9 +41,7 @@ def left_to_do(planned: PlannedRun, *, tried: bool) -> Gap:
     """
     accepted = planned.accepted()
     gap = planned.gap(accepted, retry_rejected=False)
-    total = len(accepted.settled) + len(accepted.rejected)
-    too_many = not planned.spec.errors.allows(len(accepted.rejected), total)
-    if gap or (too_many and not tried):
+    if gap or (not tried and excess(planned, accepted)):
         gap = planned.gap(accepted, retry_rejected=True)
     return replace(gap, schemas=len(planned.storage.list(planned.run.schemas)))
 

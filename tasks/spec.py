@@ -43,7 +43,13 @@ class Environment(FormModel):
 class ErrorBudget(FormModel):
     """How many rows may be set aside before nothing is published."""
 
-    max_rejected_fraction: float = Field(0.01, ge=0, le=1, description="Share of all rows.")
+    max_rejected_fraction: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Share of all rows; also of all files that cannot be read to their end, as "
+        "nobody knows how many rows they lack.",
+    )
     minimum_rows: int = Field(
         100,
         ge=1,

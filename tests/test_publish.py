@@ -1,5 +1,6 @@
 """What is said of rows set aside, in little memory; and a run given up that ends all the same."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
+from tasks.run import left_to_do
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
@@ -65,6 +67,40 @@ def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: 
         assert f"/{name}, row {row}\n" in said
     assert "      and 2 more\n" in said
     assert planned.ledger.look().version == 0
+
+
+def cut_off(folder: Path, kind: str) -> None:
+    """Three files of 200 rows, of which the last has lost its end."""
+    make_inputs(folder, 3, 200)
+    if kind == "parquet":
+        last = folder / "2.parquet"
+        last.write_bytes(last.read_bytes()[:-100])
+        return
+    line = {"csv": "{0}\n", "jsonl": '{{"id": {0}}}\n'}[kind]
+    for at, file in enumerate(sorted(folder.iterdir())):
+        rows = "".join(line.format(id_) for id_ in range(200))
+        data = gzip.compress((("id\n" if kind == "csv" else "") + rows).encode())
+        (folder / f"{at}.{kind}.gz").write_bytes(data if at < 2 else data[:-4])
+        file.unlink()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_a_file_that_is_cut_off_counts_as_its_share_of_the_files(tmp_path: Path, kind: str) -> None:
+    cut_off(tmp_path / "in", kind)
+    source = {"kind": kind, "path": str(tmp_path / "in")}
+    fields = {"source": source, "stages": {"read": {"rows_per_batch": 500}}}
+    strict = classify_spec(tmp_path, **fields, errors={"max_rejected_fraction": 0.01})
+    planned = make_plan(strict)
+    run_attempt(planned)
+    with pytest.raises(ErrorBudgetExceeded) as caught:
+        publish_planned(planned)
+    said = str(caught.value)
+    assert said.startswith("1 of 3 files cannot be read to the end, more than errors.max_rejected")
+    assert "  1 x DamagedFile in read: the " in said
+    assert f"/in/2.{kind}" in said
+    assert not left_to_do(planned, tried=True)
+    assert left_to_do(planned, tried=False), "storage may have been at fault, once"
+    assert publish_planned(make_plan(classify_spec(tmp_path, **fields))) == 1
 
 
 def advice(folder: Path, model: str, init: dict[str, Any], **more: Any) -> str:

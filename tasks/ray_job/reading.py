@@ -159,7 +159,7 @@ def unreadable(shard: Shard, id_: int, row: int, bad: BadRow) -> Rejection:
         source=shard.path,
         row=row + shard.first_row,
         stage="read",
-        error_type=type(bad.error).__name__,
+        error_type=bad.error_type,
         error_message=message_of(bad.error),
         input_json=bad.raw,
     )

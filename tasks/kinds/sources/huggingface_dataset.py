@@ -155,7 +155,7 @@ class HuggingFaceDatasetSource(Source):
                     yield from rows_of(batch, fit)
                 see_that_it_ended(file, shard.size)
             except (*DATA_ERRORS, CutOffFile) as error:
-                yield BadRow(data_error(error))
+                yield BadRow(data_error(error), is_rest=True)
 
 
 def without_links(storage: FsspecStorage, path: str) -> str:

@@ -154,7 +154,8 @@ class ParquetSource(Source):
             try:
                 file = parquet_file(opened)
             except DATA_ERRORS as error:
-                yield from repeat(BadRow(damaged(error)), 1 if shard.rows is None else shard.rows)
+                rest = BadRow(damaged(error), is_rest=shard.rows in (None, 1))
+                yield from repeat(rest, 1 if shard.rows is None else shard.rows)
                 return
             pinned = pinned_schema(pins)
             try:

@@ -25,6 +25,10 @@ LARGEST_FILE = 1 << 30
 """Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""
 
 
+REST_OF_FILE = "DamagedFile"
+"""Type of the errors of rows that stand for the rest of a file."""
+
+
 @dataclass(frozen=True)
 class BadRow:
     """A row that cannot be read; it takes the next row number. Also stands for a whole bad file."""
@@ -32,6 +36,13 @@ class BadRow:
     error: Exception
     raw: str = ""
     """What was found there, shortened, for the person who looks into it."""
+    is_rest: bool = False
+    """Whether it stands for the rest of its file, of which nobody knows how many rows it has."""
+
+    @property
+    def error_type(self) -> str:
+        """The error's type; of a file's rest one that says so."""
+        return REST_OF_FILE if self.is_rest else type(self.error).__name__
 
 
 Read: TypeAlias = pa.Table | BadRow

@@ -184,7 +184,7 @@ def read_lines(found: Iterator[bytes], parse: Callable[[bytes], Iterator[Read]])
             else:
                 yield from parse(lines)
     except DamagedFile as error:
-        yield BadRow(error)
+        yield BadRow(error, is_rest=True)
 
 
 def halved(

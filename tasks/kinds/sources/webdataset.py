@@ -86,7 +86,7 @@ class WebdatasetSource(Source):
     def row(self, found: Sample | DamagedTar, schema: pa.Schema) -> dict[str, Any] | BadRow:
         """A sample as a row."""
         if isinstance(found, DamagedTar):
-            return BadRow(found)
+            return BadRow(found, is_rest=True)
         try:
             return row_of(found, schema, ignores_others=bool(self.columns))
         except ValueError as error:

@@ -48,7 +48,7 @@ class Records:
                 held, size = [], 0
             yield from self.alone(held)
         except DamagedFile as error:
-            yield BadRow(error)
+            yield BadRow(error, is_rest=True)
 
     def is_whole(self, line: bytes) -> bool:
         """Whether all quotes that are opened in a line are closed in it."""
