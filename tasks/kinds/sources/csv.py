@@ -14,12 +14,13 @@ from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
-from tasks.kinds.sources.text import CODECS, bad_row, blocks
+from tasks.kinds.sources.text import bad_row, blocks
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources.text import DamagedFile, blocks
+from tasks.kinds.sources.compressed import DamagedFile
+from tasks.kinds.sources.text import blocks
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
 

@@ -14,6 +14,7 @@ import pyarrow.json as pj
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.compressed import CODECS, DamagedFile
 from tasks.kinds.sources.doubles import (
     TOO_LARGE,
     has_infinity,
@@ -25,9 +26,7 @@ from tasks.kinds.sources.json_arrays import refuse_arrays
 from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.text import (
-    CODECS,
     MOST_COLUMNS,
-    DamagedFile,
     blocks,
     halved,
     not_utf8,

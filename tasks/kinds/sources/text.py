@@ -1,24 +1,17 @@
 """Rows from text files, one a line; and the streaming of lines that JSON Lines and CSV share."""
 
-import io
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
+from tasks.kinds.sources.compressed import CODECS, DamagedFile, decompressed, read_block
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
-CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# Not of three letters alone: a line of text may begin with BZh.
-MAGIC = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<zstd>\x28\xb5\x2f\xfd)"
-)
-BYTES_OF_MAGIC = 10
 LONGEST_LINE = 16 << 20
 BYTES_PER_BLOCK = 1 << 20
 # A read that meets the damaged part of a file loses what it has decompressed before.
@@ -29,10 +22,6 @@ MOST_COLUMNS = 1 << 16
 BOM = b"\xef\xbb\xbf"
 OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 """Of UTF-16, and the first of UTF-32 too; no text in UTF-8 begins so."""
-
-
-class DamagedFile(Exception):
-    """A file cannot be read on from here: a compressed one, or one in another encoding."""
 
 
 class BadLine(Exception):
@@ -79,65 +68,6 @@ def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
     while block:
         yield block
         block = read_block(stream, size)
-
-
-class Begun(io.RawIOBase):
-    """A file whose beginning was read, from its beginning; not all that are read can be sought."""
-
-    def __init__(self, file: IO[bytes], beginning: bytes) -> None:
-        self.file, self.beginning = file, beginning
-
-    def readable(self) -> bool:
-        """It is; Arrow asks."""
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        """As of the file."""
-        if not self.beginning:
-            return self.file.read(size)
-        cut = len(self.beginning) if size < 0 else size
-        data, self.beginning = self.beginning[:cut], self.beginning[cut:]
-        if self.beginning or len(data) == size:
-            return data
-        return data + self.file.read(size if size < 0 else size - len(data))
-
-
-def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple[Any, str | None]:
-    """A file's stream and what it is compressed with: as its ending says, else its first bytes.
-
-    A link may lead to a file of another name, and a URL go on behind the ending.
-
-    Raises:
-        DamagedFile: it has no bytes, as after an upload that failed, and is to be compressed.
-    """
-    named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
-    codec, beginning = next(named, None), beginning_of(file)
-    if codec and not beginning:
-        raise DamagedFile("the compressed file has no bytes, and of no rows it would have some")
-    if codec is None and (found := MAGIC.match(beginning)):
-        codec = found.lastgroup
-    stream: Any = Begun(file, beginning)
-    return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
-
-
-def beginning_of(file: IO[bytes]) -> bytes:
-    """A file's first bytes, fewer only where it has no more; the web may bring them one by one."""
-    data = read_block(file, BYTES_OF_MAGIC)
-    while len(data) < BYTES_OF_MAGIC and (more := read_block(file, BYTES_OF_MAGIC - len(data))):
-        data += more
-    return data
-
-
-def read_block(stream: Any, size: int) -> bytes:
-    """The next bytes of a stream; none at its end."""
-    try:
-        data: bytes = stream.read(size)
-        return data
-    except OSError as error:
-        # Arrow's own errors have no errno; a time-out has none either, but a class of its own.
-        if error.errno is not None or type(error) is not OSError:
-            raise
-        raise DamagedFile(f"the compressed file is damaged: {error}") from error
 
 
 def universal(found: Iterator[bytes]) -> Iterator[bytes]:

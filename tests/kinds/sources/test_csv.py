@@ -174,6 +174,19 @@ def test_an_unclosed_quote_or_long_line_ends_a_record(
     assert [0 if isinstance(row, BadRow) else row["a"] for row in found] == [0, *[2] * 20, 0, 0, 5]
 
 
+@pytest.mark.parametrize("quote", ['"', "'", "|"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_stray_quote_swallows_no_rows_up_to_the_next_quoted_value(
+    tmp_path: Path, quote: str, end: bytes
+) -> None:
+    rows = [b'1,"x', b"2,y", b'3,"z"', b"4,w", b'5,"over', b'two ""lines"""', b'6,"in"', b"7,v"]
+    content = HEADER + end.join(rows).replace(b'"', quote.encode()) + end
+    found = parsed(tmp_path, content, pins=PINS, quote_char=quote)
+    assert "is opened in this line and not closed" in str(found[0].error)
+    assert [row["a"] for row in found[1:]] == [2, 3, 4, 5, 6, 7]
+    assert found[4]["b"] == f"over{end.decode()}two {quote}lines{quote}"
+
+
 def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
     write(tmp_path, "0.csv", b"")
     write(tmp_path, "1.csv", b"n,x,y,t\n")

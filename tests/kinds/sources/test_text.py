@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.kinds.sources import TextSource, text
+from tasks.kinds.sources.compressed import Begun
 from tasks.kinds.sources.source import BadRow
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tests.kinds.sources.reading import COMPRESS, read_all, write
@@ -63,7 +64,7 @@ def test_text_that_begins_almost_like_a_compressed_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [-1, 0, 1, 3, 4, 100])
 def test_a_file_begun_is_read_from_its_beginning(size: int) -> None:
     file = io.BytesIO(b"abcdefgh")
-    begun = text.Begun(file, file.read(3))
+    begun = Begun(file, file.read(3))
     whole = io.BytesIO(b"abcdefgh")
     assert [begun.read(size) for _ in range(9)] == [whole.read(size) for _ in range(9)]
 
@@ -145,6 +146,13 @@ def test_a_cut_off_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     assert len(found) > 1_000
     assert found[:-1] == lines[: len(found) - 1]
     assert "damaged" in str(found[-1].error)
+
+
+@pytest.mark.parametrize("zeros", [1, 512, 100_000])
+def test_zeros_that_fill_a_gzip_file_up_are_no_damage(tmp_path: Path, zeros: int) -> None:
+    member = gzip.compress("".join(f"{number}\n" for number in range(5_000)).encode())
+    found = texts(tmp_path, member + bytes(zeros) + member + bytes(zeros), "a.txt.gz")
+    assert found == [str(number) for number in range(5_000)] * 2
 
 
 def test_what_is_not_compressed_is_one_bad_row(tmp_path: Path) -> None:

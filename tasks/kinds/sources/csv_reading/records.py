@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from tasks.kinds.sources.compressed import DamagedFile
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow
 from tasks.kinds.sources.text import (
     BYTES_PER_BLOCK,
     LONGEST_LINE,
-    DamagedFile,
     LongLine,
     bad_row,
     too_long,
@@ -25,11 +25,12 @@ class Records:
     def __init__(self, delimiter: str, quote: str) -> None:
         d, q = (re.escape(each.encode()) for each in (delimiter, quote))
         # Possessive, so that no line takes more than linear time.
-        closing = rb"(?:[^%b]|%b%b)*+%b[^%b]*+" % (q, q, q, q, d)
-        field = rb"(?:%b%b|(?!%b)[^%b]*+)" % (q, closing, q, d)
+        closing = rb"(?:[^%b]|%b%b)*+%b" % (q, q, q, q)
+        field = rb"(?:%b%b[^%b]*+|(?!%b)[^%b]*+)" % (q, closing, d, q, d)
         self.quote = quote.encode()
         self.whole = re.compile(rb"%b(?:%b%b)*+" % (field, d, field))
-        self.rest = re.compile(rb"%b(?:%b%b)*+" % (closing, d, field))
+        self.rest = re.compile(rb"%b(?:%b%b)*+\r?" % (closing, d, field))
+        self.amiss = re.compile(rb"%b(?!%b|\r?\Z)" % (closing, d))
 
     def split(self, found: Iterator[bytes]) -> Iterator[bytes | BadRow]:
         """The records in blocks of a file; blank lines are none."""
@@ -38,6 +39,11 @@ class Records:
         try:
             for line in lines_of(found):
                 size += len(line) + 1
+                if held and self.amiss.match(line):
+                    # A quote that closes a value stands at its end: the one that was opened is
+                    # astray, and would swallow the rows from there to here.
+                    yield from self.alone(held)
+                    held, size = [], len(line) + 1
                 if isinstance(line, LongLine) or size > LONGEST_LINE:
                     yield from self.alone([*held, line])
                 elif not (self.rest.fullmatch(line) if held else self.is_whole(line)):

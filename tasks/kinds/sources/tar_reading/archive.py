@@ -8,9 +8,9 @@ from typing import IO, Any, Self
 
 import pyarrow as pa
 
+from tasks.kinds.sources.compressed import CODECS, DamagedFile, decompressed
 from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.source import LARGEST_FILE
-from tasks.kinds.sources.text import CODECS, DamagedFile, decompressed
 
 COMPRESSED = {**CODECS, ".tgz": "gzip"}
 BYTES_PER_BLOCK = 1 << 20

@@ -1,0 +1,98 @@
+"""The bytes of files that may be compressed."""
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Mapping
+from typing import IO, Any
+
+import pyarrow as pa
+
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# Not of three letters alone: a line of text may begin with BZh.
+MAGIC = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<zstd>\x28\xb5\x2f\xfd)"
+)
+BYTES_OF_MAGIC = 10
+
+
+class DamagedFile(Exception):
+    """A file cannot be read on from here: a compressed one, or one in another encoding."""
+
+
+class Gzip(gzip.GzipFile):
+    """Arrow's would take the zeros with which tapes and some tools fill a file up for damage."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes.
+
+        Raises:
+            DamagedFile: they cannot be had.
+        """
+        try:
+            return super().read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            said = re.sub(r" 0x\w+ != 0x\w+", "", str(error))  # sums that tell nobody anything
+            raise DamagedFile(f"the compressed file is damaged: {said}") from error
+
+
+class Begun(io.RawIOBase):
+    """A file whose beginning was read, from its beginning; not all that are read can be sought."""
+
+    def __init__(self, file: IO[bytes], beginning: bytes) -> None:
+        self.file, self.beginning = file, beginning
+
+    def readable(self) -> bool:
+        """It is; Arrow asks."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As of the file."""
+        if not self.beginning:
+            return self.file.read(size)
+        cut = len(self.beginning) if size < 0 else size
+        data, self.beginning = self.beginning[:cut], self.beginning[cut:]
+        if self.beginning or len(data) == size:
+            return data
+        return data + self.file.read(size if size < 0 else size - len(data))
+
+
+def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple[Any, str | None]:
+    """A file's stream and what it is compressed with: as its ending says, else its first bytes.
+
+    A link may lead to a file of another name, and a URL go on behind the ending.
+
+    Raises:
+        DamagedFile: it has no bytes, as after an upload that failed, and is to be compressed.
+    """
+    named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
+    codec, beginning = next(named, None), beginning_of(file)
+    if codec and not beginning:
+        raise DamagedFile("the compressed file has no bytes, and of no rows it would have some")
+    if codec is None and (found := MAGIC.match(beginning)):
+        codec = found.lastgroup
+    stream: Any = Begun(file, beginning)
+    if codec == "gzip":
+        return Gzip(fileobj=stream), codec
+    return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
+
+
+def beginning_of(file: IO[bytes]) -> bytes:
+    """A file's first bytes, fewer only where it has no more; the web may bring them one by one."""
+    data = read_block(file, BYTES_OF_MAGIC)
+    while len(data) < BYTES_OF_MAGIC and (more := read_block(file, BYTES_OF_MAGIC - len(data))):
+        data += more
+    return data
+
+
+def read_block(stream: Any, size: int) -> bytes:
+    """The next bytes of a stream; none at its end."""
+    try:
+        data: bytes = stream.read(size)
+        return data
+    except OSError as error:
+        # Arrow's own errors have no errno; a time-out has none either, but a class of its own.
+        if error.errno is not None or type(error) is not OSError:
+            raise
+        raise DamagedFile(f"the compressed file is damaged: {error}") from error
