@@ -1,10 +1,12 @@
 """Rows in the output's schema, where that changes no more than how a value is held."""
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import SchemaMismatch
 from tasks.kinds import lossless
 from tasks.kinds.column_types import is_text
+from tasks.kinds.lossless import is_any_list
 from tasks.kinds.sources.source import schema_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.untyped import is_untyped, typed
@@ -58,12 +60,25 @@ def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
     for has, wants in zip(rows.schema, wanted, strict=True):
         if has.type not in guessed.get(has.name, ()) or rows[has.name].null_count == len(rows):
             continue
-        becomes_text = is_value(has.type) and is_text(wants.type)
-        if becomes_text or zone(has.type) != zone(wants.type):
+        if becomes_text(rows[has.name], wants.type) or zone(has.type) != zone(wants.type):
             raise SchemaMismatch(
                 f"{MISFIT}: {has.name} is {has.type}, not {wants.type}, and neither is made of the "
                 f"other; {WAYS_OUT}"
             )
+
+
+def becomes_text(column: pa.ChunkedArray, wanted: pa.DataType) -> bool:
+    """Whether numbers, truth values or times in a column, or within its values, are to be text."""
+    has = column.type
+    if column.null_count == len(column):
+        return False
+    if pa.types.is_struct(has) and pa.types.is_struct(wanted):
+        fields = {each.name: each.type for each in wanted}
+        names = [each.name for each in has if each.name in fields]
+        return any(becomes_text(pc.struct_field(column, name), fields[name]) for name in names)
+    if is_any_list(has) and is_any_list(wanted):
+        return becomes_text(pc.list_flatten(column), wanted.value_type)
+    return is_value(has) and is_text(wanted)
 
 
 def refuse_untyped(rows: pa.Table, wanted: pa.Schema) -> None:

@@ -120,6 +120,31 @@ def test_no_text_is_made_of_what_a_source_took_for_numbers(job: Job, types: dict
         write_batches(job, [batch(1, 501)])
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "kind"),
+    [
+        ({"zip": "00501"}, {"zip": 501}, pa.struct({"zip": pa.int64()})),
+        ([{"zip": "00501"}], [{"zip": 501}], pa.list_(pa.struct({"zip": pa.int64()}))),
+        (["00501"], [501], pa.list_(pa.int64())),
+        ({"zip": "00501"}, {"zip": None}, pa.struct({"zip": pa.int64()})),
+        (["00501"], [], pa.list_(pa.int64())),
+    ],
+)
+def test_numbers_within_values_that_a_source_took_for_such_become_no_text(
+    job: Job, first: object, then: object, kind: pa.DataType
+) -> None:
+    source = parse_spec({**job.spec.model_dump(), "source": {"kind": "jsonl", "path": "in"}})
+    read = {"schema": pa.schema({"y": kind}).serialize().to_pybytes().hex()}
+    job = replace(job, spec=source, pins={"reader": read})
+    write_batches(job, [batch(0, first)])
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "y": pa.array([then], kind)})
+    if "501" not in str(then):
+        write_batches(job, [RowBatch(rows)])
+        return
+    with pytest.raises(SchemaMismatch, match="neither is made of the other"):
+        write_batches(job, [RowBatch(rows)])
+
+
 @pytest.mark.parametrize("part", ["reader", "readers"])
 def test_a_redrive_knows_what_a_source_took_for_numbers(job: Job, part: str) -> None:
     """It reads rows as the run did that set them aside."""

@@ -2,23 +2,36 @@
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 told: set[str] = set()
 """What this process has said: once of each difference, however many files have it."""
 
 
-def tell_of_other_columns(path: str, there: Iterable[str], read: Iterable[str]) -> None:
-    """Say which columns a file lacks, and which of its own are not read.
+def tell_of_other_columns(path: str, there: pa.Schema, read: pa.Schema) -> None:
+    """Say which columns a file lacks, and which of its own are not read; also within structs.
 
     Args:
         path: the file.
         there: its columns.
         read: those of the first file, which are read of all.
     """
-    there, read = list(there), list(read)
-    lacking = [name for name in read if name not in there]
-    more = [name for name in there if name not in read]
+    lacking, more = without(read, there), without(there, read)
     tell_once(path, "lacks", lacking, "as others have; they are null in its rows")
     tell_once(path, "has", more, "as the first file has not; they are not read")
+
+
+def without(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> list[str]:
+    """Names of fields that are not among others; of structs in both, of the fields within."""
+    known = {each.name: each.type for each in others}
+    found = []
+    for each in fields:
+        if each.name not in known:
+            found.append(each.name)
+        elif pa.types.is_struct(each.type) and pa.types.is_struct(known[each.name]):
+            inside = without(each.type, known[each.name])
+            found += [f"{each.name}.{name}" for name in inside]
+    return found
 
 
 def tell_once(path: str, how: str, names: list[str], what: str) -> None:

@@ -166,7 +166,7 @@ class ParquetSource(Source):
                 return
             schema = settled(file.schema_arrow) if pinned is None else without(pinned, folders)
             if not self.columns:
-                tell_of_other_columns(shard.path, file.schema_arrow.names, schema.names)
+                tell_of_other_columns(shard.path, file.schema_arrow, schema)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):
                 for read in read_group(file, group, schema, self.columns_inside):

@@ -37,6 +37,16 @@ def test_rows_in_order(tmp_path: Path) -> None:
     assert read_all(source(tmp_path, columns=["x"])) == [{"x": at} for at in range(5000)]
 
 
+def test_fields_of_structs_that_the_first_file_has_not_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field = f"{tmp_path.name}_new"
+    store(tmp_path, "a.parquet", {"s": [{"x": {"y": 1}}]})
+    store(tmp_path, "b.parquet", {"s": [{"x": {"y": 2, field: 3}}]})
+    assert read_all(source(tmp_path)) == [{"s": {"x": {"y": 1}}}, {"s": {"x": {"y": 2}}}]
+    assert f"b.parquet has columns s.x.{field}, as the first file has" in capsys.readouterr().out
+
+
 def test_columns_that_differ_from_the_first_files_are_told_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
