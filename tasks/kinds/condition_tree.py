@@ -1,7 +1,15 @@
 """The tree of a condition, in a form that is easy to compute part by part."""
 
 import ast
+import re
+import unicodedata
 
+IN_BACKTICKS = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""",
+)
+"""What stands in backticks outside of texts: a column's name."""
+BACKTICKS = "a column whose name is no plain word stands in backticks, as in `first name` == 'Ada'"
+NO_EXPRESSION = "does not parse"
 CONTRARY: dict[type[ast.cmpop], ast.cmpop] = {ast.In: ast.NotIn(), ast.NotIn: ast.In()}
 
 
@@ -11,13 +19,45 @@ def tree_of(text: str) -> ast.expr:
     Raises:
         ValueError: it is no expression of Python's.
     """
+    names: dict[str, str] = {}
+
+    def word(found: re.Match[str]) -> str:
+        """A name in backticks as one that Python has: no column's begins so."""
+        if found["name"] is None:
+            return found[0]
+        stands_for = f"__{len(names)}".ljust(len(found[0]), "_")
+        names[stands_for] = found["name"]
+        return stands_for
+
+    text = IN_BACKTICKS.sub(word, text.strip())
     try:
-        return inwards(Simplified().visit(ast.parse(text.strip(), mode="eval").body))
+        tree = ast.parse(text, mode="eval").body
+        return inwards(Simplified().visit(Named(text, names).visit(tree)))
     except SyntaxError as error:
         where = f"at character {error.offset}" if error.offset else "at its end"
-        raise ValueError(f"does not parse: {error.msg} {where}") from error
+        raise ValueError(f"{NO_EXPRESSION}: {error.msg} {where}") from error
     except (MemoryError, RecursionError) as error:  # the first is what Python's parser says of it
         raise ValueError("is nested too deeply") from error
+
+
+class Named(ast.NodeTransformer):
+    """Gives columns the names that they were written with."""
+
+    def __init__(self, text: str, names: dict[str, str]) -> None:
+        """Of a text.
+
+        Args:
+            text: the condition.
+            names: by what stands for them in it.
+        """
+        self.text, self.names = text, names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Python writes some letters as others that look the same; a column has but one name."""
+        written = ast.get_source_segment(self.text, node) or node.id
+        is_same = unicodedata.normalize("NFKC", written) == node.id
+        node.id = self.names.get(node.id, written if is_same else node.id)
+        return node
 
 
 class Simplified(ast.NodeTransformer):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.kinds.condition_tree import tree_of
+from tasks.kinds.condition_tree import BACKTICKS, tree_of
 from tasks.kinds.condition_types import (
     WHOLE,
     Columns,
@@ -59,7 +59,7 @@ def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, se
     """
     found, named = build_over(tree_of(text), schema)
     if not isinstance(found, pc.Expression) or not named:
-        raise ValueError("must name at least one column")
+        raise ValueError(f"must name at least one column; {BACKTICKS}")
     return found, named
 
 

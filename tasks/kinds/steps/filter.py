@@ -1,6 +1,7 @@
 """Keeps rows for which an expression is true."""
 
 import ast
+import re
 from functools import partial
 from typing import Literal
 
@@ -15,6 +16,9 @@ from tasks.kinds.holding import holding
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
 
+NO_CONDITION = "must evaluate to bool"
+NO_KERNEL = re.compile(r"Function '(\w+)' has no kernel matching input types \((.*)\)")
+
 
 class FilterStep(Step):
     """Keeps rows for which an expression is true; null counts as false."""
@@ -24,9 +28,9 @@ class FilterStep(Step):
     expression: str = Field(
         min_length=1,
         description="As in: width >= 32 and label not in ('cat', 'dog') and text is not None. "
-        "Column names, numbers, strings, date('2026-01-31'), timestamp('2026-01-31T12:00'), "
-        "+ - * /, comparisons, and, or, not, in. What follows in n != 0 and total / n > 5 is "
-        "computed only where that is so.",
+        "Column names, `in backticks` where they are no plain words, numbers, strings, "
+        "date('2026-01-31'), timestamp('2026-01-31T12:00'), + - * /, comparisons, and, or, not, "
+        "in. What follows in n != 0 and total / n > 5 is computed only where that is so.",
     )
 
     def check(self) -> None:
@@ -91,5 +95,12 @@ class FilterStep(Step):
             row.filter(condition)  # of no row, time zones would not show
         except (pa.ArrowException, ValueError) as error:
             types = ", ".join(f"{each.name}: {each.type}" for each in schema)
-            problem = f"does not fit {types}: {error}"
+            problem = f"does not fit {types}: {in_words(str(error))}"
             raise InvalidSpec.at("steps.filter.expression", self.expression, problem) from error
+
+
+def in_words(said: str) -> str:
+    """What Arrow says of a condition that it cannot compute, without its own names."""
+    if NO_CONDITION in said:
+        return "it is no condition, true or false of a row; compare it, as in > 0"
+    return NO_KERNEL.sub(r"\1 is not there for \2", said)

@@ -304,6 +304,41 @@ def test_a_filter_in_sql_is_told_pythons_way(expression: str) -> None:
         FilterStep(expression=expression).check()
 
 
+@pytest.mark.parametrize(
+    ("name", "expression"),
+    [
+        ("first name", "`first name` > 1"),
+        ("class", "1 < `class` < 4 and `class` != 9"),
+        ("it's", "`it's` > 1 or `it's` == 0"),
+        ("temp_\u00b5", "temp_\u00b5 > 1"),  # that Python reads as the Greek letter
+        ("a.b", "`a.b` in (2, 3)"),
+        ("x", "`x` > 1 and not `x` is None"),
+    ],
+)
+def test_a_column_of_any_name_stands_in_backticks(name: str, expression: str) -> None:
+    step = FilterStep(expression=expression)
+    step.check()
+    rows = pa.table({ROW: pa.array([0, 1, 2], pa.int64()), name: [1, 2, 3], "y": ["`x`"] * 3})
+    assert step.reads == {"expression": [name]}
+    assert step.schema_after(rows.schema).equals(rows.schema)
+    assert step.build()(rows)[ROW].to_pylist() == [1, 2]
+    in_a_text = FilterStep(expression=f"y == '`x`' and {expression}")
+    assert in_a_text.build()(rows)[ROW].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("expression", ["class > 1", "first name == 'x'", "`x > 1", "'x' == 1"])
+def test_a_name_that_is_no_word_of_pythons_is_told_its_place(expression: str) -> None:
+    with pytest.raises(InvalidSpec, match="stands in backticks, as in `first name` == 'Ada'"):
+        FilterStep(expression=expression).check()
+
+
+def test_what_is_no_condition_is_said_in_words() -> None:
+    schema = pa.schema({"x": pa.int64()})
+    for wrong, said in {"1 - x": "it is no condition", "x > 'a'": "is not there for int64"}.items():
+        with pytest.raises(InvalidSpec, match=f"does not fit x: int64: .*{said}"):
+            FilterStep(expression=wrong).schema_after(schema)
+
+
 @pytest.mark.parametrize("expression", ["x >", "f(x) >= 'a = b AND c'"])
 def test_a_filter_that_is_wrong_in_python_is_told_no_more(expression: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
