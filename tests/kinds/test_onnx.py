@@ -189,6 +189,23 @@ def test_inputs_of_many_types_and_outputs_by_name(tmp_path: Path) -> None:
         predicted(model_of(file), rows)
 
 
+@pytest.mark.parametrize("width", [1, 2], ids=["a column", "a list"])
+def test_only_0_and_1_are_truth_values(tmp_path: Path, width: int) -> None:
+    shape = {"flags": ("BOOL", ["rows", width])}
+    nodes = [node("Not", ["flags"], ["others"])]
+    file = save(tmp_path / "flags.onnx", nodes, shape, {"others": ("BOOL", ["rows", width])})
+    model = model_of(file, inputs={"flags": "x" if width > 1 else ["x"]})
+
+    def outcome(values: list[Any]) -> Any:
+        rows = rows_of(x=[[each] * width for each in values] if width > 1 else values)
+        return [np.ravel(each)[0] for each in predicted(model, rows)["prediction"].to_pylist()]
+
+    for flags in ([True, False], [1, 0], [1.0, 0.0]):
+        assert outcome(flags) == [False, True]
+    with pytest.raises(ValueError, match="'x' holds what is neither 0 nor 1"):
+        outcome([0.3, 0.0])
+
+
 def test_an_output_that_is_no_tensor(tmp_path: Path) -> None:
     """As scikit-learn's classifiers are converted where nobody says otherwise."""
     import onnx

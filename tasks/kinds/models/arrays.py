@@ -128,6 +128,8 @@ def numbers_of(
     Raises:
         ValueError: one cannot be had in it exactly, and that is wanted; or one is beyond it.
     """
+    if pa.types.is_boolean(kind) and not pa.types.is_boolean(column.type):
+        refuse_no_truth(column.to_numpy(), name)
     try:
         numbers = np.asarray(column.cast(kind, safe=exactly).to_numpy())
     except pa.ArrowInvalid as error:
@@ -136,6 +138,19 @@ def numbers_of(
     if numbers.dtype == np.float16:
         refuse_overflow(column.to_numpy(), numbers, name)
     return numbers
+
+
+def refuse_no_truth(values: np.ndarray, name: str) -> None:
+    """See that numbers which are to be truth values are 0 or 1: any other would be true.
+
+    Raises:
+        ValueError: one is neither.
+    """
+    if not ((values == 0) | (values == 1)).all():
+        raise ValueError(
+            f"column {name!r} holds what is neither 0 nor 1, and the model takes truth values: "
+            "compare it with something in a step"
+        )
 
 
 def refuse_overflow(values: np.ndarray, cast: np.ndarray, name: str) -> None:

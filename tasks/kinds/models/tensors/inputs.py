@@ -9,7 +9,13 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import column_of, matrix, refuse_overflow, stacked
+from tasks.kinds.models.arrays import (
+    column_of,
+    matrix,
+    refuse_no_truth,
+    refuse_overflow,
+    stacked,
+)
 from tasks.kinds.models.input_types import is_number
 from tasks.kinds.models.model import Placement
 
@@ -123,6 +129,8 @@ def fitted(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
     values = reshaped(values, name, wanted)
     if wanted.dtype is None or wanted.dtype == values.dtype:
         return values
+    if wanted.dtype == np.bool_:
+        refuse_no_truth(values, name)
     with np.errstate(invalid="ignore", over="ignore"):  # what they become is found out below
         cast = values.astype(wanted.dtype)
     if wanted.dtype == np.float16:
