@@ -15,6 +15,7 @@ from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
+from tasks.moved_inputs import tell_of_moved
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.stats import Stats
@@ -61,6 +62,8 @@ class NewInputs:
         gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)
+        if source.holds == "file" and not replaces:
+            tell_of_moved(inputs, left, seen.inputs)
         return cls(spec, storage, left, len(inputs) - len(left) + len(gone))
 
     @staticmethod

@@ -1,0 +1,41 @@
+"""Tells of new inputs that are likely published ones, moved: an input is known by its path."""
+
+import logging
+from os.path import basename
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.counted import counted
+from tasks.protocol.stats import Stats
+from tasks.protocol.texts import large
+
+logger = logging.getLogger(__name__)
+
+
+def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
+    """Say where most of what is to be done was published from another place.
+
+    A file that is moved keeps its name, size and time, or what its store says in their stead. As
+    the next day's of the same name has others, only what is likely the same file is told of.
+
+    Args:
+        inputs: all that lies at the source.
+        left: those that are not published.
+        published: path and identity of inputs.
+    """
+    known = published.filter(pc.is_in(large(published["identity"]), large(left.table["identity"])))
+    known = known.filter(pc.invert(pc.is_in(large(known["path"]), large(inputs.table["path"]))))
+    if not len(known):
+        return
+    pairs = zip(known["path"].to_pylist(), known["identity"].to_pylist(), strict=True)
+    came_from = {(basename(path), identity): path for path, identity in pairs}
+    places = ((each.path, came_from.get((basename(each.path), each.identity))) for each in left)
+    moved = [(now, old) for now, old in places if old]
+    if 2 * len(moved) > len(left):
+        logger.warning(
+            "%s to do as if never published, the first %s, are likely those that are published "
+            "from elsewhere, as %s: rows of inputs that were moved come twice into the output. "
+            "Move them back, or publish it anew from where they are with --replace-output",
+            *(counted(len(moved), "input"), *moved[0]),
+        )
