@@ -16,6 +16,7 @@ from tasks.plan import PlannedRun
 from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
+from tasks.rejections import excess
 from tasks.resources import ReadOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
@@ -146,15 +147,9 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
         spec: what a run would do.
     """
     accepted = planned.accepted()
-    rejected = len(accepted.rejected)
-    share = rejected / max(1, len(accepted.ok) + rejected + len(accepted.filtered))
-    allowed = spec.errors.max_rejected_fraction
-    found = []
-    if share > allowed:
-        found.append(
-            f"{100 * share:.3g} % of rows set aside, errors.max_rejected_fraction allows "
-            f"{100 * allowed:.3g} %"
-        )
+    strict = replace(planned, spec=planned.spec.model_copy(update={"errors": spec.errors}))
+    too_many = excess(strict, accepted)
+    found = [too_many] if too_many else []
     # How many rows there are is no preview's to judge.
     gates = [gate for gate in spec.gates if gate.columns]
     trial = planned.spec.model_copy(update={"gates": gates})

@@ -94,9 +94,7 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
         ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
     """
     if too_many := excess(planned, accepted):
-        budget = f"errors.max_rejected_fraction {planned.spec.errors.max_rejected_fraction}"
-        error = f"{too_many}, more than {budget} allows; nothing was published"
-        raise with_rows(planned, ErrorBudgetExceeded(error))
+        raise with_rows(planned, ErrorBudgetExceeded(f"{too_many}; nothing was published"))
 
 
 def excess(planned: PlannedRun, accepted: Accepted) -> str:
@@ -106,8 +104,9 @@ def excess(planned: PlannedRun, accepted: Accepted) -> str:
     run as its share of the files.
     """
     rows, budget = count_rows(accepted), planned.spec.errors
+    more = f"more than errors.max_rejected_fraction {budget.max_rejected_fraction} allows"
     if not budget.allows(rows["rejected"], rows["read"]):
-        return f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside"
+        return f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, {more}"
     if not rows["rejected"]:
         return ""
     try:
@@ -120,7 +119,7 @@ def excess(planned: PlannedRun, accepted: Accepted) -> str:
     files = len(planned.plan.shards["path"].unique())
     if budget.allows(damaged, files):
         return ""
-    return f"{damaged:,} of {counted(files, 'file')} cannot be read to the end"
+    return f"{damaged:,} of {counted(files, 'file')} cannot be read to the end, {more}"
 
 
 def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:

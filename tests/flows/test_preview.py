@@ -118,7 +118,8 @@ def test_a_preview_says_why_a_run_would_be_held_back(numbers: Path) -> None:
     ]
     found = preview(spec_of(numbers, model=bad, gates=gates), rows=10)
     budget, gate = found["would_be_held_back"]
-    assert budget == "20 % of rows set aside, errors.max_rejected_fraction allows 1 %"
+    allowed = "more than errors.max_rejected_fraction 0.01 allows"
+    assert budget == f"2 of 10 rows set aside, {allowed}"
     assert gate.startswith("FAILED")
     assert preview_lines(found)["held back"] == f"a run would be: {budget}; {gate}"
     (said,) = preview(
