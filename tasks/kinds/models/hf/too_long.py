@@ -15,7 +15,7 @@ class TooLong:
     def __init__(self, tokenizer: Any, room: int, task: Task, options: HuggingFaceOptions) -> None:
         self.tokenizer, self.room = tokenizer, room
         self.sets_aside = task in NEEDS_ALL
-        self.is_settled = options.max_length is not None
+        self.is_settled = options.max_length == room  # of more, the spec does not know of the rest
         """Whether there is nothing more to say: the spec has said it, or it has been said."""
 
     def look_at(self, texts: list[str], tokens: list[list[int]]) -> None:
