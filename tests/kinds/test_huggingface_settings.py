@@ -63,20 +63,29 @@ def test_no_model_is_compiled_for_its_kind_of_cache(
     assert asked == [("static", False)] * 2
 
 
-def test_a_text_ends_where_the_models_own_settings_end_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [{}, {"eos_token_id": None}])
+def test_a_text_ends_where_the_models_own_settings_end_it(
+    tmp_path: Path, last: dict[str, Any]
+) -> None:
     from tokenizers import decoders, pre_tokenizers
 
     letters = tokenizer(with_pairs=False)
     letters.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
     letters.backend_tokenizer.decoder = decoders.Fuse()
     letters.add_tokens("abcdef")  # transformers looks for the tokens of it
-    whole = written(save_with(tmp_path / "whole"))
-    ending = save_with(tmp_path / "ending", stop_strings=["m"])
+    whole = written(save_with(tmp_path / "whole", **last))
+    ending = save_with(tmp_path / "ending", stop_strings=["m"], **last)
     letters.save_pretrained(ending)
     parts = [each.replace(" ", "").partition("m") for each in whole]
     wanted = [before + end for before, end, _ in parts]
     assert written(ending) == written(ending, 1) == wanted
     assert any("m" in each for each in wanted)
+
+
+def test_what_is_guessed_from_a_prompt_is_guessed_for_one_row_at_a_time(tmp_path: Path) -> None:
+    """Transformers refuses batches of more."""
+    plain = written(save_with(tmp_path / "plain"))
+    assert written(save_with(tmp_path / "guessing", prompt_lookup_num_tokens=3)) == plain
 
 
 def test_a_text_has_nothing_of_what_fills_it_up(tmp_path: Path) -> None:

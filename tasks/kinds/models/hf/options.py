@@ -92,10 +92,10 @@ class HuggingFaceOptions(FormModel):
     max_length: int | None = Field(
         default=None,
         ge=1,
-        description="Text: tokens after which a text is cut off. Empty, or more than that: what the "
-        "model can read, less max_new_tokens where the model writes on from it; a prompt or a text "
-        "to translate that is longer is set aside, and of others the job's log says that some are "
-        "cut off. A chat is never cut off: one that is too long is set aside.",
+        description="Text: tokens after which a text is cut off. Empty, or more than this: what "
+        "the model can read, less max_new_tokens where the model writes on from it; a prompt or a "
+        "text to translate that is longer is set aside, and of others the job's log says that some "
+        "are cut off. A chat is never cut off: one that is too long is set aside.",
     )
     prefix: str | None = Field(
         default=None,

@@ -83,5 +83,13 @@ def sees_padding(model: Any) -> bool:
 
 
 def mixes_rows(model: Any) -> bool:
-    """Whether a model can write for one row at a time only."""
-    return model.config.model_type in MIXES_ROWS
+    """Whether a model can write for one row at a time only.
+
+    Of a batch transformers fills up a row that has come to its end only where a token ends texts;
+    where words alone do, it writes on for as long as any row has not met them. And what is guessed
+    from a prompt it takes of one row only.
+    """
+    own = model.generation_config
+    writes_on = own.stop_strings is not None and own.eos_token_id is None
+    guesses = own.prompt_lookup_num_tokens is not None
+    return writes_on or guesses or model.config.model_type in MIXES_ROWS
