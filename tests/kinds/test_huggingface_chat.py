@@ -79,6 +79,23 @@ def test_a_conversation_is_taken_as_it_is(folder: Path) -> None:
     assert told == by_hand(folder, [[first, *TALK], [first, TALK[0]], [SYSTEM, *TALK]])
 
 
+def test_an_answer_that_is_begun_is_gone_on_with_as_pipelines_do(folder: Path) -> None:
+    from transformers import pipeline
+
+    begun = [TALK[:2], [SYSTEM, *TALK, {"role": "assistant", "content": "g h"}]]
+    chat = pipeline("text-generation", str(folder), device="cpu")
+    wanted = [
+        chat(each, max_new_tokens=6, do_sample=False, return_full_text=False)[0]["generated_text"]
+        for each in begun
+    ]
+    assert answers(folder, [begun[0], TALK, begun[1]]) == [
+        wanted[0],
+        *by_hand(folder, [TALK]),
+        wanted[1],
+    ]
+    assert wanted != by_hand(folder, begun)
+
+
 def test_a_tokenizer_that_knows_pairs_chats_as_well(folder: Path, tmp_path: Path) -> None:
     pairs = shutil.copytree(folder, tmp_path / "pairs")
     config = json.loads((pairs / "tokenizer_config.json").read_text())

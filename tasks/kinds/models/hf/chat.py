@@ -22,19 +22,30 @@ def check_template(checkpoint: Checkpoint) -> None:
 
 
 def chat_tokens(tokenizer: Any, conversations: list[Conversation], room: int) -> list[list[int]]:
-    """Conversations as token numbers, up to where the model is to answer.
+    """Conversations as token numbers, up to where the model is to answer, or to go on.
 
     Raises:
         ValueError: the template does not take a conversation, or it is too long.
     """
-    if not conversations:
-        return []
     with quiet():  # it would advise on conversations that are set aside below
-        encoded = tokenizer.apply_chat_template(
-            conversations, add_generation_prompt=True, return_dict=True
-        )
-    longest = max(map(len, encoded["input_ids"]))
+        tokens = [tokens_of(tokenizer, each) for each in conversations]
+    longest = max(map(len, tokens), default=0)
     if longest > room:
         problem = "the conversation has {} tokens, and the model has room for {}; it is not cut off"
         raise ValueError(problem.format(longest, room))
+    return tokens
+
+
+def tokens_of(tokenizer: Any, conversation: Conversation) -> list[int]:
+    """One conversation; as in transformers' pipelines the model's own last words are gone on with.
+
+    Few models know two answers in a row.
+    """
+    is_begun = conversation[-1]["role"] == "assistant"
+    encoded = tokenizer.apply_chat_template(
+        conversation,
+        add_generation_prompt=not is_begun,
+        continue_final_message=is_begun,
+        return_dict=True,
+    )
     return list(encoded["input_ids"])

@@ -118,7 +118,8 @@ class HuggingFaceOptions(FormModel):
     chat: bool | None = Field(
         default=None,
         description="Generation: write each prompt as the model's chat template has it. A text is "
-        "what the user says; a list of {role, content} is a conversation to go on with.",
+        "what the user says; a list of {role, content} is a conversation to go on with: after the "
+        "assistant's words, where it ends with some, else with an answer.",
     )
     system_prompt: str | None = Field(
         default=None,
