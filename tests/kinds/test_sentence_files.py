@@ -170,3 +170,19 @@ def test_old_versions_say_under_other_names_where_texts_end(sentences: Path, kin
     write(sentences, "sentence_bert_config.json", max_seq_length=5)
     one_more = embedded(sentences, ["a b c d e"], max_length=5)
     np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), one_more)
+
+
+def test_of_a_vector_as_many_numbers_are_kept_as_the_files_say(sentences: Path) -> None:
+    whole = embedded(sentences)
+    unit = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    write(sentences, "config_sentence_transformers.json", truncate_dim=5)
+    first = embedded(sentences)
+    np.testing.assert_array_equal(first, whole[:, :5])
+    lengths = np.linalg.norm(first, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedded(sentences, normalize=True), first / lengths, atol=TOLERANCE)
+    modules = json.loads((sentences / "modules.json").read_text())
+    modules.append({"type": "st.Normalize", "path": "Normalize"})
+    (sentences / "modules.json").write_text(json.dumps(modules))
+    # It is the whole vector that the model's own step makes as long as 1.
+    np.testing.assert_allclose(embedded(sentences), unit[:, :5], atol=TOLERANCE)
+    assert embedded(sentences, LINES[:1]).shape == (1, 5)

@@ -34,8 +34,13 @@ def class_names(config: Any, name: str) -> list[str]:
     return [str(names[at]) for at in range(len(names))]
 
 
-def embedding_column(vectors: Any, normalize: bool) -> Columns:
+def embedding_column(vectors: Any, normalize: bool, kept: int | None = None) -> Columns:
     """Vectors as lists of one length.
+
+    Args:
+        vectors: of all rows.
+        normalize: whether to scale each to length 1.
+        kept: how many of its numbers each has afterwards; None: all.
 
     Raises:
         ValueError: one is not of numbers.
@@ -46,5 +51,6 @@ def embedding_column(vectors: Any, normalize: bool) -> Columns:
         raise ValueError(NO_NUMBERS)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    vectors = vectors[:, :kept]
     flat = pa.array(vectors.cpu().numpy().ravel(), pa.float32())
     return {"embedding": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[-1])}

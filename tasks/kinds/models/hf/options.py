@@ -80,7 +80,8 @@ class HuggingFaceOptions(FormModel):
     pooling: Pooling | None = Field(
         default=None,
         description="Embeddings: how one vector is made of many. auto, also where empty: for text "
-        "what the model's sentence-transformers files say, else the mean; for images the model's "
+        "what the model's sentence-transformers files say, else the mean (of a vector are kept as "
+        "many numbers as those files' truncate_dim says); for images the model's "
         "own image embedding, else its class token's vector, else the mean of its patches; with "
         "CLIP and the like, for both, that of the space they share.",
     )

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from tasks.kinds.models.arrays import Columns, label_columns
-from tasks.kinds.models.hf import embedding, heads, joint
+from tasks.kinds.models.hf import embedding, heads, joint, sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
@@ -74,9 +74,9 @@ def embed_texts(
     multiply_faster(model, placement)
     tokenizer = tokenizer_for("feature-extraction", checkpoint)
     inputs = TextInputs(tokenizer, placement)
+    finish = vectors(bool(options.normalize))
     if joint.shares_space(model, "text"):
         joint.read_as_trained(inputs, tokenizer, model.config)
-        normalize = bool(options.normalize)
 
         def forward_of(model: Any) -> embedding.Forward:
             return joint.features_forward(model, "text", options)
@@ -87,12 +87,20 @@ def embed_texts(
         prefix = prefix_of(checkpoint, "feature-extraction", options)
         left_out = embedding.tokens_left_out(options, checkpoint, tokenizer, prefix)
         forward_of = partial(embedding.text_forward, pooling=pooling, left_out=left_out)
-    return predict_with(inputs, side_by_side(model, forward_of, placement), vectors(normalize))
+        kept = sentence_files.numbers_kept(checkpoint)
+        # What the user asks for is done last; what the files ask for is a step of the model's.
+        finish = shortened(kept) if options.normalize else vectors(normalize, kept)
+    return predict_with(inputs, side_by_side(model, forward_of, placement), finish)
 
 
-def vectors(normalize: bool) -> Callable[[Any], Columns]:
-    """What makes a column of vectors."""
-    return lambda found: heads.embedding_column(found, normalize)
+def vectors(normalize: bool, kept: int | None = None) -> Callable[[Any], Columns]:
+    """What makes a column of vectors, of as many numbers as are kept."""
+    return lambda found: heads.embedding_column(found, normalize, kept)
+
+
+def shortened(kept: int | None) -> Callable[[Any], Columns]:
+    """What makes a column of vectors of length 1, of as many numbers as are kept."""
+    return lambda found: heads.embedding_column(found[:, :kept], normalize=True)
 
 
 def logits_of(model: Any) -> embedding.Forward:

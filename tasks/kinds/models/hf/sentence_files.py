@@ -7,7 +7,7 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint
 
 MODULES = "modules.json"
 """Where it is missing, sentence-transformers reads none of its other files either."""
-PROMPTS = "config_sentence_transformers.json"
+CONFIG = "config_sentence_transformers.json"
 KIND = "SentenceTransformer"
 """What these files call a model of embeddings; prompts of a reranker are none for it."""
 SETTINGS = tuple(
@@ -25,20 +25,34 @@ def default_prompt(checkpoint: Checkpoint) -> str:
     Raises:
         InvalidSpec: the files name a prompt that they do not have.
     """
-    if checkpoint.json_file(MODULES) is None:
-        return ""
-    config = checkpoint.json_file(PROMPTS) or {}
+    config = config_of(checkpoint)
     name = config.get("default_prompt_name")
-    if name is None or config.get("model_type", KIND) != KIND:
+    if name is None:
         return ""
     prompts: dict[str, Any] = {**NO_PROMPTS, **(config.get("prompts") or {})}
     if name not in prompts:
         problem = (
-            f"has a {PROMPTS} whose default_prompt_name, {name!r}, is not among its prompts; set "
+            f"has a {CONFIG} whose default_prompt_name, {name!r}, is not among its prompts; set "
             "model.options.prefix to what is to stand before each text"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return str(prompts[name] or "")
+
+
+def numbers_kept(checkpoint: Checkpoint) -> int | None:
+    """How many numbers the library keeps of each vector, from the first on; None: all.
+
+    A model may be trained so that the first ones say most.
+    """
+    return config_of(checkpoint).get("truncate_dim")
+
+
+def config_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the files say of embeddings as a whole; empty where they are of something else."""
+    if checkpoint.json_file(MODULES) is None:
+        return {}
+    config: dict[str, Any] = checkpoint.json_file(CONFIG) or {}
+    return config if config.get("model_type", KIND) == KIND else {}
 
 
 def settings(checkpoint: Checkpoint) -> dict[str, Any]:
