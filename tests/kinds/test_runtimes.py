@@ -438,6 +438,7 @@ def test_batches_that_lie_otherwise_are_not_compiled_anew() -> None:
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         pytest.skip("needs a C++ compiler")
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     module, placement = torch.nn.Conv2d(3, 4, 3).eval(), Placement()
     call = running.run_on("compile", module, lambda b: module(b["x"]), placement, lambda _: 4)
     pictures = torch.rand(4, 3, 8, 8).to(memory_format=torch.channels_last)

@@ -68,3 +68,25 @@ class Brightness(torch.nn.Module):
 
 def not_a_module() -> dict[str, int]:
     return {}
+
+
+class Bare(torch.nn.Module):
+    """One layer, between others."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.before, self.layer = torch.nn.Linear(3, 3), layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.layer(self.before(x))
+        return found
+
+
+class Branch(torch.nn.Module):
+    """Leaves out values in one of two branches."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, self.left_out, torch.clone, (x,))
+
+    def left_out(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, training=self.training)

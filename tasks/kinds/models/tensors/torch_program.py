@@ -12,6 +12,11 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.tensors.inputs import Input, RowLimits
 from tasks.kinds.models.tensors.torch_running import Call
+from tasks.kinds.models.tensors.training_mode import (
+    calls_of_program,
+    calls_of_script,
+    refuse_training,
+)
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
@@ -20,18 +25,20 @@ def torchscript(path: Path, device: str) -> Any:
     """A TorchScript module.
 
     Raises:
-        InvalidSpec: it cannot be loaded.
+        InvalidSpec: it cannot be loaded, or was traced in training.
     """
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the user has such a file
         try:
-            return torch.jit.load(path, map_location=device).eval()
+            module = torch.jit.load(path, map_location=device).eval()
         except RuntimeError as error:
             if is_of_the_machine(error):
                 raise
             raise not_loaded(path, error) from error
+    refuse_training(calls_of_script(module), path)
+    return module
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ def exported(path: Path, device: str) -> Exported:
     """An exported program.
 
     Raises:
-        InvalidSpec: it cannot be loaded.
+        InvalidSpec: it cannot be loaded, or was exported in training.
     """
     import torch
     from torch.export.passes import move_to_device_pass
@@ -62,6 +69,7 @@ def exported(path: Path, device: str) -> Exported:
         if is_of_the_machine(error):
             raise
         raise not_loaded(path, error) from error
+    refuse_training(calls_of_program(program), path)
     if device != "cpu":
         program = move_to_device_pass(program, device)
     module, arguments = program.module(), arguments_of(program)
