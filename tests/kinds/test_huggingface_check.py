@@ -1,5 +1,6 @@
 """What is wrong with a model is found from its files, before anything is loaded."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.models import AnyModel, HuggingFaceModel
+from tasks.kinds.models import AnyModel, HuggingFaceModel, VllmModel
 from tasks.kinds.models.hf import folder as hf_folder
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.embedding import wanted
@@ -26,6 +27,7 @@ from tests.kinds.tiny_writers import save_t5
 
 Spoil = Callable[[Path], Any]
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
+ADAPTER = "adapter_config.json"
 
 
 def edit(name: str, **fields: Any) -> Spoil:
@@ -83,12 +85,36 @@ def model(folder: Path | str, task: str = "text-classification", **fields: Any) 
     return HuggingFaceModel.model_validate({"task": task, "name_or_path": str(folder), **fields})
 
 
+def only_an_adapter(folder: Path) -> None:
+    edit(ADAPTER, base_model_name_or_path="org/base")(folder)
+    (folder / CONFIG).unlink()
+    (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
+
+
+@pytest.mark.parametrize("has_peft", [False, True])
+def test_an_adapter_is_never_left_out_without_a_word(
+    tmp_path: Path, has_peft: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_bert(tmp_path)
+    edit(ADAPTER, base_model_name_or_path="org/base")(tmp_path)
+    here = "tasks.kinds.models.hf.folder.transformers_applies_them"
+    monkeypatch.setattr(here, lambda: has_peft)
+    monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *_: None)
+    model = HuggingFaceModel(task="text-classification", name_or_path=str(tmp_path))
+    problem = r"holds an adapter .* beside the model, which would be left out: merge the two"
+    with contextlib.nullcontext() if has_peft else pytest.raises(InvalidSpec, match=problem):
+        model.check()
+    with pytest.raises(InvalidSpec, match=problem):  # it has its own way with adapters
+        VllmModel(name_or_path=str(tmp_path)).check()
+
+
 @pytest.mark.parametrize(
     ("spoil", "task", "message"),
     [
         (shutil.rmtree, "text-classification", "is no folder"),
         (lambda f: (f / CONFIG).unlink(), "text-classification", "has no config.json"),
         (lambda f: (f / CONFIG).write_text("{"), "text-classification", "broken config.json"),
+        (only_an_adapter, "text-classification", "adapter of 'org/base', and no model: merge the"),
         (lambda f: (f / WEIGHTS).unlink(), "text-classification", "no model.safetensors"),
         (cut_off(WEIGHTS), "text-classification", r"broken model.safetensors: is not whole: it h"),
         (

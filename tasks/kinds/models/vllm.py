@@ -11,6 +11,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
+from tasks.kinds.models.hf.adapters import refuse_adapter
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
 from tasks.kinds.models.llm.conversations import prompts_of, text_of
@@ -161,6 +162,7 @@ class VllmModel(Model):
                 self.name_or_path,
                 "is no folder: give one that save_pretrained wrote, or a name on the Hub",
             )
+        refuse_adapter(self.name_or_path, found, is_applied=False)
         folder.read_config(self.name_or_path, found)
 
     def fingerprint(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import InvalidSpec, shown
+from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.parts import missing_parts
@@ -62,6 +63,7 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
     """
     if not folder.is_dir():
         raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
+    refuse_adapter(name, folder, is_applied=transformers_applies_them())
     check_architecture(name, read_config(name, folder), task)
     refuse_broken_files(name, folder)
     missing = missing_weights(folder)

@@ -37,7 +37,10 @@ def commit(name: str, revision: str) -> str:
     """
     config = download(name, "config.json", revision)
     if config is None:
-        problem = f"at revision {revision!r} has no config.json: it is no model of transformers"
+        problem = (
+            f"at revision {revision!r} has no config.json: it is no model of transformers (an "
+            "adapter is to be merged into its model first)"
+        )
         raise InvalidSpec.at(FIELD, name, problem)
     found = config.parent.name  # .../snapshots/<commit>/config.json
     if not COMMIT.fullmatch(found):

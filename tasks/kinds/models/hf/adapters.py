@@ -1,0 +1,48 @@
+"""Adapters, as peft trains them: a few weights beside those of a model, which they change."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+from tasks.errors import InvalidSpec, shown
+from tasks.kinds.models.hf.hub import FIELD
+
+CONFIG = "adapter_config.json"
+MERGE = "merge the two by peft's merge_and_unload(), and give what save_pretrained writes then"
+
+
+def transformers_applies_them() -> bool:
+    """Whether transformers heeds an adapter beside a model; without peft it says nothing of it."""
+    return importlib.util.find_spec("peft") is not None
+
+
+def refuse_adapter(name: str, folder: Path, *, is_applied: bool) -> None:
+    """See that a folder holds no adapter that would be left out without a word.
+
+    Args:
+        name: of the folder, as it was given.
+        folder: to look into.
+        is_applied: whether an adapter beside a model is heeded by who loads it.
+
+    Raises:
+        InvalidSpec: it holds one.
+    """
+    if not (folder / CONFIG).is_file():
+        return
+    if not (folder / "config.json").is_file():
+        problem = f"holds an adapter of {base_of(folder / CONFIG)}, and no model: {MERGE}"
+        raise InvalidSpec.at(FIELD, name, problem)
+    if not is_applied:
+        problem = (
+            f"holds an adapter ({CONFIG}) beside the model, which would be left out: {MERGE}; "
+            f"where the weights hold it already, take {CONFIG} away"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def base_of(file: Path) -> str:
+    """The model that an adapter was trained for, as its file says."""
+    try:
+        return shown(json.loads(file.read_text())["base_model_name_or_path"])
+    except (ValueError, LookupError, TypeError):
+        return "some model"
