@@ -553,3 +553,17 @@ model.check(), model.fingerprint(), model.input_columns
 print(sorted({{"torch", "transformers", "ray", "prefect", "tokenizers"}} & set(sys.modules)))
 """
     assert in_a_clean_process(script).strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", ["bert", "t5", "gpt2", "xlm-roberta", "clip", "splinter"])
+def test_a_tokenizer_without_words_is_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / CONFIG).write_text(json.dumps({"model_type": kind}))
+    problem = r"has no file of words for its .*Tokenizer: save the tokenizer that the model was"
+    with pytest.raises(InvalidSpec, match=problem):
+        Checkpoint(str(tmp_path)).tokenizer()
+
+
+@pytest.mark.parametrize("kind", ["canine", "perceiver"])
+def test_a_tokenizer_of_bytes_needs_no_words(kind: str, tmp_path: Path) -> None:
+    (tmp_path / CONFIG).write_text(json.dumps({"model_type": kind}))
+    assert Checkpoint(str(tmp_path)).tokenizer()("a")["input_ids"]

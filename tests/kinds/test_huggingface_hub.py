@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, 
 from tests.kinds.tiny_writers import save_chatting_gpt2, save_nllb
 
 LATER = "f" * 40
+
+
+def save_wordless(folder: Path) -> None:
+    """A model that was pushed without its tokenizer."""
+    save_bert(folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
 
 
 def save_unknown(folder: Path) -> None:
@@ -36,6 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, save in {**saves, "nllb": save_nllb, "clip": save_clip}.items():
         save(base / name)
     save_unknown(base / "unknown")
+    save_wordless(base / "wordless")
     return {each.name: each for each in base.iterdir()}
 
 
@@ -188,3 +197,12 @@ def test_folders_need_no_network(folders: dict[str, Path], monkeypatch: pytest.M
         model(str(folders[name]), task, options=options).fingerprint()
         assert len(predicted(folders[name], task, rows_of(column, values), **options)) == 1
     assert tried == []
+
+
+@pytest.mark.parametrize("task", ["text-classification", "feature-extraction"])
+def test_a_model_without_words_reads_no_texts(hub: StandInHub, task: str) -> None:
+    """Transformers would make a tokenizer to which all words are unknown."""
+    pinned = model("org/wordless", task).pinned(COMMIT)
+    for build in (pinned.preprocessor, partial(pinned.predictor, Placement())):
+        with pytest.raises(InvalidSpec, match=r"name_or_path: 'org/wordless' has no file of words"):
+            build()

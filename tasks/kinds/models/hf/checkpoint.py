@@ -12,6 +12,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import hub
 from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknown_type
+from tasks.kinds.models.hf.parts import knows_words
 from tasks.kinds.models.model import Placement
 
 
@@ -53,11 +54,22 @@ class Checkpoint:
             return AutoFeatureExtractor.from_pretrained(**self.where)
 
     def tokenizer(self) -> Any:
-        """What turns text into token numbers."""
+        """What turns text into token numbers.
+
+        Raises:
+            InvalidSpec: the checkpoint has no vocabulary, and all texts would look alike.
+        """
         from transformers import AutoTokenizer
 
         with quiet(), self.without_code():
-            return AutoTokenizer.from_pretrained(**self.where)
+            tokenizer = AutoTokenizer.from_pretrained(**self.where)
+        if not knows_words(tokenizer):
+            problem = (
+                f"has no file of words for its {type(tokenizer).__name__}: save the tokenizer that "
+                "the model was trained with beside it, with its save_pretrained or push_to_hub"
+            )
+            raise InvalidSpec.at(hub.FIELD, self.name, problem)
+        return tokenizer
 
     def model_class(self) -> Any:
         """The class of the model without a head; None where there is none."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tasks.kinds.models.hf.options import IMAGE, SPEECH, Task
 
@@ -21,6 +22,8 @@ TOKENIZER_FILES = (
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 OF_BYTES = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
 """Tokenizers that know no words, and so have no file of them."""
+WORDS_OF_NO_FILE = 1
+"""Beside special tokens: some tokenizers begin with one, such as a space or a full stop."""
 
 
 def missing_parts(folder: Path, task: Task) -> dict[str, tuple[str, ...]]:
@@ -52,3 +55,16 @@ def reads_bytes(folder: Path) -> bool:
 def is_of_timm(folder: Path) -> bool:
     """Whether a model is timm's, whose config.json says what is done to images."""
     return "pretrained_cfg" in json.loads((folder / "config.json").read_text())
+
+
+def knows_words(tokenizer: Any) -> bool:
+    """Whether a tokenizer has a vocabulary, or needs none.
+
+    Where a checkpoint has no file of one that suits the model's type, transformers makes one of a
+    few special tokens, and says nothing: each word is the unknown one, or none at all.
+    """
+    if not tokenizer.is_fast:  # others read bytes, or cannot be made without their file
+        return True
+    special = {str(each) for each in tokenizer.added_tokens_decoder.values() if each.special}
+    special |= {*tokenizer.all_special_tokens}
+    return len(tokenizer) - len(special) > WORDS_OF_NO_FILE
