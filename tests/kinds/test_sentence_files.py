@@ -134,6 +134,15 @@ def test_a_prompt_is_left_out_of_the_vector_where_the_files_say_so(
     )
 
 
+def test_how_to_pool_is_not_guessed_where_a_file_is_missing(sentences: Path) -> None:
+    """As of a folder that was copied without those in it."""
+    whole = embedded(sentences)
+    shutil.rmtree(sentences / "Pooling")
+    with pytest.raises(InvalidSpec, match=r"lacks Pooling/config\.json, .*: copy it too, or set"):
+        embedded(sentences)
+    np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
+
+
 @pytest.mark.parametrize("modes", [["cls"], ["mean"]])
 def test_a_list_of_one_way_of_pooling_is_that_way(sentences: Path, modes: list[str]) -> None:
     write(sentences, "Pooling/config.json", pooling_mode=modes)

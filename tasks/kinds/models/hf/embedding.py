@@ -113,8 +113,20 @@ def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bo
 
 
 def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[str, Any]:
-    """What the checkpoint's files say of pooling; empty without such files."""
-    return checkpoint.json_file(f"{modules.get('Pooling', '1_Pooling')}/config.json") or {}
+    """What the checkpoint's files say of pooling; empty without such files.
+
+    Raises:
+        InvalidSpec: one of them names another, which is not there.
+    """
+    file = f"{modules.get('Pooling', '1_Pooling')}/config.json"
+    config: dict[str, Any] | None = checkpoint.json_file(file)
+    if config is None and "Pooling" in modules:
+        problem = (
+            f"lacks {file}, which its modules.json names and which says how one vector is made of "
+            "many: copy it too, or set model.options.pooling to mean or cls"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
+    return config or {}
 
 
 def tokens_left_out(
