@@ -195,3 +195,19 @@ def test_of_a_vector_as_many_numbers_are_kept_as_the_files_say(sentences: Path) 
     # It is the whole vector that the model's own step makes as long as 1.
     np.testing.assert_allclose(embedded(sentences), unit[:, :5], atol=TOLERANCE)
     assert embedded(sentences, LINES[:1]).shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"processing_kwargs": {"text": {"max_length": 4}}, "tokenizer_args": {}},
+        {"processor_kwargs": {"model_max_length": 4}},
+        {"tokenizer_args": {"model_max_length": 4}, "processing_kwargs": {"text": {}}},
+    ],
+)
+def test_texts_end_where_the_arguments_of_the_tokenizer_say(
+    sentences: Path, fields: dict[str, Any]
+) -> None:
+    cut_off = embedded(sentences, ["a b c d e"], max_length=4)
+    write(sentences, "sentence_bert_config.json", max_seq_length=6, **fields)
+    np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), cut_off)

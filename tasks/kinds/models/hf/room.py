@@ -40,7 +40,7 @@ def longest_text(
         positions - (config.pad_token_id + 1 if shifted else 0),
     ]
     if task == "feature-extraction":
-        limits.append(sentence_files.settings(checkpoint).get("max_seq_length") or NO_LIMIT)
+        limits.append(sentence_files.most_tokens(checkpoint) or NO_LIMIT)
     room = int(min(limits))
     if task in GENERATION:
         room = room_beside_output(room, positions, task, options)

@@ -62,6 +62,19 @@ def settings(checkpoint: Checkpoint) -> dict[str, Any]:
     return next(filter(None, map(checkpoint.json_file, SETTINGS)), {})
 
 
+def most_tokens(checkpoint: Checkpoint) -> int | None:
+    """Tokens after which the library cuts off a text; None: its files do not say.
+
+    Arguments for each call stand before those with which the tokenizer was made, and these before
+    the field that is as old as the library.
+    """
+    own = settings(checkpoint)
+    of_texts = (own.get("processing_kwargs") or {}).get("text") or {}
+    made_with = own.get("processor_kwargs") or own.get("tokenizer_args") or {}
+    of_call, of_tokenizer = of_texts.get("max_length"), made_with.get("model_max_length")
+    return of_call or of_tokenizer or own.get("max_seq_length")
+
+
 def lowercase(tokenizer: Any) -> None:
     """Make a tokenizer read texts in lower case, but for the special tokens in them."""
     from tokenizers.normalizers import Lowercase, Sequence
