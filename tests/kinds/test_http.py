@@ -108,6 +108,20 @@ def test_a_chat_is_sent_as_it_is_with_options(server: LlmServer) -> None:
     ]
 
 
+def test_a_message_that_calls_a_tool_has_no_words(server: LlmServer) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "time", "arguments": "{}"}}
+    talk = [
+        {"role": "user", "content": "how late is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "noon", "tool_call_id": "1"},
+    ]
+    silent = [{"role": "assistant", "content": None}]
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows_of([talk, silent]))
+    assert list(outcome.failed) == [1]
+    sent = {"role": "assistant", "tool_calls": [call]}
+    assert [each["messages"] for each in server.bodies] == [[talk[0], sent, talk[2]]]
+
+
 def test_a_completion(server: LlmServer) -> None:
     made = asked(server, ["a", "b"], task="completion", options={"max_tokens": 3})
     assert made["generated_text"].to_pylist() == ["a (1)", "b (1)"]

@@ -8,6 +8,8 @@ from tasks.kinds.models.arrays import column_of
 
 Message = dict[str, Any]
 Conversation = list[Message]
+SAYS = {"content", "tool_calls"}
+"""What a message says something in: one that calls tools has as a rule no words."""
 
 
 def conversations_of(rows: pa.Table, column: str, system_prompt: str | None) -> list[Conversation]:
@@ -45,7 +47,7 @@ def messages_of(value: object, column: str) -> Conversation:
     if isinstance(value, str) and value:
         return [{"role": "user", "content": value}]
     messages = [known(each) for each in value] if isinstance(value, list) else []
-    if not messages or not all({"role", "content"} <= each.keys() for each in messages):
+    if not messages or not all("role" in each and SAYS & each.keys() for each in messages):
         what = "is empty" if not value else "holds something else"
         problem = f"column {column!r} {what} in this row; a text or messages of "
         raise ValueError(f"{problem}{{role, content}} are wanted")
