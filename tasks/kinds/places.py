@@ -12,12 +12,12 @@ from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import (
     glob_in,
-    has_suffix,
     is_excluded,
-    is_shown,
     nothing_there,
+    would_list,
 )
 from tasks.kinds.sources.source import Source
+from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
@@ -113,13 +113,11 @@ def check_apart(source: Source, sink: Sink) -> None:
     if source.holds != "file":
         return refuse_own_table(source, sink)
     storage, output = open_storage(sink.path, sink.storage_options)
-    # Rows that are set aside are Parquet whatever the sink.
-    endings = {output: [sink.suffix], f"{output}.state": [sink.suffix, ".parquet"]}
-    written = [f"{folder}/rows{ending}" for folder, each in endings.items() for ending in each]
+    written = names_written(sink, OutputFolder(output))
     for url in source.paths:
         other, path = source.opened(url)
         is_one = other.filesystem == storage.filesystem
-        if is_one and any(is_input(source, path, name) for name in written):
+        if is_one and any(is_input(source, other, path, name) for name in written):
             problem = f"lies in source.path {url!r}, and the next run would take its files for "
             problem += "inputs: name a folder elsewhere, or leave it and its .state out by "
             raise InvalidSpec.at("sink.path", sink.path, f"{problem}source.exclude")
@@ -151,12 +149,21 @@ def refuse_own_table(source: Source, sink: Sink) -> None:
         raise InvalidSpec.at("sink.path", sink.path, f"{problem}by source.filter which are read")
 
 
-def is_input(source: Source, folder: str, name: str) -> bool:
+def names_written(sink: Sink, output: OutputFolder) -> list[str]:
+    """Names as files have them that runs write, one at each depth; rows set aside are Parquet."""
+    run, part = output.run("id"), "part-00001-00000"
+    partition = "".join(f"{name}=value/" for name in sink.partition_by)
+    others = (output.ledger, output.quarantine, run.plans, run.attempt(1))
+    rows = [f"{folder}/{partition}{part}{sink.suffix}" for folder in (output.path, run.staging)]
+    return [*rows, *(f"{folder}/{part}.parquet" for folder in others)]
+
+
+def is_input(source: Source, storage: FsspecStorage, path: str, name: str) -> bool:
     """Whether a file would be one, if it were there."""
-    below = name.removeprefix(f"{folder.rstrip('/')}/")
-    shown = is_shown(below, hides_underscores=source.hides_underscores)
-    is_found = below != name and shown and has_suffix(name, source.endings_wanted)
-    return is_found and not is_excluded(name, source.exclude)
+    if is_excluded(name, source.exclude):
+        return False
+    hides = source.hides_underscores
+    return would_list(storage, path, name, source.endings_wanted, hides_underscores=hides)
 
 
 def refuse_unwritable(field: str, opener: Opener, url: str) -> None:

@@ -129,6 +129,38 @@ def test_an_output_among_its_own_inputs(source: Source, output: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("glob", "partition_by"),
+    [
+        ("*/*.parquet", []),
+        ("**/*.parquet", []),
+        ("**", []),
+        ("*/part-*", []),
+        ("*/*/*.parquet", ["day"]),
+        ("*/ledger/*.parquet", []),
+        ("*/runs/*/staging/*", []),
+        ("*", []),
+        ("o*", []),
+        ("*t", []),
+    ],
+)
+def test_an_output_that_a_glob_leads_to(tmp_path: Path, glob: str, partition_by: list[str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.parquet").touch()
+    source = ParquetSource(path=str(tmp_path / glob))
+    sink = ParquetSink(path=str(tmp_path / "out"), partition_by=partition_by)
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+        check_apart(source, sink)
+    apart = source.model_copy(update={"exclude": ["out/*", "out.state/*"]})
+    check_apart(apart, sink)
+
+
+@pytest.mark.parametrize("glob", ["*", "*.parquet", "i*", "i[n]", "*/in*"])
+def test_an_output_that_a_glob_does_not_lead_to(tmp_path: Path, glob: str) -> None:
+    (tmp_path / "a.parquet").touch()  # where a glob matches files, no folder is looked into
+    check_apart(ParquetSource(path=str(tmp_path / glob)), ParquetSink(path=str(tmp_path / "out")))
+
+
+@pytest.mark.parametrize(
     ("source", "output"),
     [
         (ParquetSource(path="/data/in"), "/data/in-out"),

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import glob_translate
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
@@ -150,20 +151,66 @@ def list_path(
     shows = partial(is_shown, hides_underscores=hides_underscores)
     storage = linked(storage)
     storage.filesystem.invalidate_cache()
-    special = glob_in(path)
-    if not special or storage.filesystem.exists(path):
+    if not glob_in(path) or storage.filesystem.exists(path):
         return list_folder(storage, path, suffixes, shows)
-    found: dict[str, Info] = storage.filesystem.glob(path, detail=True)
-    fixed = path.rfind("/", 0, special.start())
-    shown = {name: info for name, info in found.items() if shows(name[fixed:], path[fixed:])}
-    any_name = not path.rsplit("/", 1)[-1].strip("*")
-    wanted = suffixes if any_name else ()
-    files = [info for info in shown.values() if info["type"] == "file"]
-    if inputs := [info for info in files if has_suffix(info["name"], wanted)]:
+    inputs, folders = matched(storage, path, suffixes, shows)
+    if inputs:
         return iter(inputs)
-    folders = [name for name, info in shown.items() if info["type"] != "file"]
     # A file of another kind beside folders, as a README, is not what was meant.
     return chain.from_iterable(list_folder(storage, name, suffixes, shows) for name in folders)
+
+
+def matched(
+    storage: FsspecStorage, glob: str, suffixes: tuple[str, ...], shows: Callable[..., bool]
+) -> tuple[list[Info], list[str]]:
+    """Inputs that a glob matches, and folders."""
+    found: dict[str, Info] = storage.filesystem.glob(glob, detail=True)
+    shown = {name: info for name, info in found.items() if is_shown_by(glob, name, shows)}
+    files = [info for info in shown.values() if info["type"] == "file"]
+    folders = [name for name, info in shown.items() if info["type"] != "file"]
+    return [info for info in files if has_suffix(info["name"], endings(glob, suffixes))], folders
+
+
+def is_shown_by(glob: str, name: str, shows: Callable[..., bool]) -> bool:
+    """Whether what a glob matches is shown; what lies before the glob is named itself."""
+    special = glob_in(glob)
+    fixed = glob.rfind("/", 0, special.start() if special else None)
+    return shows(name[fixed:], glob[fixed:])
+
+
+def endings(glob: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """What names of files must end with that a glob matches; where it spells one out, nothing."""
+    return () if glob.rsplit("/", 1)[-1].strip("*") else suffixes
+
+
+def would_list(
+    storage: FsspecStorage,
+    path: str,
+    name: str,
+    suffixes: tuple[str, ...],
+    *,
+    hides_underscores: bool = True,
+) -> bool:
+    """Whether `list_path` would find a file that is not there yet."""
+    shows = partial(is_shown, hides_underscores=hides_underscores)
+    if not glob_in(path) or storage.filesystem.exists(path):
+        return is_below(path, name, suffixes, shows)
+    pattern = re.compile(glob_translate(path))
+    is_named = pattern.match(name) and is_shown_by(path, name, shows)
+    if is_named and has_suffix(name, endings(path, suffixes)):
+        return True
+    parents = [name[: at.start()] for at in re.finditer("/", name)]
+    folders = [each for each in parents if pattern.match(each) and is_shown_by(path, each, shows)]
+    if not any(is_below(each, name, suffixes, shows) for each in folders):
+        return False
+    inputs, _ = matched(linked(storage), path, suffixes, shows)
+    return not inputs  # else no folder is looked into
+
+
+def is_below(folder: str, name: str, suffixes: tuple[str, ...], shows: Callable[..., bool]) -> bool:
+    """Whether a file is an input that a folder leads to."""
+    below = name.removeprefix(f"{folder.rstrip('/')}/")
+    return below != name and shows(below) and has_suffix(name, suffixes)
 
 
 def list_folder(
