@@ -3,11 +3,15 @@
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.first_line import first_line
 from tasks.kinds.sinks.sink import HIDDEN
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.storage import FsspecStorage
@@ -19,33 +23,86 @@ BOTH_WIN = (
     "lies on a store where two commits from one version both win, so that two runs could "
     "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
 )
+NOTHING_STAYS = (
+    "lies where deltalake, which keeps the ledger, finds nothing of what it has just written: name "
+    "a folder on a disk, or in an object store such as S3"
+)
 
 
-def try_output(storage: FsspecStorage, output: OutputFolder) -> None:
-    """See that the output can be written to, and that an S3 store takes one of two first writers.
+def try_output(storage: FsspecStorage, output: OutputFolder, ledger: DeltaLedger) -> None:
+    """See that the output takes what a run does to it, and an S3 store one of two first writers.
 
     The ledger's commits rest on that. To commit twice would not show it: deltalake looks before
     it writes, and only those who look at the same moment meet.
 
     Raises:
-        InvalidSpec: the store took both.
-        Unreachable: it cannot be written to.
+        InvalidSpec: the store took both, or is none for a ledger.
+        Unreachable: it cannot be written to, or nothing can be deleted there.
     """
-    probe = f"{output.ledger}.probe-{uuid.uuid4().hex}"
+    name = f"probe-{uuid.uuid4().hex}"
+    probe, among_rows = f"{output.ledger}.{name}", f"{output.path}/.{name}"
     try:
-        storage.write(probe, b"first")
-        if (
-            "s3" in storage.filesystem.protocol
-        ):  # other stores' clients have conditions of their own
-            storage.filesystem.pipe_file(probe, b"second", mode="create")
-            raise InvalidSpec.at("sink.path", output.path, BOTH_WIN)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        problem = "cannot be written to: make room, or see to it that this user may write there"
-        raise Unreachable(f"sink.path: {output.path!r} {problem}: {error}") from error
+        with trying(output, f"put files into {output.state}"):
+            storage.write(probe, b"first")
+            refuse_both_win(storage, output, probe)
+        try_ledger(storage, output, ledger, f".{name}-table")
+        if storage.is_local:  # whose folders have been looked at
+            return
+        with trying(output, f"put files into {output.path}"):
+            storage.write(among_rows, b"")
+        with trying(output, f"delete files in {output.path} and in {output.state}"):
+            for path in (among_rows, probe):
+                storage.delete(path)
     finally:
         delete_if_there(storage, probe)
+
+
+def refuse_both_win(storage: FsspecStorage, output: OutputFolder, probe: str) -> None:
+    """See that nothing is put where something lies, if that is asked for.
+
+    Raises:
+        InvalidSpec: it is.
+    """
+    if "s3" not in storage.filesystem.protocol:
+        return  # other stores' clients have conditions of their own
+    with suppress(FileExistsError):
+        storage.filesystem.pipe_file(probe, b"second", mode="create")
+        raise InvalidSpec.at("sink.path", output.path, BOTH_WIN)
+
+
+def try_ledger(
+    storage: FsspecStorage, output: OutputFolder, ledger: DeltaLedger, ending: str
+) -> None:
+    """See that a ledger can be made: deltalake has a client of its own, and needs more of a disk.
+
+    Raises:
+        InvalidSpec: it is not there afterwards.
+        Unreachable: it may not be made.
+    """
+    try:
+        with trying(output, f"make a table in {output.state}, as the ledger is"):
+            ledger.beside(ending).make()
+    except TableNotFoundError as error:
+        raise InvalidSpec.at("sink.path", output.path, NOTHING_STAYS) from error
+    finally:
+        with suppress(OSError):
+            storage.delete_folder(f"{output.ledger}{ending}")
+
+
+@contextmanager
+def trying(output: OutputFolder, what: str) -> Iterator[None]:
+    """A block that does to an output what every run does.
+
+    Raises:
+        Unreachable: this user may not; says what.
+    """
+    try:
+        yield
+    except TableNotFoundError:
+        raise
+    except (OSError, DeltaError) as error:
+        problem = f"cannot be written to: make room, or see to it that this user may {what}"
+        raise Unreachable(f"sink.path: {output.path!r} {problem}: {first_line(error)}") from error
 
 
 def refuse_unknown(storage: FsspecStorage, output: OutputFolder, ledger: Ledger) -> None:

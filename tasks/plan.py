@@ -199,5 +199,5 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
     if seen.version == 0:
         refuse_unknown(storage, output, ledger)
         if try_it:
-            try_output(storage, output)
+            try_output(storage, output, ledger)
     return seen

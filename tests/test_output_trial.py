@@ -11,6 +11,7 @@ from tasks.errors import InvalidSpec
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown
 from tasks.plan import make_plan
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.ray_job.job import output_of
@@ -155,3 +156,17 @@ def publish(spec: BatchInferenceSpec) -> int:
     planned = make_plan(spec)
     predict(planned)
     return publish_planned(planned)
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "sftp", "webdav", "smb"])
+def test_a_storage_that_keeps_no_ledger_is_not_taken_for_a_new_output(scheme: str) -> None:
+    told = rf"^sink\.path: '{scheme}://host/out\.state/ledger' lies where deltalake can keep no"
+    with pytest.raises(InvalidSpec, match=told):
+        DeltaLedger(f"{scheme}://host/out.state/ledger").look()
+
+
+def test_a_ledger_that_would_be_gone_at_once_is_told_before_anything_starts(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, sink={"kind": "parquet", "path": "memory://out"})
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: '/out' lies where deltalake, .* finds no"):
+        make_plan(spec)

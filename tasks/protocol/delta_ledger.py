@@ -4,6 +4,7 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ MERGED = 64
 READERS = 8
 """Files of the ledger that are fetched at once."""
 ESCAPE = "%[0-9A-Fa-f]{2}"
+UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
 """Characters of a local path at which deltalake breaks."""
 
@@ -43,14 +45,21 @@ class DeltaLedger:
         """Read the table.
 
         Raises:
-            InvalidSpec: its newest entry was lost; says how the rows come back.
+            InvalidSpec: its newest entry was lost; says how the rows come back. Or deltalake knows
+                no such storage.
         """
         if self.is_local:
             self.refuse_lost()
         try:
             table = DeltaTable(self.url, storage_options=self.options)
-        except TableNotFoundError:
-            return Snapshot(0, LINE_SCHEMA.empty_table())
+        except (DeltaError, OSError) as error:
+            if unknown := UNKNOWN_STORE.search(str(error)):  # nor could it be written there
+                problem = f"lies where deltalake can keep no ledger ({unknown[0]}): name a folder "
+                problem += "on a disk, or in an object store such as S3"
+                raise InvalidSpec.at("sink.path", self.url, problem) from error
+            if isinstance(error, TableNotFoundError):
+                return Snapshot(0, LINE_SCHEMA.empty_table())
+            raise
         return Snapshot(table.version(), lines_of(table), str(table.metadata().id))
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
@@ -112,18 +121,28 @@ class DeltaLedger:
             )
             raise InvalidSpec.at("sink.path", self.url, problem)
 
+    def beside(self, ending: str) -> "DeltaLedger":
+        """Another one of the same storage, to try that out, by what its name ends with."""
+        other = copy(self)
+        other.url += ending
+        return other
+
     def create(self) -> None:
         """Make the empty table, version 0; nothing happens where there is one."""
+        with suppress(CommitFailedError):
+            self.make()
+
+    def make(self) -> None:
+        """The same; an error where somebody was faster."""
         # To retry a lost race would make the table again, as the next version.
         once = CommitProperties(max_commit_retries=0)
-        with suppress(CommitFailedError):
-            DeltaTable.create(
-                self.url,
-                LINE_SCHEMA,
-                mode="ignore",
-                storage_options=self.options,
-                commit_properties=once,
-            )
+        DeltaTable.create(
+            self.url,
+            LINE_SCHEMA,
+            mode="ignore",
+            storage_options=self.options,
+            commit_properties=once,
+        )
 
 
 def lines_of(table: DeltaTable) -> pa.Table:

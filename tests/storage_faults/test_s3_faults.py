@@ -174,6 +174,30 @@ def test_a_store_that_refuses_in_the_middle_of_publishing_loses_nothing(
     assert make_plan(place.spec).nothing_to_do
 
 
+REFUSED = {
+    "state": ("PUT", r"out\.state/ledger\.probe-[0-9a-f]+$", r"put files into .*/out\.state: "),
+    "by deltalake": ("PUT", r"_delta_log", r"make a table in .*/out\.state, as the ledger is: "),
+    "rows": ("PUT", r"/out/", r"put files into .*/out: "),
+    "deletions": ("DELETE|POST", "", r"delete files in .*/out and in .*/out\.state: "),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "told"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_a_run_may_not_do_at_its_output_is_told_before_anything_starts(
+    place: Place, method: str, path: str, told: str
+) -> None:
+    place.proxy.behave = always(Fault(403, "AccessDenied"), method, path)
+    with pytest.raises(Unreachable, match=rf"^sink\.path: .* that this user may {told}"):
+        make_plan(place.spec)
+    assert place.proxy.faults
+
+
+def test_to_try_an_output_leaves_nothing_there(place: Place) -> None:
+    make_plan(place.spec)
+    names = [stat.path for stat in place.storage.list(f"{place.bucket}/{place.folder}")]
+    assert not [name for name in names if "probe" in name]
+
+
 def test_expired_credentials_are_told_before_anything_starts(place: Place) -> None:
     place.proxy.behave = lambda asked: Fault(400, "ExpiredToken")
     with pytest.raises(Unreachable, match=r"cannot be reached.*the credentials in"):
