@@ -11,6 +11,7 @@ from tasks.kinds.sources import BinarySource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.protocol.storage import open_storage
 from tests.s3_server import S3
+from tests.storage_faults.faulty_s3 import Fault, faulty_s3
 
 pytestmark = pytest.mark.s3
 
@@ -98,3 +99,19 @@ def test_paths_on_two_filesystems_are_refused(s3: S3, tmp_path: Path, reverse: b
     source = ParquetSource(path=paths, storage_options=s3.storage_options, on_empty="succeed")
     with pytest.raises(InvalidSpec, match=r"source.path: .*different filesystems"):
         list_inputs(source)
+
+
+def test_objects_that_may_be_read_are_named_where_nothing_may_be_listed(s3: S3) -> None:
+    """As in many a public bucket."""
+    storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
+    storage.write(f"{folder}/in/a.parquet", b"a")
+    with faulty_s3(s3.endpoint_url) as proxy:
+        proxy.behave = lambda asked: Fault(403, "AccessDenied") if "list-" in asked.path else None
+        options = {"endpoint_url": proxy.endpoint_url}
+        source = ParquetSource(path=f"s3://{folder}/in/a.parquet", storage_options=options)
+        assert [stat.path for stat in list_inputs(source)[1]] == [f"{folder}/in/a.parquet"]
+        assert proxy.faults
+        whole = source.model_copy(update={"path": f"s3://{folder}/in"})
+        with pytest.raises(PermissionError) as caught:
+            list_inputs(whole)
+        assert caught.value.filename == f"{folder}/in"
