@@ -23,7 +23,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
 S3_BUCKET = re.compile(r"s3a?://[^/]+")
-WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]*/*")
+WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]+/*")
 
 
 def check_source(source: Source) -> None:

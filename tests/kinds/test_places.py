@@ -106,6 +106,35 @@ def test_a_bucket_that_one_may_not_be_told_of_may_be_there(s3: S3) -> None:
         assert proxy.faults
 
 
+@pytest.mark.parametrize("path", ["s3://", "gs:///", "s3a:///in"])
+def test_a_path_that_is_in_no_bucket(path: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"^source\.path: .* cannot be opened: names no bucket"):
+        check_source(ParquetSource(path=path))
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: .* cannot be opened: names no bucket"):
+        check_sink(ParquetSink(path=path))
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("s3://bucket//out", "has two slashes in a row: write one"),
+        ("s3://bucket/a//out/", "has two slashes in a row: write one"),
+        ("s3a://bucket/a/../out", r"has the part \.\. in it: write the path that is meant"),
+        ("gs://bucket/./out", r"has the part \. in it: write the path that is meant"),
+    ],
+)
+def test_a_path_that_leads_the_ledger_elsewhere_than_the_rows(path: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        ParquetSink(path=path)
+    for resolved in (
+        "/data//a/../out",
+        "file:///data/./out",
+        "hdfs:///out",
+        "s3://bucket/a..b/out",
+    ):
+        assert ParquetSink(path=resolved).path == resolved
+
+
 def test_a_folder_is_no_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for path in ("out", f"file://{tmp_path}", "memory://out"):
@@ -289,6 +318,7 @@ def test_no_path_has_a_nul() -> None:
         ("s3://anonymous@bucket/x", r"it is s3://bucket/x, storage_options: \{anon: true\}"),
         ("file://x", "has the whole path"),
         ("local://x", "has the whole path"),
+        ("s3:///x", "names no bucket, as s3://bucket/folder does"),
     ],
 )
 def test_a_url_that_ray_reads_otherwise_is_refused(path: str, way_out: str) -> None:
