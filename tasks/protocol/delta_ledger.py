@@ -203,13 +203,21 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as deltalake takes them; credentials come from the environment.
 
     Raises:
-        InvalidSpec: one that it has no word for says whose credentials are to be taken.
+        InvalidSpec: one that it has no word for says whose credentials are to be taken, or who
+            vouches for the store.
     """
     if "profile" in storage_options:
         problem = "is not known to what reads and writes tables: name it in the environment, by "
         problem += "AWS_PROFILE, here and on the cluster's nodes"
         raise InvalidSpec.at("storage_options.profile", storage_options["profile"], problem)
     client = storage_options.get("client_kwargs", {})
+    checked = client.get("verify")
+    if isinstance(checked, str) and "SSL_CERT_FILE" not in os.environ:
+        problem = "is not known to what reads and writes tables: name it in the environment, by "
+        problem += "SSL_CERT_FILE, here and on the cluster's nodes"
+        raise InvalidSpec.at("storage_options.client_kwargs.verify", checked, problem)
+    # What a bucket may ask of whatever is put into it.
+    put = storage_options.get("s3_additional_kwargs", {})
     # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
     environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = storage_options.get("endpoint_url") or client.get("endpoint_url") or environment
@@ -221,5 +229,11 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": storage_options.get("secret"),
         "AWS_SESSION_TOKEN": storage_options.get("token"),
         "AWS_SKIP_SIGNATURE": "true" if storage_options.get("anon") else None,
+        "AWS_REQUEST_PAYER": "true" if storage_options.get("requester_pays") else None,
+        "AWS_ALLOW_INVALID_CERTIFICATES": "true" if checked is False else None,
+        "AWS_SERVER_SIDE_ENCRYPTION": put.get("ServerSideEncryption"),
+        "AWS_SSE_KMS_KEY_ID": put.get("SSEKMSKeyId"),
+        "AWS_SSE_BUCKET_KEY_ENABLED": "true" if put.get("BucketKeyEnabled") else None,
+        "AZURE_STORAGE_ACCOUNT_NAME": storage_options.get("account_name"),
     }
     return {name: str(value) for name, value in given.items() if value}

@@ -1,5 +1,6 @@
 """The ledger's contract, for the simulator's ledger and for Delta on a local disk."""
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Ledger
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
+from tasks.protocol.storage import open_storage
+from tests.s3_server import S3
 from tests.simulation.storage import Calm, PlainLedger, SimLedger
 
 Open = Callable[[], Ledger]
@@ -147,6 +150,34 @@ def test_whose_credentials_count_is_translated_or_refused() -> None:
         InvalidSpec, match=r"storage_options\.profile: 'team' is not known .*AWS_PRO"
     ):
         delta_options({"profile": "team"})
+
+
+def test_who_vouches_for_a_store_is_translated_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    trusting = {"client_kwargs": {"verify": False}}
+    assert delta_options(trusting) == {"AWS_ALLOW_INVALID_CERTIFICATES": "true"}
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    careful = {"client_kwargs": {"verify": "/etc/ca.pem"}}
+    with pytest.raises(InvalidSpec, match=r"client_kwargs\.verify: '/etc/ca\.pem' .*SSL_CERT_F"):
+        delta_options(careful)
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ca.pem")
+    assert delta_options(careful) == {}
+
+
+@pytest.mark.s3
+def test_a_ledger_is_put_as_its_bucket_asks_for(s3: S3) -> None:
+    encryption = {
+        "ServerSideEncryption": "aws:kms",
+        "SSEKMSKeyId": "arn:aws:kms:us-east-1:1:key/own",
+        "BucketKeyEnabled": True,
+    }
+    asked = {"requester_pays": True, "s3_additional_kwargs": encryption}
+    storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
+    DeltaLedger(f"s3://{folder}", {**s3.storage_options, **asked}).make()
+    (entry,) = storage.list(folder)
+    bucket, _, key = entry.path.partition("/")
+    kept = storage.filesystem.call_s3("head_object", Bucket=bucket, Key=key)
+    for name, value in encryption.items():
+        assert kept[name] == value
 
 
 def test_a_long_ledger_keeps_every_line(open_ledger: Open) -> None:
