@@ -183,19 +183,25 @@ def merge_span(version: int) -> int:
 
 
 def delta_url(url: str) -> str:
-    """A path or an fsspec URL as deltalake takes it.
-
-    Unquoted, deltalake would cut a URL at `#` or `?` and put the ledger of another output there.
+    """Where deltalake writes a table, as it takes it.
 
     Raises:
         InvalidSpec: the path has an escape in it, which deltalake resolves here and not there, or
             what it takes for no part of a path, at the end of a run and not when it looks there.
     """
-    scheme, separator, path = url.rpartition("://")
-    wrong = re.search(ESCAPE if separator else f"{ESCAPE}|{NO_PATH}", url)
+    wrong = re.search(ESCAPE if "://" in url else f"{ESCAPE}|{NO_PATH}", url)
     if wrong:
         problem = f"has {wrong[0]!r} in it, with which the ledger cannot be kept"
         raise InvalidSpec.at("sink.path", url, f"{problem}: rename the folder")
+    return quoted(url)
+
+
+def quoted(url: str) -> str:
+    """A path or an fsspec URL as deltalake and Lance take it.
+
+    Unquoted, they would cut a URL at `#` or `?`, and read and write the table of that name.
+    """
+    scheme, separator, path = url.rpartition("://")
     return f"{scheme}://{quote(path, safe='/=+:@,')}" if separator else url
 
 

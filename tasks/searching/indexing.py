@@ -11,6 +11,7 @@ import pyarrow as pa
 from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import lance_options
+from tasks.protocol.delta_ledger import quoted
 from tasks.searching.index import IndexedVectors, IndexPlace, IndexState
 from tasks.searching.matrix import as_matrix, width_of
 from tasks.searching.published import BYTES_SCORED_AT_ONCE, PublishedVectors
@@ -118,9 +119,8 @@ class IndexWriter:
         options = lance_options(self.vectors.spec.sink.storage_options)
         rows, schema = self.noting_errors(self.batches(files)), self.schema
         try:
-            return lance.write_dataset(
-                rows, place.url, schema=schema, mode=mode, storage_options=options
-            )
+            url = quoted(place.url)
+            return lance.write_dataset(rows, url, schema=schema, mode=mode, storage_options=options)
         except OSError:
             if self.broke:
                 raise self.broke from None

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from tasks.errors import InvalidSpec
-from tasks.protocol.delta_ledger import delta_options
+from tasks.protocol.delta_ledger import delta_options, quoted
 
 STORE_SAID = re.compile(r"Generic [A-Z]\w+ error|The operation lacked")
 """What the store itself says, within the words of who reads the log."""
@@ -30,7 +30,8 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        return DeltaTable(url, version=version, storage_options=delta_options(storage_options))
+        options = delta_options(storage_options)
+        return DeltaTable(quoted(url), version=version, storage_options=options)
     except TableNotFoundError as error:
         if version is None:
             raise FileNotFoundError(url) from error

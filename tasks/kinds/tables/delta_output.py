@@ -68,7 +68,7 @@ class DeltaOutput:
     def open(self, version: int | None = None) -> DeltaTable | None:
         """The table, as it is or as it was; None where there is none."""
         try:
-            return open_delta(delta_url(self.url), self.storage_options, version)
+            return open_delta(self.url, self.storage_options, version)
         except FileNotFoundError:
             return None
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.protocol.delta_ledger import delta_options
+from tasks.protocol.delta_ledger import delta_options, quoted
 
 
 def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None = None) -> Any:
@@ -21,7 +21,8 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | str | N
     import lance
 
     try:
-        return lance.dataset(url, version=version, storage_options=lance_options(storage_options))
+        options = lance_options(storage_options)
+        return lance.dataset(quoted(url), version=version, storage_options=options)
     except (ValueError, OSError) as error:  # which of them a failing storage is, differs
         if not any(words in str(error) for words in ("was not found", "does not exist")):
             raise ConnectionError(str(error)) from error

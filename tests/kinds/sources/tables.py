@@ -11,7 +11,7 @@ from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.tables.iceberg import open_catalog
 from tasks.kinds.tables.lance import lance_options
-from tasks.protocol.delta_ledger import delta_options
+from tasks.protocol.delta_ledger import delta_options, quoted
 
 WIDTH = 2
 
@@ -64,14 +64,14 @@ class DeltaLake:
         options = delta_options(self.options)
         rows = rows_of(ids)
         write_deltalake(
-            self.url, rows, mode="append", partition_by=["day"], storage_options=options
+            quoted(self.url), rows, mode="append", partition_by=["day"], storage_options=options
         )
 
     @property
     def table(self) -> Any:
         from deltalake import DeltaTable
 
-        return DeltaTable(self.url, storage_options=delta_options(self.options))
+        return DeltaTable(quoted(self.url), storage_options=delta_options(self.options))
 
     def delete(self, *ids: int) -> None:
         self.table.delete(f"id IN ({', '.join(map(str, ids))})")
@@ -100,13 +100,13 @@ class LanceLake:
         import lance
 
         options = lance_options(self.options)
-        lance.write_dataset(rows_of(ids), self.url, mode="append", storage_options=options)
+        lance.write_dataset(rows_of(ids), quoted(self.url), mode="append", storage_options=options)
 
     @property
     def table(self) -> Any:
         import lance
 
-        return lance.dataset(self.url, storage_options=lance_options(self.options))
+        return lance.dataset(quoted(self.url), storage_options=lance_options(self.options))
 
     def delete(self, *ids: int) -> None:
         self.table.delete(f"id IN ({', '.join(map(str, ids))})")

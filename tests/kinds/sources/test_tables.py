@@ -761,7 +761,11 @@ def test_a_table_whose_columns_have_other_names_in_its_files_is_refused(tmp_path
 @pytest.mark.s3
 @pytest.mark.parametrize("kind", [DeltaLake, LanceLake])
 def test_on_s3(s3: S3, kind: type[DeltaLake] | type[LanceLake]) -> None:
-    see_what_s3_holds(kind(s3.url(f"{uuid.uuid4().hex}/a lake"), dict(s3.storage_options)))
+    """Beside another table, whose name is that of this one up to the first # or ?."""
+    url, options = s3.url(f"{uuid.uuid4().hex}/a lake"), dict(s3.storage_options)
+    kind(url, options).append(77)
+    see_what_s3_holds(kind(f"{url}#1", options))
+    see_what_s3_holds(kind(f"{url}?1", options))
 
 
 @pytest.mark.s3
