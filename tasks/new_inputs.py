@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.apart import refuse_own
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -52,10 +53,12 @@ class NewInputs:
 
         Raises:
             InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
-            InvalidSpec: it would take rows of another table out of the output.
+            InvalidSpec: it would take rows of another table out of the output, or the output's own
+                for inputs.
         """
         source = spec.source.as_planned(old.pins["reader"]) if old else spec.source
         storage, inputs = list_inputs(source)
+        refuse_own(source, spec.sink, storage, inputs)
         left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
             left = Stats.of(())  # its first rows are published; those after them are not asked for

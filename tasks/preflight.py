@@ -14,9 +14,10 @@ from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.apart import check_apart
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.models.model import refuse_dtype
-from tasks.kinds.places import check_apart, check_sink, check_source
+from tasks.kinds.places import check_sink, check_source
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking

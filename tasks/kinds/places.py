@@ -12,12 +12,9 @@ from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import (
     glob_in,
-    is_excluded,
     nothing_there,
-    would_list,
 )
 from tasks.kinds.sources.source import Source
-from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
@@ -102,68 +99,6 @@ def refuse_no_bucket(field: str, opener: Opener, url: str) -> None:
         raise InvalidSpec.at(field, url, problem) from error
     except Exception:  # who may write to a bucket may still not be told of it
         return
-
-
-def check_apart(source: Source, sink: Sink) -> None:
-    """See that the next run does not take what this one publishes for inputs.
-
-    Raises:
-        InvalidSpec: it would.
-    """
-    if source.holds != "file":
-        return refuse_own_table(source, sink)
-    storage, output = open_storage(sink.path, sink.storage_options)
-    written = names_written(sink, OutputFolder(output))
-    for url in source.paths:
-        other, path = source.opened(url)
-        is_one = other.filesystem == storage.filesystem
-        if is_one and any(is_input(source, other, path, name) for name in written):
-            problem = f"lies in source.path {url!r}, and the next run would take its files for "
-            problem += "inputs: name a folder elsewhere, or leave it and its .state out by "
-            raise InvalidSpec.at("sink.path", sink.path, f"{problem}source.exclude")
-
-
-def refuse_own_table(source: Source, sink: Sink) -> None:
-    """See that rows are not published into the table that they are read from, nor among its files.
-
-    There the next run would take them for new rows; or a vacuum them for orphans. Where a filter
-    says which rows are read, it may leave out those that are published.
-
-    Raises:
-        InvalidSpec: they would be.
-    """
-    if source.holds == "row" or getattr(source, "filter", None):
-        return
-    catalog = getattr(source, "catalog", None)
-    if catalog is not None:  # Iceberg's, which names tables
-        there = getattr(sink, "catalog", None), getattr(sink, "table", None)
-        is_one = bool(catalog) and (catalog, source.path) == there
-    else:
-        storage, output = open_storage(sink.path, sink.storage_options)
-        other, table = open_storage(source.paths[0], source.storage_options)
-        is_one = other.filesystem == storage.filesystem
-        is_one = is_one and f"{output}/".startswith(f"{table.rstrip('/')}/")
-    if is_one:
-        problem = f"is source.path {source.path!r} or lies in it: the next run would take its rows "
-        problem += "for inputs, or a vacuum its files for orphans: name a place elsewhere, or say "
-        raise InvalidSpec.at("sink.path", sink.path, f"{problem}by source.filter which are read")
-
-
-def names_written(sink: Sink, output: OutputFolder) -> list[str]:
-    """Names as files have them that runs write, one at each depth; rows set aside are Parquet."""
-    run, part = output.run("id"), "part-00001-00000"
-    partition = "".join(f"{name}=value/" for name in sink.partition_by)
-    others = (output.ledger, output.quarantine, run.plans, run.attempt(1))
-    rows = [f"{folder}/{partition}{part}{sink.suffix}" for folder in (output.path, run.staging)]
-    return [*rows, *(f"{folder}/{part}.parquet" for folder in others)]
-
-
-def is_input(source: Source, storage: FsspecStorage, path: str, name: str) -> bool:
-    """Whether a file would be one, if it were there."""
-    if is_excluded(name, source.exclude):
-        return False
-    hides = source.hides_underscores
-    return would_list(storage, path, name, source.endings_wanted, hides_underscores=hides)
 
 
 def refuse_unwritable(field: str, opener: Opener, url: str) -> None:

@@ -8,9 +8,9 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.apart import check_apart, refuse_own
 from tasks.kinds.models import SklearnModel
 from tasks.kinds.places import (
-    check_apart,
     check_sink,
     check_source,
     folder_of,
@@ -27,6 +27,7 @@ from tasks.kinds.sources import (
     LanceSource,
     Source,
 )
+from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.protocol.storage import open_storage
 from tests.s3_server import S3
@@ -181,6 +182,35 @@ def test_an_output_that_a_glob_leads_to(tmp_path: Path, glob: str, partition_by:
         check_apart(source, sink)
     apart = source.model_copy(update={"exclude": ["out/*", "out.state/*"]})
     check_apart(apart, sink)
+
+
+def test_an_output_that_a_link_leads_to(tmp_path: Path) -> None:
+    for folder in ("in", "out"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "name").symlink_to(tmp_path / "in")
+    source, sink = ParquetSource(path=str(tmp_path / "in")), ParquetSink(path=str(tmp_path / "out"))
+    within = ParquetSink(path=str(tmp_path / "name/out"))
+    by_name = ParquetSource(path=str(tmp_path / "name"))
+    for each in (source, by_name):
+        with pytest.raises(InvalidSpec, match=r"lies in source\.path .*source\.exclude"):
+            check_apart(each, within)
+    check_apart(by_name.model_copy(update={"exclude": [f"{tmp_path}/name/out*"]}), within)
+    (tmp_path / "out/part-00001-00000.parquet").touch()
+    (tmp_path / "in/a.parquet").touch()
+    refuse_own(source, sink, *list_inputs(source))
+    (tmp_path / "in/out").symlink_to(tmp_path / "out")
+    with pytest.raises(InvalidSpec, match=r"lies in source\.path '.*/out/part-.*source\.exclude"):
+        refuse_own(source, sink, *list_inputs(source))
+    apart = source.model_copy(update={"exclude": ["out/*"]})
+    refuse_own(apart, sink, *list_inputs(apart))
+
+
+def test_an_output_among_inputs_that_are_read_by_other_options() -> None:
+    source = ParquetSource(path="s3://bucket/in", storage_options={"anon": True})
+    with pytest.raises(InvalidSpec, match=r"lies in source\.path .*source\.exclude"):
+        check_apart(source, ParquetSink(path="s3://bucket/in/out"))
+    elsewhere = {"endpoint_url": "http://127.0.0.1:1"}
+    check_apart(source, ParquetSink(path="s3://bucket/in/out", storage_options=elsewhere))
 
 
 @pytest.mark.parametrize("glob", ["*", "*.parquet", "i*", "i[n]", "*/in*"])

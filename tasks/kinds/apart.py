@@ -1,0 +1,119 @@
+"""Whether an output lies apart from the inputs, so that no run takes another's rows for inputs."""
+
+import os
+
+import pyarrow.compute as pc
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.places import folder_of
+from tasks.kinds.sinks.sink import Sink
+from tasks.kinds.sources.listing import is_excluded, would_list
+from tasks.kinds.sources.source import Source
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.stats import Stats
+from tasks.protocol.storage import FsspecStorage, open_storage
+
+
+def check_apart(source: Source, sink: Sink) -> None:
+    """See that the next run does not take what this one publishes for inputs.
+
+    Raises:
+        InvalidSpec: it would.
+    """
+    if source.holds != "file":
+        return refuse_own_table(source, sink)
+    storage, output = open_storage(sink.path, sink.storage_options)
+    written = names_written(sink, OutputFolder(led_to(storage, output)))
+    for url in source.paths:
+        other, path = source.opened(url)
+        names = (spelled(other, path, name) for name in written)
+        if are_one(other, storage) and any(is_input(source, other, path, name) for name in names):
+            raise among_inputs(sink, url)
+
+
+def refuse_own(source: Source, sink: Sink, storage: FsspecStorage, inputs: Stats) -> None:
+    """See that no input is a file of the output, to which a link among the inputs may lead.
+
+    Raises:
+        InvalidSpec: one is.
+    """
+    other, output = open_storage(sink.path, sink.storage_options)
+    if source.holds != "file" or not are_one(other, storage):
+        return
+    place, paths = led_to(other, output), inputs.table["path"]
+    for folder in (place, f"{place}.state"):
+        own = paths.filter(pc.starts_with(paths, f"{folder}/"))
+        if len(own):
+            raise among_inputs(sink, own[0].as_py())
+
+
+def among_inputs(sink: Sink, url: str) -> InvalidSpec:
+    """What to tell of an output that a path of the source leads to."""
+    problem = (
+        f"lies in source.path {url!r}, and the next run would take its files for inputs: name "
+    )
+    problem += "a folder elsewhere, or leave it and its .state out by source.exclude"
+    return InvalidSpec.at("sink.path", sink.path, problem)
+
+
+def led_to(storage: FsspecStorage, path: str) -> str:
+    """A path as the links in it lead."""
+    return os.path.realpath(path) if storage.is_local else path
+
+
+def spelled(storage: FsspecStorage, path: str, name: str) -> str:
+    """A file's name as a path's listing has it, where the links in that lead to it."""
+    fixed = folder_of(path)
+    real = led_to(storage, fixed)
+    return f"{fixed}{name.removeprefix(real)}" if name.startswith(f"{real}/") else name
+
+
+def are_one(one: FsspecStorage, other: FsspecStorage) -> bool:
+    """Whether two storages are the same, whatever else their options say."""
+    both = [one.filesystem, other.filesystem]
+    if all("s3" in each.protocol for each in both):
+        ends = [each.endpoint_url or each.client_kwargs.get("endpoint_url") for each in both]
+        return bool(ends[0] == ends[1])
+    return bool(both[0] == both[1])
+
+
+def refuse_own_table(source: Source, sink: Sink) -> None:
+    """See that rows are not published into the table that they are read from, nor among its files.
+
+    There the next run would take them for new rows; or a vacuum them for orphans. Where a filter
+    says which rows are read, it may leave out those that are published.
+
+    Raises:
+        InvalidSpec: they would be.
+    """
+    if source.holds == "row" or getattr(source, "filter", None):
+        return
+    catalog = getattr(source, "catalog", None)
+    if catalog is not None:  # Iceberg's, which names tables
+        there = getattr(sink, "catalog", None), getattr(sink, "table", None)
+        is_one = bool(catalog) and (catalog, source.path) == there
+    else:
+        storage, output = open_storage(sink.path, sink.storage_options)
+        other, table = open_storage(source.paths[0], source.storage_options)
+        is_one = are_one(other, storage) and f"{output}/".startswith(f"{table.rstrip('/')}/")
+    if is_one:
+        problem = f"is source.path {source.path!r} or lies in it: the next run would take its rows "
+        problem += "for inputs, or a vacuum its files for orphans: name a place elsewhere, or say "
+        raise InvalidSpec.at("sink.path", sink.path, f"{problem}by source.filter which are read")
+
+
+def names_written(sink: Sink, output: OutputFolder) -> list[str]:
+    """Names as files have them that runs write, one at each depth; rows set aside are Parquet."""
+    run, part = output.run("id"), "part-00001-00000"
+    partition = "".join(f"{name}=value/" for name in sink.partition_by)
+    others = (output.ledger, output.quarantine, run.plans, run.attempt(1))
+    rows = [f"{folder}/{partition}{part}{sink.suffix}" for folder in (output.path, run.staging)]
+    return [*rows, *(f"{folder}/{part}.parquet" for folder in others)]
+
+
+def is_input(source: Source, storage: FsspecStorage, path: str, name: str) -> bool:
+    """Whether a file would be one, if it were there."""
+    if is_excluded(name, source.exclude):
+        return False
+    hides = source.hides_underscores
+    return would_list(storage, path, name, source.endings_wanted, hides_underscores=hides)
