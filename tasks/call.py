@@ -15,6 +15,7 @@ from tasks.output_trial import (
     refuse_older,
     rows_of_another_name,
     rows_of_others,
+    rows_within_others,
 )
 from tasks.protocol.applying import refuse_unmendable
 from tasks.protocol.layout import OutputFolder, RunFolder
@@ -118,6 +119,7 @@ class Call:
             said.append("stages.preprocess.path: no rows are kept there without materialize: true")
         if not self.seen.version:
             said += rows_of_others(self.storage, self.output, self.spec.sink.suffix)
+            said += rows_within_others(self.storage, self.output)
         said += [
             f"run {run_id}, which another spec or other code began, has done no row and is given up"
             for run_id in self.without_rows

@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -157,6 +158,20 @@ def rows_of_others(storage: FsspecStorage, output: OutputFolder, suffix: str) ->
         f"sink.path: {output.path} has {counted(len(read), f'{suffix} file')} of others, {read[0]} "
         "the first: whoever reads the folder reads these too"
     ]
+
+
+def rows_within_others(storage: FsspecStorage, output: OutputFolder) -> list[str]:
+    """What to know of a new output that lies in the folder of another one."""
+    said = []
+    for parent in PurePosixPath(output.path).parents:
+        outer = OutputFolder(str(parent))
+        with suppress(OSError):  # of what may not be looked at nothing is known
+            if parent.name and storage.stat(outer.applied) is not None:
+                said.append(
+                    f"sink.path: {output.path} lies in {outer.path}, which is an output of its "
+                    "own: whoever reads that folder reads these rows, and this ledger's files, too"
+                )
+    return said
 
 
 def rows_of_another_name(seen: Snapshot, name: str) -> list[str]:

@@ -144,11 +144,15 @@ def test_an_output_within_another_one_does_not_count_as_its_rows(tmp_path: Path)
     pq.write_table(pa.table({"x": [1.0]}), tmp_path / "in/0.parquet")
     outer = spec_of(tmp_path / "in", sink={"kind": "parquet", "path": str(tmp_path / "out")})
     within = spec_of(tmp_path / "in", sink={"kind": "parquet", "path": str(tmp_path / "out/more")})
+    assert make_plan(within, save=False).notes == []
     publish(outer)
+    (said,) = make_plan(within, save=False).notes
+    assert said.startswith(f"sink.path: {within.sink.path} lies in {outer.sink.path}, which is an")
     for number in (1, 2):
         assert publish(within) == number
         pq.write_table(pa.table({"x": [1.0]}), tmp_path / f"in/{number}.parquet")
     assert publish(outer) == 2
+    assert make_plan(within, save=False).notes == []
 
 
 def publish(spec: BatchInferenceSpec) -> int:
