@@ -99,12 +99,15 @@ def times_in_zone(
     shown, last = in_zone(spec, start), in_zone(spec, end)
     # As it is written: if the clock skips that hour, it does so on that day alone.
     first = shown if start.tzinfo else start.replace(tzinfo=shown.tzinfo)
+    times = times_between(first, last, every)
     if start.tzinfo and start.utcoffset() == end.utcoffset():
-        # Both ends are of one clock, and its days are meant: where the zone's clock goes back in
-        # between, the last of them begins there an hour after the end.
+        # Both ends are of one clock, and its days may be meant: where the zone's clock goes back in
+        # between, the last of them begins there an hour after the end. Where it goes forward, that
+        # clock knows of one day less than the zone's, whose own were meant: Prefect's form writes
+        # all times in UTC.
         count = len(times_between(start, end, every))
-        return [shift(first, every, each) for each in range(count)]
-    return times_between(first, last, every)
+        times += [shift(first, every, each) for each in range(len(times), count)]
+    return times
 
 
 def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:

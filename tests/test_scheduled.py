@@ -178,6 +178,7 @@ def test_a_range_may_begin_in_an_hour_that_the_clock_skips(
         ("2026-03-25T00:00+00:00", "2026-03-31T00:00+00:00", 7),
         ("2026-03-25T00:00+01:00", "2026-03-31T00:00+02:00", 7),
         ("2026-03-25T00:00+01:00", "2026-03-30T23:59+02:00", 6),
+        ("2026-03-24T23:00+00:00", "2026-03-30T22:00+00:00", 7),  # as Prefect's form writes them
     ],
 )
 def test_a_range_of_another_clock_has_that_clocks_days(start: str, end: str, days: int) -> None:
