@@ -9,7 +9,7 @@ from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
-from tasks.new_inputs import NewInputs
+from tasks.new_inputs import NewInputs, refuse_loss_of_times
 from tasks.output_trial import (
     refuse_emptied,
     refuse_older,
@@ -125,6 +125,15 @@ class Call:
             for run_id in self.without_rows
         ]
         return [*said, *baselines.notes(self.spec.gates, self.seen)]
+
+    def refuse_loss_of_times(self) -> None:
+        """Refuse to replace what several scheduled times have published by the rows of one.
+
+        A part of the rows is a trial, and by `sink.mode: replace` each time takes the last's place.
+        """
+        is_meant = self.options.limit is not None or self.spec.sink.mode == "replace"
+        if self.replaces and self.options.shares_output and not is_meant:
+            refuse_loss_of_times(self.spec, self.seen)
 
     def refuse_emptied(self) -> None:
         """Refuse to add to an output that is gone; a new version needs nothing of it."""

@@ -156,6 +156,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
     call.refuse_no_baseline()
     call.refuse_other_config()
+    call.refuse_loss_of_times()
     call.refuse_emptied()
     run_key = call.run_key()
     run = call.output.run(run_id_of(run_key))

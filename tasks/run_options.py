@@ -26,6 +26,8 @@ class RunOptions:
     """Leave profiles of the stages in the run's folder."""
     scheduled_time: datetime | None = None
     """What the spec's paths are filled in with; of a plan None, where they name no time."""
+    shares_output: bool = False
+    """Whether other scheduled times publish other inputs to the same output."""
     finished_after: tuple[str, ...] = ()
     """Scheduled times of unfinished runs that wait for this one, which is finished before them."""
     flow_runs: tuple[str, ...] = ()

@@ -39,6 +39,11 @@ def is_scheduled(spec: BatchInferenceSpec) -> bool:
     return any(map(is_timed, [*spec.source.paths, *spec.source.exclude, spec.sink.path]))
 
 
+def shares_output(spec: BatchInferenceSpec) -> bool:
+    """Whether runs of several scheduled times, each with inputs of its own, go to one output."""
+    return any(map(is_timed, spec.source.paths)) and not is_timed(spec.sink.path)
+
+
 def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:
     """A time in the spec's timezone; one without a timezone is taken as written there.
 

@@ -4,19 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import pyarrow.compute as pc
-
 from tasks.config import config_digests, other_config
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
-from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.ledgers import ledger_of
-from tasks.new_inputs import unpublished
+from tasks.new_inputs import published_paths, unpublished
 from tasks.periods import Portion
 from tasks.protocol.applying import bring_up_to_date
-from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.reading import notes, other_rows
@@ -116,14 +112,6 @@ def has_restarted(portion: Portion, flow_run: str) -> bool:
     """Whether a backfill, by its flow run's id, has given up before what it was to of a portion."""
     storage, output = output_of(portion.spec)
     return has_begun(storage, output, ledger_of(portion.spec).look(), flow_run)
-
-
-def published_paths(seen: Snapshot) -> list[str]:
-    """Inputs whose rows are published, less those of which it is only known that they are gone."""
-    inputs = seen.inputs
-    there = inputs.filter(pc.not_equal(inputs["identity"], GONE))
-    paths: list[str] = there["path"].to_pylist()
-    return paths
 
 
 def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) -> None:

@@ -17,7 +17,7 @@ from flows import batch_inference as flow_runs
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from tasks import call, publish
-from tasks.errors import GateFailed, InputNotFound, UnfinishedRun, Unreachable
+from tasks.errors import GateFailed, InputNotFound, InvalidSpec, UnfinishedRun, Unreachable
 from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
 from tasks.lineage import publish_run
@@ -192,6 +192,18 @@ def test_of_two_first_nights_of_other_types_the_later_takes_the_earliers(
     assert ids_in(begun, folder / "out") == [*range(100, 110), *range(200, 210)]
     files = sorted((folder / "out").rglob("*.parquet"))
     assert [pq.read_schema(each).field("id").type for each in files] == [pa.int64()] * 2
+
+
+def test_a_new_version_of_one_night_takes_no_other_nights_rows_along(folder: Path) -> None:
+    spec = daily_spec(folder, out="out")
+    for night in (FIRST, SECOND):
+        batch_inference(spec, scheduled_time=night)
+    with pytest.raises(InvalidSpec, match=r"1 published input at other times.*in/2026-01-01/a"):
+        batch_inference(spec, scheduled_time=SECOND, replace_output=True)
+    assert ids_in(spec, folder / "out") == [*ids_of(1), *ids_of(2)]
+    last = spec.model_copy(update={"sink": spec.sink.model_copy(update={"mode": "replace"})})
+    assert batch_inference(last, scheduled_time=SECOND, replace_output=True)["version"] == 3
+    assert ids_in(spec, folder / "out") == ids_of(2)
 
 
 def retype(file: Path, kind: pa.DataType) -> None:
