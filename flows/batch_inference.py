@@ -109,7 +109,7 @@ def plan_after_unfinished(
     try:
         return plan_run(spec, options)
     except UnfinishedRun as error:
-        if not (deployment.id and error.scheduled_time) or options.makes_new_version(spec):
+        if not (deployment.id and error.scheduled_time) or options.replace_output:
             raise
         time = error.scheduled_time
         if at_time(written, datetime.fromisoformat(time)).source == spec.source:

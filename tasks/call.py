@@ -74,10 +74,16 @@ class Call:
 
     @property
     def has_published(self) -> bool:
-        """Whether the flow run was started again after it had published."""
-        own = self.options.flow_runs[:1]
-        entries = self.seen.entries.values()
-        return any(each in entry.get("flow_runs", ()) for entry in entries for each in own)
+        """Whether the flow run was started again after it had published.
+
+        The run of an earlier night, which it may have finished first, is not its own.
+        """
+        own, time = self.options.flow_runs[:1], self.options.scheduled_iso
+        return any(
+            each in entry.get("flow_runs", ()) and entry.get("scheduled_time", time) == time
+            for entry in self.seen.entries.values()
+            for each in own
+        )
 
     @cached_property
     def configs(self) -> tuple[str, str]:

@@ -93,6 +93,7 @@ def details(planned: PlannedRun, schema: str | None) -> dict[str, Any]:
         "name": spec.name,
         "published_at": time.time(),
         "flow_runs": planned.options.flow_runs,
+        "scheduled_time": planned.options.scheduled_iso,
         "model": fingerprint,
         "model_digest": model_digest(spec.model, fingerprint),
         "schema": schema,

@@ -194,6 +194,24 @@ def test_of_two_first_nights_of_other_types_the_later_takes_the_earliers(
     assert [pq.read_schema(each).field("id").type for each in files] == [pa.int64()] * 2
 
 
+@pytest.mark.usefixtures("unattended")
+def test_an_unfinished_night_blocks_no_later_one_that_takes_its_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    with monkeypatch.context() as outage:
+        fail_at(FIRST, spec, outage)
+    with pytest.raises(UnfinishedRun, match="--scheduled-time 2026-01-01T02:00:00"):
+        batch_inference(spec, scheduled_time=SECOND, replace_output=True)
+    assert batch_inference(spec, scheduled_time=SECOND)["version"] == 2
+    assert ids_in(spec, folder / "out") == ids_of(2)
+
+
+def in_place_of_the_last(spec: BatchInferenceSpec) -> BatchInferenceSpec:
+    """The spec, by which each run replaces what the one before has published."""
+    return spec.model_copy(update={"sink": spec.sink.model_copy(update={"mode": "replace"})})
+
+
 def test_a_new_version_of_one_night_takes_no_other_nights_rows_along(folder: Path) -> None:
     spec = daily_spec(folder, out="out")
     for night in (FIRST, SECOND):
@@ -201,7 +219,7 @@ def test_a_new_version_of_one_night_takes_no_other_nights_rows_along(folder: Pat
     with pytest.raises(InvalidSpec, match=r"1 published input at other times.*in/2026-01-01/a"):
         batch_inference(spec, scheduled_time=SECOND, replace_output=True)
     assert ids_in(spec, folder / "out") == [*ids_of(1), *ids_of(2)]
-    last = spec.model_copy(update={"sink": spec.sink.model_copy(update={"mode": "replace"})})
+    last = in_place_of_the_last(spec)
     assert batch_inference(last, scheduled_time=SECOND, replace_output=True)["version"] == 3
     assert ids_in(spec, folder / "out") == ids_of(2)
 
