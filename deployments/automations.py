@@ -19,9 +19,11 @@ from prefect.automations import (
 )
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
 from tasks.counted import counted
+from tasks.errors import InvalidSpec
 
 FLOWS = ["batch-inference", "redrive", "backfill"]
 """They publish: one that has died is started again, and somebody is told of one that fails."""
@@ -303,10 +305,14 @@ def id_of(deployment: str) -> UUID:
     """A deployment's id by its name, as in `batch-inference/pets-nightly`.
 
     Raises:
-        prefect.exceptions.ObjectNotFound: there is none.
+        InvalidSpec: the server has none of that name.
     """
     with get_client(sync_client=True) as client:
-        return UUID(str(client.read_deployment_by_name(deployment).id))
+        try:
+            return UUID(str(client.read_deployment_by_name(deployment).id))
+        except (ObjectNotFound, ValueError):  # the latter of a name without a flow's
+            problem = "is none of this server's: name it as `prefect deployment ls` does"
+            raise InvalidSpec.at("deployment", deployment, problem) from None
 
 
 if __name__ == "__main__":

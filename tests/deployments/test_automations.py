@@ -46,6 +46,7 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
+from tasks.errors import InvalidSpec
 from tests.stack_server import stack_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -305,6 +306,12 @@ def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
     await_that(lambda: all(map(is_told, reasons)), lambda: Inbox.letters)
     subjects = {letter["subject"] for letter in Inbox.letters}
     assert subjects == {"A batch inference run failed", "batch-inference/then is overdue"}
+
+
+@pytest.mark.parametrize("name", ["batch-inference/misspelt", "misspelt"])
+def test_a_deployment_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"deployment: '{name}' is none of this server's"):
+        run_after(name, then="batch-inference/other")
 
 
 def test_an_automation_is_made_once(deploy: Any) -> None:
