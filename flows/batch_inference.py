@@ -75,7 +75,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     check_whole_paths(spec)
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)
-    options = replace(options, scheduled_time=used, shares_output=shares_output(spec))
+    options = replace(options, scheduled_time=used, shares_output=shares_output(spec, time_meant))
     options = replace(options, flow_runs=own_flow_runs())
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)

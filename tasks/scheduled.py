@@ -1,5 +1,6 @@
 """The scheduled time: what a run is about, however late or often it runs."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,6 +8,9 @@ from tasks.calendar import find_zone, shift
 from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import fill, is_timed
 from tasks.spec import BatchInferenceSpec
+
+NEIGHBOURS = [f"{sign}{step}" for step in ("1m", "1h", "12h", "1d", "1w", "31d") for sign in "+-"]
+"""Steps to times near by: of an output for a day, a month or a year at least one leads not out."""
 
 
 def at_time(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
@@ -39,9 +43,23 @@ def is_scheduled(spec: BatchInferenceSpec) -> bool:
     return any(map(is_timed, [*spec.source.paths, *spec.source.exclude, spec.sink.path]))
 
 
-def shares_output(spec: BatchInferenceSpec) -> bool:
-    """Whether runs of several scheduled times, each with inputs of its own, go to one output."""
-    return any(map(is_timed, spec.source.paths)) and not is_timed(spec.sink.path)
+def shares_output(spec: BatchInferenceSpec, time: datetime) -> bool:
+    """Whether runs of other scheduled times, with inputs of their own, go to the same output.
+
+    Args:
+        spec: as it was written.
+        time: that a run is of.
+    """
+    if not is_scheduled(spec):
+        return False
+    at = in_zone(spec, time)
+    here = at_time(spec, at)
+    for step in NEIGHBOURS:
+        with suppress(OverflowError, InvalidSpec):  # the calendar ends there
+            there = at_time(spec, shift(at, step))
+            if there.sink.path == here.sink.path and there.source.path != here.source.path:
+                return True
+    return False
 
 
 def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:

@@ -10,7 +10,14 @@ import pytest
 from tasks.calendar import shift
 from tasks.errors import InvalidSpec
 from tasks.periods import MAX_PERIODS, label, portions, times_between
-from tasks.scheduled import at_time, in_zone, parse_time, time_of_flow_run, time_used
+from tasks.scheduled import (
+    at_time,
+    in_zone,
+    parse_time,
+    shares_output,
+    time_of_flow_run,
+    time_used,
+)
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 
@@ -237,3 +244,25 @@ def test_wrong_ranges(
 ) -> None:
     with pytest.raises(InvalidSpec, match=said):
         portions(given, *between, every)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "is_shared"),
+    [
+        (DAILY, "/out", True),
+        (DAILY, "/out/{scheduled:%Y-%m}", True),
+        (DAILY, "/out/{scheduled:%Y-%m-%d}", False),
+        (DAILY, "/out/{scheduled:%Y-%m-%dT%H}", False),
+        ("/in/{scheduled:%Y-%m-%d}/{scheduled:%p}*", "/out/{scheduled:%Y-%m-%d}", True),
+        ("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", True),
+        ("/in", "/out/{scheduled:%Y-%m-%d}", False),
+        ("/in", "/out", False),
+    ],
+)
+@pytest.mark.parametrize("month", [1, 6, 12])
+def test_whether_times_share_an_output(source: str, sink: str, is_shared: bool, month: int) -> None:
+    """At the edges of days, months and years, too."""
+    for day in (1, 15, 30):
+        for hour in (0, 11, 23):
+            time = datetime(2026, month, day, hour, 59, tzinfo=UTC)
+            assert shares_output(spec(source, sink), time) == is_shared
