@@ -14,7 +14,7 @@ from flows.cancellation import stop_its_jobs
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
-from tasks.errors import BatchInferenceError, UnfinishedRun
+from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.patience import Deadline
 from tasks.plan import PlannedRun
 from tasks.report import report_run
@@ -109,7 +109,8 @@ def plan_after_unfinished(
     try:
         return plan_run(spec, options)
     except UnfinishedRun as error:
-        if not (deployment.id and error.scheduled_time) or options.replace_output:
+        asks_for_more = options.replace_output or options.redrive
+        if not (deployment.id and error.scheduled_time) or asks_for_more:
             raise
         time = error.scheduled_time
         if at_time(written, datetime.fromisoformat(time)).source == spec.source:
@@ -123,7 +124,8 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
     """Finish the unfinished run of an earlier scheduled time.
 
     It may find another one in its way. Of two that are in each other's, the one that was to be
-    finished first comes second.
+    finished first comes second. Nobody's word that gates may fail is handed on to it: who has given
+    that has looked at one run's rows.
 
     Args:
         written: the spec with its placeholders.
@@ -135,12 +137,16 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
     """
     waits = (*options.finished_after, time)
     its = replace(options, scheduled_time=datetime.fromisoformat(time), finished_after=waits)
+    its = replace(its, accept=False)
     try:
         carry_out(written, its)
     except BatchInferenceError as error:
+        way_on = f"with --restart it {LEFT_TO_A_BACKFILL}"
+        if isinstance(error, GateFailed):
+            way_on = f"--accept publishes it with --scheduled-time {time} alone; {way_on}"
         raise type(error)(
             f"{error}\nThis is the unfinished run of the scheduled time {time}, which other times "
-            f"wait for; with --restart it {LEFT_TO_A_BACKFILL}"
+            f"wait for; {way_on}"
         ) from error
 
 
