@@ -107,7 +107,7 @@ def left_by(report: dict[str, Any]) -> str:
 def print_periods(console: Console, report: dict[str, Any]) -> None:
     """What a backfill has done with each period."""
     for each in report["periods"]:
-        line = f"{each['period']:24}{escape(each['told'])}: {escape(each['output'])}"
+        line = f"{each['period']:23} {escape(each['told'])}: {escape(each['output'])}"
         console.print(line, soft_wrap=True, highlight=False)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from flows import terminal
 from flows.batch_inference import batch_inference
 from flows.console import console as ours
-from flows.printed_report import print_check
+from flows.printed_report import print_check, print_periods
 from flows.printing import print_matches
 from flows.said_at_terminal import said_at_terminal
 from tasks.attempt import Look
@@ -160,3 +160,11 @@ def test_a_storage_that_is_away_ends_no_display(
     with terminal.live_progress(Console(file=io.StringIO())):
         time.sleep(0.3)
     assert capsys.readouterr().err.count("read: 7 rows") > 1
+
+
+def test_a_long_period_stands_apart_from_what_was_done() -> None:
+    period = "2026-01-01T02:00+01:00..2026-01-01T20:00+01:00"
+    screen = io.StringIO()
+    done = {"period": period, "told": "no data", "output": "/out"}
+    print_periods(Console(file=screen), {"periods": [done]})
+    assert screen.getvalue() == f"{period} no data: /out\n"
