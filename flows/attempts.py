@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from prefect import get_run_logger
@@ -24,7 +24,7 @@ from tasks.ray_job.result import failure
 from tasks.rejections import with_rows
 from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
-from tasks.run import left_to_do, next_attempt
+from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
 
 
@@ -127,6 +127,9 @@ def run_until_covered(
     Returns and raises as `run_attempts`; returns the last attempt too.
     """
     tried = failed = most_done = prepared = 0
+    if attempt is None:
+        with suppress(OSError):  # a storage that does not answer now is waited for
+            forget_old_word(planned)
     gap = gap_left(planned, deadline, tried)
     while gap:
         if deadline.seconds_left() == 0:

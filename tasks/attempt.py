@@ -14,7 +14,7 @@ from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.followed import STOPPED, leave_sign, refuse_if_stopped
+from tasks.ray_job.followed import STOPPED, leave_sign
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)
@@ -74,8 +74,6 @@ class Attempt:
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
-        self.old_word_cleared = False
-        """Whether word from before this attempt that its run is to stop is cleared away."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.drained = set[str]()
@@ -119,11 +117,9 @@ class Attempt:
             raise RunStopped("the run was stopped before its job began")
         try:
             with storage_of_output():
-                if self.old_word_cleared:  # until now nobody else could be reached
-                    refuse_if_stopped(self.job)
-                else:  # that somebody stopped it once is over
-                    self.job.storage.delete(self.job.stopped_file)
-                    self.old_word_cleared = True
+                # Whoever stops it meanwhile finds no job, and can only leave word.
+                if self.job.storage.stat(self.job.stopped_file):
+                    raise RunStopped(STOPPED)
                 found = self.cluster.attach(self.job)
             return found or self.cluster.start(self.job)
         except Unreachable as error:

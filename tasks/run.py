@@ -62,25 +62,40 @@ def next_attempt(
 
     Raises:
         OutputHeld: somebody has given the run up.
-        RunStopped: somebody has left word since that attempt that there is to be no other.
+        RunStopped: somebody has left word, since this process took the run up, that there is to be
+            no other.
         InvalidSpec: the user's code has changed since the run was planned.
         Unreachable: the cluster has not answered for too long.
     """
     planned.hold()
-    if after is not None and after.old_word_cleared:
-        refuse_if_stopped(after.job)
     planned.refuse_given_up()
     cluster = cluster_of(planned.spec.cluster)
     job_files = attempts_in(planned.storage, planned.run)
     job = stored_job(planned.storage, job_files[-1]) if job_files else None
+    if after is not None:
+        refuse_if_stopped(after.job)
+        if job is not None and job.run_id != after.job.run_id:
+            job.storage.delete(job.stopped_file)  # of a cut run, which goes on with its other job
     if job is None or not is_wanted(job, planned, cluster, after, tell):
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         number = number_of(job_files[-1]) + 1 if job_files else 1
         job = new_job(planned, gap, number, nodes_left_out(after))
+        if after is not None:  # who left word until now has not seen the new one
+            refuse_if_stopped(after.job)
     attempt = Attempt(job, cluster, tell, planned.hold)
     FOLLOWED.append(attempt)
     del FOLLOWED[:-SHOWN]  # a process may follow hundreds of runs
     return attempt
+
+
+def forget_old_word(planned: PlannedRun) -> None:
+    """Clear word that the run is to stop, left before this process took it up: that is over.
+
+    What is left from now on is meant for this process.
+    """
+    job_files = attempts_in(planned.storage, planned.run)
+    if job_files and (job := stored_job(planned.storage, job_files[-1])):
+        job.storage.delete(job.stopped_file)
 
 
 def is_wanted(
@@ -103,6 +118,7 @@ def is_wanted(
         return False
 
     def was_over() -> bool:
+        refuse_if_stopped(job)  # whoever stops it may reach its cluster as little
         if planned.storage.stat(job.result_file):
             stop_if_alive(job, cluster)
             return True

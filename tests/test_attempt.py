@@ -203,7 +203,7 @@ def starting(tmp_path: Any, start: Callable[[Any], Any]) -> Attempt:
         run_id="run",
         attempt=1,
         stopped_file="stopped",
-        storage=SimpleNamespace(delete=lambda path: None),
+        storage=SimpleNamespace(stat=lambda path: None),
     )
     cluster: Any = SimpleNamespace(attach=lambda job: None, start=start)
     return Attempt(job, cluster, tell=lambda line: None)
@@ -230,15 +230,13 @@ def test_an_attempt_that_is_stopped_while_its_cluster_is_away_starts_nothing(
 def test_a_run_that_somebody_stops_while_its_cluster_is_away_starts_nothing(
     tmp_path: Path,
 ) -> None:
-    """Who stops it finds no job, and can only leave word; what was left before is cleared away."""
+    """Who stops it finds no job, and can only leave word."""
     following, _ = following_on_disk(tmp_path)
     following.running, tried = None, list[int]()
     following.unreachable_seconds = 5.0
     mark = Path(following.job.stopped_file)
-    mark.touch()
 
     def start(_: Any) -> Any:
-        assert not mark.exists()
         tried.append(1)
         mark.touch()
         raise Unreachable("no reply")
@@ -247,6 +245,20 @@ def test_a_run_that_somebody_stops_while_its_cluster_is_away_starts_nothing(
     with pytest.raises(RunStopped):
         following.ensure_started()
     assert tried == [1]
+
+
+def test_a_run_that_somebody_stops_before_it_asks_for_its_job_starts_nothing(
+    tmp_path: Path,
+) -> None:
+    """As while Prefect starts the first stage's task: the job is there to be seen, and told."""
+    following, _ = following_on_disk(tmp_path)
+    following.running = None
+    tried = list[int]()
+    following.cluster = SimpleNamespace(attach=lambda job: None, start=tried.append)
+    Path(following.job.stopped_file).touch()
+    with pytest.raises(RunStopped):
+        following.ensure_started()
+    assert not tried
 
 
 def test_a_job_that_starts_when_nobody_waits_any_more_is_stopped(
@@ -308,11 +320,11 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
     running, refused = SimpleNamespace(where="there"), iter([True, True, False])
     following = starting(tmp_path, lambda _: running)
 
-    def delete(path: str) -> None:
+    def stat(path: str) -> None:
         if next(refused):
             raise ConnectionError("no route")
 
-    monkeypatch.setattr(following.job.storage, "delete", delete)
+    monkeypatch.setattr(following.job.storage, "stat", stat)
     assert following.ensure_started() is running
 
 

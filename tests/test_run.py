@@ -11,7 +11,7 @@ import pytest
 from tasks import run
 from tasks.attempt import FOLLOWED
 from tasks.clusters.ray_jobs import RayJobs
-from tasks.errors import InvalidSpec, Unreachable
+from tasks.errors import InvalidSpec, RunStopped, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
@@ -225,6 +225,61 @@ def test_a_job_whose_submission_could_not_be_noted_is_found_again(
             RayJobs(api).start(job)
     assert RayJobs(api).attach(job)
     assert sent == [job.id]
+
+
+class Away(Lingering):
+    """A cluster that does not answer until somebody has told the job to stop."""
+
+    def attach(self, job: Job) -> Lingering | None:
+        if not stop_jobs_of(job):
+            return None
+        raise Unreachable("cluster.address: away")
+
+
+def stop_jobs_of(job: Job) -> bool:
+    """Tell a job to stop, as `cancel` does; whether it had not been told before."""
+    if job.storage.stat(job.stopped_file):
+        return False
+    job.storage.write(job.stopped_file, b"")
+    return True
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_run_that_is_cancelled_while_its_cluster_is_away_starts_no_other_job(
+    is_followed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster comes back without the job that it had: as a rule another one follows."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    monkeypatch.setattr(run, "cluster_of", lambda spec: Lingering())
+    gap = run.left_to_do(planned, tried=False)
+    first = run.next_attempt(planned, gap)
+    monkeypatch.setattr(run, "cluster_of", lambda spec: Away())
+    monkeypatch.setattr("tasks.patience.backoff_seconds", lambda tried: 0.0)
+    with pytest.raises(RunStopped):
+        run.next_attempt(planned, gap, after=first if is_followed else None)
+    assert len(run.attempts_in(planned.storage, planned.run)) == 1
+    run.forget_old_word(planned)
+    assert not Path(first.job.stopped_file).exists(), "who runs it again means it"
+
+
+def test_a_run_that_is_cancelled_while_its_next_job_is_made_starts_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    monkeypatch.setattr(run, "cluster_of", lambda spec: Lingering(is_there=False))
+    gap = run.left_to_do(planned, tried=False)
+    first = run.next_attempt(planned, gap)
+    make = run.new_job
+
+    def cancelled_meanwhile(*given: Any) -> Job:
+        assert stop_jobs_of(first.job)
+        return make(*given)
+
+    monkeypatch.setattr(run, "new_job", cancelled_meanwhile)
+    with pytest.raises(RunStopped):
+        run.next_attempt(planned, gap, after=first)
 
 
 def test_a_process_keeps_no_attempts_but_the_last(

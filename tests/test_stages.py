@@ -25,8 +25,8 @@ def not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def job_of(folder: Path) -> Any:
-    """A job whose storage takes everything."""
-    storage = SimpleNamespace(delete=lambda path: None)
+    """A job of which its storage has nothing."""
+    storage = SimpleNamespace(stat=lambda path: None)
     names = {"run_id": "run", "attempt": 1, "stopped_file": "stopped"}
     return SimpleNamespace(spec=spec_of(folder), stages=STAGES, storage=storage, **names)
 
