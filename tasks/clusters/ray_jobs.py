@@ -1,7 +1,6 @@
 """A job on a Ray cluster elsewhere, submitted through its Jobs API."""
 
 import json
-import os
 import shlex
 import time
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import NotFoundError, RayApi
+from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
 from tasks.ray_job.followed import leave_sign
 from tasks.ray_job.job import Job
@@ -24,20 +24,6 @@ END_SECONDS = 5.0
 STATUS_EVERY_SECONDS = 0.3
 END_WITH_RAYLET = f"{end_with_raylet.__module__}.{end_with_raylet.__name__}"
 OUR_CODE = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = [
-    "tests/",
-    "__pycache__/",
-    "*.pyc",
-    ".git/",
-    ".venv/",
-    "venv/",
-    "node_modules/",
-    ".mypy_cache/",
-    ".ruff_cache/",
-    ".pytest_cache/",
-    ".ipynb_checkpoints/",
-    "*.state/",
-]
 
 
 @dataclass(frozen=True)
@@ -165,22 +151,12 @@ def runtime_env(job: Job, code: str) -> dict[str, Any]:
         code: URI of this project's package, sent by itself: what is not to be taken from the
             user's folder may have a name that a folder of ours has too.
     """
-    environment = job.spec.environment
-    folder = Path(environment.working_dir)
+    environment, folder = job.spec.environment, Path(job.spec.environment.working_dir)
+    sent = {"working_dir": str(folder), "excludes": [*NOT_SHIPPED, *data_below(folder, job)]}
     return {
         "py_modules": [code],
-        **({"working_dir": str(folder)} if job.spec.runs_own_code else {}),
-        "excludes": [*NOT_SHIPPED, *data_below(folder, job)],
+        **(sent if job.spec.runs_own_code else {}),
         **({"pip": environment.pip} if environment.pip else {}),
         "env_vars": {**QUIET_RAY, **environment.env_vars, **job.driver_env},
         "worker_process_setup_hook": END_WITH_RAYLET,
     }
-
-
-def data_below(folder: Path, job: Job) -> list[str]:
-    """Inputs and outputs that lie beside the code and are no part of it, as gitignore patterns."""
-    # As they are named: what a link in the folder leads to would else be taken along.
-    home = os.path.abspath(folder)
-    paths = [path for path in (*job.spec.source.paths, job.spec.sink.path) if "://" not in path]
-    inside = [os.path.relpath(os.path.abspath(path), home) for path in paths]
-    return [f"/{path}" for path in inside if path != "." and not path.startswith("..")]

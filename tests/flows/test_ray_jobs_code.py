@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from flows.batch_inference import batch_inference
-from tasks.clusters.ray_jobs import NOT_SHIPPED, OUR_CODE, runtime_env
+from tasks.clusters.ray_jobs import OUR_CODE, runtime_env
+from tasks.clusters.shipped import NOT_SHIPPED, outputs_in
 from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job
+from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import CODE, jobs_spec
 from tests.ray_cluster import ray_cluster
@@ -81,6 +83,44 @@ def test_of_the_users_folder_code_alone_is_sent(
     bring(numbers, code / name)
     sent = runtime_env(job_of(numbers, code, code / name), "gcs://ours.zip")
     assert sent["py_modules"] == ["gcs://ours.zip"]
+    assert packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip") == CODE_FILES
+
+
+def test_what_other_nights_have_published_stays_at_home(
+    numbers: Path, code: Path, tmp_path: Path
+) -> None:
+    """Each night would else send all those before it, until the cluster takes no more."""
+    for night in ("2026-01-30", "2026-01-31 [old]"):
+        for file in (f"{night}/part-0.parquet", f"{night}.state/ledger/_delta_log/0.json"):
+            (code / "results" / file).parent.mkdir(parents=True, exist_ok=True)
+            (code / "results" / file).touch()
+    for file in ("plans/mine.py", "plans.state/mine.py"):  # no output, whatever its name is
+        (code / file).parent.mkdir()
+        (code / file).touch()
+    (code / "package/round").symlink_to(code, target_is_directory=True)
+    assert list(outputs_in(str(code), [])) == [
+        str(code / "results" / name) for name in ("2026-01-30", "2026-01-31 [old]", "out")
+    ]
+    (code / "package/round").unlink()
+    sent = runtime_env(job_of(numbers, code, numbers), "gcs://ours.zip")
+    files = packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip")
+    assert files == {*CODE_FILES, "plans/mine.py"}
+
+
+def test_data_that_is_named_by_a_url_and_rows_that_are_kept_stay_at_home(
+    numbers: Path, code: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(numbers, code / "inputs")
+    for kept in ("kept [here]/0.arrow", "results/out/part-0.parquet"):
+        (code / kept).parent.mkdir(exist_ok=True, parents=True)
+        (code / kept).touch()
+    job = job_of(numbers, code, numbers)
+    named = job.spec.model_dump(mode="json", by_alias=True)
+    named["source"]["path"] = f"file://{code}/inputs"
+    named["sink"]["path"] = f"file://{code}/results/out"
+    named["stages"]["preprocess"] = {"materialize": True, "path": str(code / "kept [here]")}
+    job = replace(job, spec=parse_spec(named))
+    sent = runtime_env(job, "gcs://ours.zip")
     assert packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip") == CODE_FILES
 
 
