@@ -183,3 +183,46 @@ def test_a_job_that_is_not_there_is_told_from_a_page_that_is_not() -> None:
     assert isinstance(ray_api.translated("http://a", gone), ray_api.NotFoundError)
     page = "Request failed with status code 404: no such page."
     assert isinstance(ray_api.translated("http://a", page), Unreachable)
+
+
+def refusing(error: Exception) -> RayApi:
+    """A cluster to which no code can be sent."""
+
+    def send(*_: object, **__: object) -> None:
+        raise error
+
+    api = api_of("http://127.0.0.1:9")
+    vars(api)["client"] = SimpleNamespace(submit_job=send, _upload_package_if_needed=send)
+    return api
+
+
+TOO_LARGE = RuntimeError(
+    "Request failed with status code 413: Maximum request body size 104857600 exceeded.."
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TOO_LARGE, r"is more than http://127\.0\.0\.1:9 takes: .* \.rayignore"),
+        (PermissionError(13, "Permission denied", "/code/secret"), "cannot be sent .*/code/secret"),
+    ],
+)
+def test_a_folder_that_cannot_be_sent_is_named_and_not_sent_again(
+    error: Exception, words: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=rf"^environment\.working_dir: '/code' {words}"):
+        refusing(error).submit("run-1", "true", {"working_dir": "/code"})
+
+
+def test_a_folder_that_cannot_be_packed_now_is_tried_again() -> None:
+    api = refusing(OSError(28, "No space left on device"))
+    with pytest.raises(Unreachable, match=r"^environment\.working_dir: /code .* No space left"):
+        api.submit("run-1", "true", {"working_dir": "/code"})
+    with pytest.raises(Unreachable, match=r"^/ours could not be packed .* No space left"):
+        api.upload("/ours", [])
+
+
+def test_a_proxy_that_takes_no_code_at_all_is_no_matter_of_the_users() -> None:
+    with pytest.raises(InvalidSpec, match=r"^cluster\.address: 'http://127\.0\.0\.1:9' does not"):
+        refusing(TOO_LARGE).upload("/ours", [])

@@ -127,10 +127,24 @@ class RayApi:
             return
 
     def upload(self, folder: str, excludes: list[str]) -> str:
-        """Send a Python package to the cluster, unless it is there already; its URI for a job."""
+        """Send a Python package to the cluster, unless it is there already; its URI for a job.
+
+        Raises:
+            InvalidSpec: what stands before the cluster takes none of its size.
+            Unreachable: it could not be packed now.
+        """
         send = self.client._upload_package_if_needed
         options = {"include_gitignore": False, "include_parent_dir": True, "excludes": excludes}
-        return str(self.asked(lambda: send(folder, **options)))
+        try:
+            return str(self.asked(lambda: send(folder, **options)))
+        except TooLargeError:
+            problem = (
+                "does not take this project's own code, of some 2 MiB: have the proxy before it "
+                "take bodies of 100 MiB, as Ray does"
+            )
+            raise InvalidSpec.at("cluster.address", self.shown, problem) from None
+        except OSError as error:  # of this machine's disks, as one that is full
+            raise Unreachable(f"{folder} could not be packed for the cluster: {error}") from error
 
     def submit(
         self,
@@ -142,8 +156,10 @@ class RayApi:
         """Submit a job; that it is there already is no error.
 
         Raises:
-            InvalidSpec: its code cannot be packed.
+            InvalidSpec: its code cannot be packed, or is more than the cluster takes.
+            Unreachable: its code could not be packed now.
         """
+        folder = runtime_env.get("working_dir", "")
         try:
             self.asked(
                 lambda: self.client.submit_job(
@@ -155,11 +171,21 @@ class RayApi:
             )
         except AlreadyThereError:
             return
-        except ValueError as error:
-            folder = runtime_env.get("working_dir", "")
+        except TooLargeError:
+            problem = (
+                f"is more than {self.shown} takes: Ray takes 100 MiB packed, a proxy before it "
+                "perhaps less. Keep out what is no code, by a file .rayignore in it (as a "
+                ".gitignore), or name a folder of code alone; data and weights belong where all "
+                "nodes can read them"
+            )
+            raise InvalidSpec.at("environment.working_dir", folder, problem) from None
+        except (ValueError, PermissionError) as error:
             raise InvalidSpec.at(
                 "environment.working_dir", folder, f"cannot be sent to the cluster: {error}"
             ) from error
+        except OSError as error:  # of this machine's disks: full, or a file has gone meanwhile
+            problem = f"environment.working_dir: {folder} could not be packed for the cluster"
+            raise Unreachable(f"{problem}: {error}") from error
 
     def get(self, path: str) -> Any:
         """What the dashboard says at a path.
@@ -220,6 +246,10 @@ class AlreadyThereError(Exception):
     """A job of that id was submitted before."""
 
 
+class TooLargeError(Exception):
+    """What was sent is more than the cluster takes, or a proxy before it."""
+
+
 def certificate_problem(error: BaseException) -> str | None:
     """What TLS has to say against a certificate, theirs or ours; None where it is not that."""
     chain: BaseException | None = error
@@ -236,6 +266,8 @@ def translated(address: str, message: str) -> Exception:
         return AlreadyThereError()
     if re.search(r"status code 404: Job \S+ does not exist", message):
         return NotFoundError()
+    if "status code 413" in message:
+        return TooLargeError()
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     said = f"{lines[0]} ... {lines[-1]}" if len(lines) > 1 else " ".join(lines)
     return Unreachable(f"cluster.address: {address} answers with an error: {said[:500]}")
