@@ -29,7 +29,7 @@ class Environment(FormModel):
     env_vars: dict[str, str] = Field(
         {},
         description="Environment variables; never secrets. Inline sets none: they must have their "
-        "values already.",
+        "values already. On ray_jobs and kuberay Ray fills in $NAME and ${NAME} within values.",
     )
 
     @field_validator("working_dir")
@@ -38,6 +38,15 @@ class Environment(FormModel):
         if "\0" in folder:
             raise ValueError("no path has a NUL in it")
         return folder
+
+    @field_validator("env_vars")
+    @classmethod
+    def _can_be_set(cls, given: dict[str, str]) -> dict[str, str]:
+        for name, value in given.items():
+            if not name or "=" in name or "\0" in name + value:
+                problem = "no name is empty or has a = in it, and nothing has a NUL in it"
+                raise ValueError(f"{name!r} cannot be set: {problem}")
+        return given
 
 
 class ErrorBudget(FormModel):

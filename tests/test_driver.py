@@ -1,5 +1,6 @@
 """How the driver of a job is started: what others on the machine see of it, and may do to it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import pytest
@@ -18,6 +20,7 @@ from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
+from tasks.ray_job.connection import connection
 from tasks.run import left_to_do, new_job
 from tests.flows.conftest import spec_of
 from tests.reporting import make_inputs
@@ -50,6 +53,36 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0
     assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
+
+
+def test_the_users_own_path_comes_after_our_code_and_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a Ray that is joined too, whose workers have nothing of ours but this."""
+    monkeypatch.setenv("PYTHONPATH", "/of/the/shell")
+    environment = {"working_dir": "/code", "env_vars": {"PYTHONPATH": "/of/the/spec"}}
+    cluster = {"kind": "local", "address": "127.0.0.1:9"}
+    spec = spec_of(make_inputs(tmp_path / "in"), environment=environment, cluster=cluster)
+    found = driver_environment(spec)
+    ours, *others = found["PYTHONPATH"].split(os.pathsep)
+    assert ours.startswith(str(own_folder()))
+    assert others == ["/code", "/of/the/spec", "/of/the/shell"]
+    joined = connection(spec, found)["runtime_env"]["env_vars"]
+    assert joined["PYTHONPATH"] == found["PYTHONPATH"]
+
+
+def test_a_password_with_a_dollar_reaches_the_driver_as_it_is(tmp_path: Path) -> None:
+    """Ray fills in variables wherever a job's environment names them."""
+    from ray._private.utils import update_envs
+
+    spec, key = spec_of(make_inputs(tmp_path / "in")), "a$HOME ${HOME} $$ ${NONE} \\$"
+    sink = spec.sink.model_copy(update={"storage_options": {"auto_mkdir": True, "key": key}})
+    planned = make_plan(spec.model_copy(update={"sink": sink}))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    (name,) = job.driver_env
+    with patch.dict(os.environ):
+        update_envs(job.driver_env)
+        assert json.loads(os.environ[name])["key"] == key
 
 
 def test_a_driver_that_could_not_be_noted_is_ended(

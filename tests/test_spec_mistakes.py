@@ -348,3 +348,11 @@ def test_two_problems_are_two_lines() -> None:
 def test_no_folder_has_a_nul_in_its_name() -> None:
     said = refused(environment={"working_dir": "/a\0b"})
     assert said.startswith("environment.working_dir: '/a\\x00b' is not allowed: no path has a NUL")
+
+
+@pytest.mark.parametrize(("name", "value"), [("A=B", "sk-live-1"), ("", "x"), ("A", "a\0b")])
+def test_a_variable_that_no_process_can_have_is_refused(name: str, value: str) -> None:
+    said = refused(environment={"env_vars": {"B": "b", name: value}})
+    assert said.startswith("environment.env_vars: ")
+    assert f"{name!r} cannot be set: no name is empty or has a = in it" in said
+    assert "sk-live-1" not in said

@@ -89,13 +89,15 @@ def own_folder() -> Path:
 
 
 def driver_environment(spec: BatchInferenceSpec) -> dict[str, str]:
-    """The driver's environment: ours, with this project and the user's code on the path."""
-    paths = [own_path(), spec.environment.working_dir, os.environ.get("PYTHONPATH", "")]
+    """The driver's environment: ours, with this project and the user's code first on the path."""
+    given = spec.environment.env_vars
+    paths = [own_path(), spec.environment.working_dir]
+    paths += [each.get("PYTHONPATH", "") for each in (given, os.environ)]
     return {
         **os.environ,
         **QUIET_RAY,
         **(ON_LOOPBACK if is_on_loopback(spec.cluster) else {}),
-        **spec.environment.env_vars,
+        **given,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
 

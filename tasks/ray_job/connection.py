@@ -63,6 +63,6 @@ def connection(spec: BatchInferenceSpec, environment: Mapping[str, str]) -> dict
         case LocalCluster(address=address):
             # Workers of a Ray that runs already have its environment, not the driver's.
             path = {name: environment[name] for name in ("PYTHONPATH",) if name in environment}
-            env_vars = {**path, **spec.environment.env_vars}
+            env_vars = {**spec.environment.env_vars, **path}  # which begins with our own code
             return {"address": address, "runtime_env": {"env_vars": env_vars}}
     return {"address": "auto"}  # submitted: Ray has set up environment and address

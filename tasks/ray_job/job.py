@@ -111,7 +111,9 @@ class Job:
     @property
     def driver_env(self) -> dict[str, str]:
         """How the driver reaches the job file; no argument, since all see those of a process."""
-        return {STORAGE_OPTIONS: json.dumps(self.spec.sink.storage_options)}
+        options = json.dumps(self.spec.sink.storage_options)
+        # Ray fills in $NAME and ${NAME} wherever they stand, as in a password.
+        return {STORAGE_OPTIONS: options.replace("$", r"\u0024")}
 
     def save(self) -> None:
         """Store in the attempt's folder."""
