@@ -1,5 +1,6 @@
 """How long to wait for what, on this process's monotonic clock."""
 
+import errno
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from tasks.spec import BatchInferenceSpec
 MAX_BACKOFF_SECONDS = 60.0
 NO_BUCKET = "NoSuchBucket"
 """What S3 calls it."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 T = TypeVar("T")
 
 
@@ -75,6 +77,8 @@ def storage_of_output() -> Iterator[None]:
         raise
     except OSError as error:
         problem = "the storage does not answer, or its credentials have expired"
+        if error.errno in FULL:
+            problem = "the disk is full, make room"
         raise Unreachable(f"sink.path: {problem}: {error}") from error
 
 

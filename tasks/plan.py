@@ -164,10 +164,11 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
     work = call.find_work(old)
     call.refuse_other_run(run_key)
     plan = call.plan(work, old)
-    if len(plan.shards):
-        plan = call.settle(plan, run, run_key, save=save)
-    elif save:
-        call.end_without_inputs(run, old)
+    with at_output(spec):
+        if len(plan.shards):
+            plan = call.settle(plan, run, run_key, save=save)
+        elif save:
+            call.end_without_inputs(run, old)
     return PlannedRun(
         spec=spec,
         run_key=run_key,

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from tasks import patience
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.patience import MAX_BACKOFF_SECONDS, Deadline, Stall, backoff_seconds, until_reachable
+from tasks.patience import (
+    MAX_BACKOFF_SECONDS,
+    Deadline,
+    Stall,
+    backoff_seconds,
+    storage_of_output,
+    until_reachable,
+)
 from tasks.ray_job.counts import STAGES
 
 
@@ -85,6 +92,21 @@ def test_other_errors_are_not_waited_out(clock: Clock) -> None:
     with pytest.raises(InvalidSpec):
         until_reachable(answers_after(1, InvalidSpec("wrong")), 600, print)
     assert clock.slept == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device", "/out/a"), "the disk is full, make room: .*/out/a"),
+        (
+            ConnectionError("no route"),
+            "the storage does not answer, or its credentials .* no route",
+        ),
+    ],
+)
+def test_what_ails_the_outputs_storage_is_told(error: OSError, words: str) -> None:
+    with pytest.raises(Unreachable, match=f"^sink.path: {words}"), storage_of_output():
+        raise error
 
 
 def test_a_deadline_passes(clock: Clock) -> None:

@@ -282,6 +282,22 @@ def test_a_run_that_is_cancelled_while_its_next_job_is_made_starts_none(
         run.next_attempt(planned, gap, after=first)
 
 
+def test_a_plan_for_which_there_is_no_room_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    store = FsspecStorage.write
+
+    def write(storage: FsspecStorage, path: str, data: bytes) -> None:
+        if "/plans/" in path:
+            raise OSError(28, "No space left on device", path)
+        store(storage, path, data)
+
+    monkeypatch.setattr(FsspecStorage, "write", write)
+    with pytest.raises(Unreachable, match=r"^sink\.path: the disk is full, make room: .*/plans/"):
+        make_plan(classify_spec(tmp_path))
+
+
 def test_a_process_keeps_no_attempts_but_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

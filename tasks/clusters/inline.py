@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 
 from tasks.errors import RunStopped
+from tasks.kinds.first_line import first_line
 from tasks.ray_job.job import Job
 from tasks.ray_job.line import Line
 
@@ -16,6 +17,8 @@ class InlineJob:
 
     thread: threading.Thread
     line: Line
+    said: list[str]
+    """What it could not leave as its result."""
     where: str = "this process"
 
     def is_alive(self) -> bool:
@@ -28,8 +31,8 @@ class InlineJob:
         self.thread.join(STOP_SECONDS)
 
     def log(self) -> str:
-        """The job speaks on this process's own output."""
-        return ""
+        """Its last words, where it has left no result; else it speaks on this process's output."""
+        return "".join(self.said)
 
 
 class Inline:
@@ -37,10 +40,10 @@ class Inline:
 
     def start(self, job: Job) -> InlineJob:
         """Start the job's thread."""
-        line, name = Line(), f"job-{job.run_id}"
-        thread = threading.Thread(target=carry_out, args=(job, line), name=name, daemon=True)
+        line, said, name = Line(), list[str](), f"job-{job.run_id}"
+        thread = threading.Thread(target=carry_out, args=(job, line, said), name=name, daemon=True)
         thread.start()
-        return InlineJob(thread, line)
+        return InlineJob(thread, line, said)
 
     def attach(self, job: Job) -> None:
         """A job is not found again: it ended with its process."""
@@ -50,14 +53,31 @@ class Inline:
         return True
 
 
-def carry_out(job: Job, line: Line) -> None:
+def carry_out(job: Job, line: Line, said: list[str]) -> None:
     """Run a job; what has ended it is told by its result, and kept by nobody.
 
     The next attempt, and all later jobs of this process, have their models to load.
+
+    Args:
+        job: what to do.
+        line: its stages.
+        said: is told what has ended it where the result cannot be stored, as on a full disk.
     """
     from tasks.ray_job.driver import run
 
     try:
         run(job, line)
+    except Exception as error:
+        said += lines_of(error)
     finally:
         line.forget()
+
+
+def lines_of(error: BaseException) -> list[str]:
+    """An error in a line, after those in whose handling it came up."""
+    lines = list[str]()
+    at: BaseException | None = error
+    while at is not None:
+        lines.append(f"{type(at).__name__}: {first_line(at)}\n")
+        at = at.__context__
+    return [*dict.fromkeys(reversed(lines))]

@@ -35,9 +35,11 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         if os.path.exists(temporary):
             os.remove(temporary)
+        if error.filename is None:  # what a write or a flush has failed with names none
+            error.filename = path
         raise
 
 

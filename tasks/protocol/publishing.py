@@ -38,6 +38,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
     """
     refuse_gap(what)
     make_entry = redrive_entry if what.plan.redrives else entry_for
+    last: Exception | None = None
     for left in range(COMMIT_ATTEMPTS, -1, -1):
         # Each entry is applied before the next is made: else who is late with an old one would
         # move in files that a newer one has removed.
@@ -55,17 +56,20 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
                 refuse_moved(output.table, seen)
             ledger.commit(entry, seen)
-        except StaleLedger:
-            continue  # looking again tells a lost reply from a lost race
+        except StaleLedger as error:
+            last = error  # looking again tells a lost reply from a lost race
         except FileNotFoundError as error:
-            # Somebody's newer entry may have moved or removed the file we were reading.
+            last = error  # somebody's newer entry may have moved or removed the file
             if ledger.look().version == seen.version:
                 problem = (
                     f"lacks a file whose rows are to be replaced: {error}. Put it back from a "
                     "copy, or run with --replace-output, which predicts every input again"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
-    raise StaleLedger(f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts")
+    raise StaleLedger(
+        f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts, the last time "
+        f"since: {last}"
+    )
 
 
 def refuse_gap(what: Publication) -> None:

@@ -196,7 +196,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     storage, folder = open_storage(str(tmp_path))
     storage.write(f"{folder}/a", b"old")
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=f"No space left on device: '{folder}/a'"):
         storage.write(f"{folder}/a", b"new")
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
     assert storage.read(f"{folder}/a") == b"old"

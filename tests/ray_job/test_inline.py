@@ -13,10 +13,11 @@ from PIL import Image
 
 from tasks.attempt import FOLLOWED
 from tasks.clusters.inline import InlineJob
-from tasks.errors import StageFailed
+from tasks.errors import JobLost, StageFailed
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job import inline
 from tasks.ray_job.job import Job, load_job
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -129,6 +130,22 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
     assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
+
+
+def test_a_job_that_can_leave_no_result_says_why(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: else nobody would know of that."""
+
+    def write(storage: FsspecStorage, path: str, data: bytes) -> None:
+        if "/records/" in path or path.endswith("/result.json"):
+            raise OSError(28, "No space left on device", path)
+        store(storage, path, data)
+
+    store = FsspecStorage.write
+    monkeypatch.setattr(FsspecStorage, "write", write)
+    with pytest.raises(JobLost, match=r"(?s)last words:.*No space left .*/records/.*/result\.json"):
+        whole_run(spec_of(numbers))
 
 
 def test_a_job_that_has_failed_holds_its_model_no_longer(numbers: Path) -> None:
