@@ -14,7 +14,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
 from tasks.kinds.clusters import RemoteCluster
+from tasks.kinds.models.model import Model
 from tasks.kinds.places import check_source
+from tasks.kinds.steps.step import Step
 from tasks.machine import GIB
 from tasks.ray_job.job import PIP_SECONDS, Job
 from tasks.ray_job.room import (
@@ -31,6 +33,8 @@ from tasks.spec import BatchInferenceSpec
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS = 120.0
+LEFT_AT_HOME = "nothing is sent here that a .gitignore or .rayignore in it names, nor tests/"
+"""What keeps code, or weights beside it, from a node, where all was well before."""
 REFUSALS = (PermissionError, FileNotFoundError, NotADirectoryError)
 """What a storage says that will not say otherwise in a moment."""
 
@@ -196,11 +200,26 @@ def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
         spec = importable(job)
         check_source(spec.source.as_planned(reader_of(job)))
         for part in (*spec.steps, spec.model):
-            part.check()
+            check_part(part, spec)
         check_writing(job, address)
     except BatchInferenceError as error:
         return type(error)(f"node {address}: {error.message}")
     return None
+
+
+def check_part(part: Step | Model, spec: BatchInferenceSpec) -> None:
+    """See that a step, or the model, can do its part here.
+
+    Raises:
+        InvalidSpec: it cannot; of code that has come from elsewhere, says what may be missing.
+    """
+    try:
+        part.check()
+    except InvalidSpec as error:
+        if any(part.own_code.values()) and isinstance(spec.cluster, RemoteCluster):
+            problem = f"{error.message}; of environment.working_dir {LEFT_AT_HOME}"
+            raise type(error)(problem) from error
+        raise
 
 
 def reader_of(job: Job) -> dict[str, Any]:

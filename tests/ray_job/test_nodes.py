@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InputNotFound, InvalidSpec, RunStopped, Unreachable
+from tasks.kinds.clusters import RayJobsCluster
 from tasks.plan import make_plan
 from tasks.ray_job import nodes
 from tasks.ray_job.job import Job
@@ -217,6 +218,28 @@ def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatc
     unread = probe(job, own, "10.0.0.7")
     assert isinstance(unread, InputNotFound)
     assert str(unread).startswith("node 10.0.0.7: source.path: ")
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_of_code_that_a_node_lacks_it_is_told_what_may_have_kept_it(
+    job: Job, is_sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies here, in the folder that was sent, and Ray heeds its .gitignore."""
+
+    def lacks(_: object) -> None:
+        raise InvalidSpec("model.class: 'mine:Model' names no module 'mine'")
+
+    spec = job.spec
+    if is_sent:
+        elsewhere = RayJobsCluster(address="http://ray:8265")
+        spec = spec.model_copy(update={"cluster": elsewhere})
+    monkeypatch.setattr(nodes, "importable", lambda job: spec)
+    monkeypatch.setattr(type(spec.model), "check", lacks)
+    found = nodes.probe._function(job, nodes.own_digest(), "10.0.0.7")
+    assert isinstance(found, InvalidSpec)
+    told, _, why = str(found).partition("; ")
+    assert told == "node 10.0.0.7: model.class: 'mine:Model' names no module 'mine'"
+    assert ("nothing is sent here that a .gitignore" in why) is is_sent
 
 
 @pytest.fixture
