@@ -356,3 +356,39 @@ def test_a_variable_that_no_process_can_have_is_refused(name: str, value: str) -
     assert said.startswith("environment.env_vars: ")
     assert f"{name!r} cannot be set: no name is empty or has a = in it" in said
     assert "sk-live-1" not in said
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:6379/", "127.0.0.1", "host:port", ":6379", "a b:6379", "10.0.0.1:637900"]
+)
+def test_an_address_of_rays_has_a_host_and_a_port(address: str) -> None:
+    said = refused(cluster={"kind": "local", "address": address})
+    assert said.startswith(f"cluster.address: {address!r} is not allowed: give host and port")
+
+
+@pytest.mark.parametrize("address", ["auto", "127.0.0.1:6379", "[::1]:6379", "ray://head:10001"])
+def test_what_ray_itself_takes_for_an_address_is_one(address: str) -> None:
+    complete_spec(raw(cluster={"kind": "local", "address": address}), [], Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://ray:82650000", "give host and port"),
+        ("http://ray:port", "give host and port"),
+        ("http://:8265", "give host and port"),
+        ("http://[::1", "give host and port"),
+        ("http://ray:8265/#/overview", "give the dashboard's URL without what a browser adds"),
+        ("http://ray:8265/?a=1", "give the dashboard's URL without what a browser adds"),
+    ],
+)
+def test_a_dashboards_url_leads_to_a_host(address: str, words: str) -> None:
+    said = refused(cluster={"kind": "ray_jobs", "address": address})
+    assert said.startswith(f"cluster.address: {address!r} is not allowed: {words}")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://ray:8265/", "https://me:p@ray.example.com/path", "http://[::1]:8265"]
+)
+def test_a_dashboards_url_may_have_a_path_and_a_user(address: str) -> None:
+    complete_spec(raw(cluster={"kind": "ray_jobs", "address": address}), [], Path("/"))

@@ -13,11 +13,10 @@ from pathlib import Path
 import psutil
 
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.clusters import AnyCluster, LocalCluster
+from tasks.kinds.clusters import HOST_AND_PORT, AnyCluster, LocalCluster
 
 VARIABLE = "RAY_ADDRESS"
 ANSWER_SECONDS = 5.0
-HOST_AND_PORT = re.compile(r"(?:ray://)?\[?([^\[\]]+)\]?:(\d+)")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray on Linux as it is on macOS: its processes take each other to be at 127.0.0.1, and listen on

@@ -2,10 +2,11 @@
 
 import httpx
 from prefect.blocks.core import Block
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from tasks.clusters.ray_api import RayApi
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.clusters import dashboard_url
 
 
 class RayCluster(Block):
@@ -43,6 +44,8 @@ class RayCluster(Block):
         "for its turn.",
     )
 
+    _reaches_a_host = field_validator("address")(dashboard_url)
+
     def api(self) -> RayApi:
         """A client of the cluster."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}
@@ -61,7 +64,7 @@ def load_ray_cluster(name: str) -> RayCluster:
     """The block of a name.
 
     Raises:
-        InvalidSpec: there is none.
+        InvalidSpec: there is none, or something in it is wrong.
         Unreachable: Prefect's server does not say.
     """
     try:
@@ -73,6 +76,13 @@ def load_ray_cluster(name: str) -> RayCluster:
             "is no block of type RayCluster: make one in Prefect's UI, or in Python with "
             f"RayCluster(address=...).save({name!r})",
         ) from error
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, ValidationError):
+            raise
+        # Whoever saves a block in Prefect's UI is not told.
+        wrong = error.__cause__.errors(include_input=False, include_url=False)
+        problem = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
+        raise InvalidSpec.at("cluster.block", name, f"is to be mended: {problem}") from None
     except httpx.HTTPError as error:
         raise Unreachable(
             f"cluster.block: Prefect's server, which keeps {name!r}, does not answer or does not "

@@ -1,6 +1,8 @@
 """All clusters, written out: the union is the contract. What runs them is in `tasks.clusters`."""
 
+import re
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -10,6 +12,27 @@ Interpreter = Annotated[str, Field(description="The interpreter on the cluster, 
 
 RAYS_WORDS = ("auto", "local")
 """Addresses to Ray that name no host."""
+HOST_AND_PORT = re.compile(r"(?:ray://)?\[?([^\[\]/\s]+)\]?:(\d{1,5})")
+
+
+def dashboard_url(address: str | None) -> str | None:
+    """A dashboard's URL as it is, where requests can go below it.
+
+    Raises:
+        ValueError: they cannot; says what to write.
+    """
+    if address is None:
+        return address
+    try:
+        parts = urlsplit(address)
+        has_host, _ = bool(parts.hostname), parts.port
+    except ValueError:
+        has_host = False
+    if not has_host:
+        raise ValueError("give host and port, as in https://ray.example.com:8265")
+    if parts.query or parts.fragment:
+        raise ValueError("give the dashboard's URL without what a browser adds after ? or #")
+    return address
 
 
 class InlineCluster(FormModel):
@@ -44,7 +67,8 @@ class LocalCluster(FormModel):
                 "a dashboard's URL is for cluster.kind ray_jobs: set that, or give Ray's own host "
                 "and port, as in 127.0.0.1:6379"
             )
-        if address is not None and ":" not in address and address not in RAYS_WORDS:
+        is_one = address is None or address in RAYS_WORDS or HOST_AND_PORT.fullmatch(address)
+        if not is_one:
             raise ValueError("give host and port, as in 127.0.0.1:6379, or leave it out")
         return address
 
@@ -78,6 +102,8 @@ class RayJobsCluster(FormModel):
         description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
         "for its turn. Where empty the block's; give all specs of a cluster the same.",
     )
+
+    _reaches_a_host = field_validator("address")(dashboard_url)
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import ValidationError
 
 from tasks.clusters.choose import cluster_of, max_gpus_of, resources_on
 from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_cluster import RayCluster, load_ray_cluster
 from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import RayJobsCluster
@@ -189,6 +191,24 @@ def test_the_limit_may_be_the_blocks(
     blocks = {"b": SimpleNamespace(max_gpus=of_the_block)}
     monkeypatch.setattr("tasks.clusters.ray_cluster.load_ray_cluster", blocks.__getitem__)
     assert max_gpus_of(RayJobsCluster(block="b", max_gpus=of_the_spec)) == limit
+
+
+def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect's UI takes it; who loads it has Prefect's words for what pydantic says."""
+
+    def load(name: str) -> RayCluster:
+        try:
+            return RayCluster(address="https://me:hunter2@ray/#/jobs")
+        except ValidationError as error:
+            raise RuntimeError(f"Unable to load {name!r} due to failed validation") from error
+
+    monkeypatch.setattr(RayCluster, "load", load)
+    with pytest.raises(
+        InvalidSpec, match=r"^cluster\.block: 'b' is to be mended: address: "
+    ) as seen:
+        load_ray_cluster("b")
+    assert "without what a browser adds" in str(seen.value)
+    assert "hunter2" not in str(seen.value)
 
 
 def test_who_keeps_the_block_may_be_away() -> None:
