@@ -7,14 +7,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unittest.mock import patch
 
 import psutil
 import pytest
 
 from tasks.clusters import local
-from tasks.clusters.driver import driver_environment, end, launch, own_folder
+from tasks.clusters.driver import driver_environment, end, launch, log_file, own_folder
 from tasks.clusters.local import Local
 from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
@@ -53,6 +53,24 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0
     assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
+
+
+def test_the_log_of_a_job_of_the_same_name_is_not_taken_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an output was deleted, and all is run again."""
+    planned = make_plan(spec_of(make_inputs(tmp_path / "in")))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    log_file(job).write_text("Traceback of yesterday\n")
+
+    def started(command: list[str], stdout: IO[bytes], **given: Any) -> None:
+        stdout.write(b"joined Ray\n")
+        raise NotStarted
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    with pytest.raises(NotStarted):
+        Local().start(job)
+    assert log_file(job).read_text() == "joined Ray\n"
 
 
 def test_the_users_own_path_comes_after_our_code_and_theirs(

@@ -79,6 +79,7 @@ class Local:
 
 def started(job: Job, log: Path) -> subprocess.Popen[str]:
     """A driver for a job."""
+    log.unlink(missing_ok=True)  # of a run of the same name, whose output was deleted since
     environment = driver_environment(job.spec) | job.driver_env
     return launch(job.arguments, log, env=environment, stdin=subprocess.DEVNULL)
 
