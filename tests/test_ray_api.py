@@ -108,6 +108,17 @@ def test_odd_answers_are_one_message(odd: Odd, ask: str) -> None:
     assert ("a proxy" in message) == (odd.status == 200)
 
 
+@pytest.mark.parametrize("name", ["RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"])
+@pytest.mark.parametrize("odd", [500], indirect=True)
+def test_the_specs_address_counts_and_not_the_environments(
+    odd: Odd, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which would have jobs, and the token, sent to another cluster than the one that is named."""
+    monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for ask in ASKS:
+        assert "does not answer (HTTPError)" in refusal(api_of(odd.url), ask), "it was asked"
+
+
 @pytest.mark.parametrize("odd", [SILENT], indirect=True)
 @pytest.mark.parametrize("ask", ASKS)
 def test_a_server_that_never_answers_is_not_waited_for(

@@ -43,6 +43,7 @@ class RayApi:
             InvalidSpec: a file of certificates cannot be used, or a header cannot be sent.
             Unreachable: the cluster does not answer, or does not let us in.
         """
+        from ray.dashboard.modules.dashboard_sdk import SubmissionClient
         from ray.job_submission import JobSubmissionClient
 
         for chatty in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
@@ -53,6 +54,11 @@ class RayApi:
         ours = {"timeout": SECONDS, "cert": self.own_certificate()}
 
         class Client(JobSubmissionClient):
+            def __init__(self, address: str, **options: Any) -> None:
+                # Its own would go, token and all, to whatever RAY_ADDRESS names instead.
+                SubmissionClient.__init__(self, address, **options)
+                self._check_connection_and_version()
+
             def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
                 return super()._do_request(method, endpoint, **ours, **options)
 
