@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +35,8 @@ class Odd(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.status = status
         self.over = threading.Event()
+        self.shown: list[str] = []
+        """What was shown to be let in."""
 
     @property
     def url(self) -> str:
@@ -45,6 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         status = self.server.status
+        self.server.shown.append(self.headers["Authorization"])
         if status == SILENT:
             self.server.over.wait(30)
         if status in (SILENT, CUT_OFF):
@@ -117,6 +121,17 @@ def test_the_specs_address_counts_and_not_the_environments(
     monkeypatch.setenv(name, "http://127.0.0.1:9")
     for ask in ASKS:
         assert "does not answer (HTTPError)" in refusal(api_of(odd.url), ask), "it was asked"
+
+
+@pytest.mark.parametrize("odd", [500], indirect=True)
+def test_the_token_is_shown_and_not_what_is_kept_for_others(
+    odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`requests` would have what it finds in a .netrc take the header's place."""
+    (tmp_path / "netrc").write_text("default login me password p\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    refusal(api_of(odd.url), "status")
+    assert set(odd.shown) == {f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize("odd", [SILENT], indirect=True)
