@@ -170,6 +170,16 @@ def test_a_token_that_no_header_may_hold(end: str) -> None:
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.parametrize("said", [b'"3.8.8"', b"{}", b"[]", b'{"ray_version": "?"}', b"null"])
+@pytest.mark.parametrize("odd", [200], indirect=True)
+def test_another_service_that_speaks_json_is_no_dashboard(
+    odd: Odd, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Prefect's server does, whose version is text."""
+    monkeypatch.setitem(ODD, 200, said)
+    assert "answers what no Ray dashboard would" in refusal(api_of(odd.url), "version")
+
+
 def test_the_token_is_not_part_of_what_is_printed() -> None:
     assert TOKEN not in repr(api_of("http://127.0.0.1:9"))
 

@@ -43,6 +43,7 @@ class RayApi:
             InvalidSpec: a file of certificates cannot be used, or a header cannot be sent.
             Unreachable: the cluster does not answer, or does not let us in.
         """
+        from packaging.version import InvalidVersion
         from ray.dashboard.modules.dashboard_sdk import SubmissionClient
         from ray.job_submission import JobSubmissionClient
 
@@ -55,11 +56,16 @@ class RayApi:
         if any(name.lower() == "authorization" for name in self.headers):
             ours["auth"] = as_it_is  # else a ~/.netrc would take the token's place
 
+        no_dashboard = self.no_dashboard
+
         class Client(JobSubmissionClient):
             def __init__(self, address: str, **options: Any) -> None:
                 # Its own would go, token and all, to whatever RAY_ADDRESS names instead.
                 SubmissionClient.__init__(self, address, **options)
-                self._check_connection_and_version()
+                try:
+                    self._check_connection_and_version()
+                except (LookupError, TypeError, InvalidVersion):  # in what is JSON, but not Ray's
+                    raise no_dashboard from None
 
             def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
                 return super()._do_request(method, endpoint, **ours, **options)
@@ -210,6 +216,14 @@ class RayApi:
 
         return self.asked(ask)
 
+    @property
+    def no_dashboard(self) -> Unreachable:
+        """What to raise where something else answers."""
+        return Unreachable(
+            f"cluster.address: {self.shown} answers what no Ray dashboard would: give the "
+            "dashboard's own URL, and the headers that a proxy before it asks for"
+        )
+
     def asked(self, ask: Callable[[], T]) -> T:
         """The answer to a request, errors as ours; none of them holds a header or a token.
 
@@ -227,10 +241,7 @@ class RayApi:
                 "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
             ) from None
         except JSONDecodeError:
-            raise Unreachable(
-                f"cluster.address: {self.shown} answers what no Ray dashboard would: give the "
-                "dashboard's own URL, and the headers that a proxy before it asks for"
-            ) from None
+            raise self.no_dashboard from None
         except (RequestException, ConnectionError) as error:
             if (distrust := certificate_problem(error)) is not None:
                 raise Unreachable(
