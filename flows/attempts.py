@@ -1,9 +1,10 @@
 """Attempt after attempt, each with its stages' tasks, until nothing is left to do."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from prefect import get_run_logger
 from prefect.futures import wait
@@ -26,6 +27,8 @@ from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -128,8 +131,7 @@ def run_until_covered(
     """
     tried = failed = most_done = prepared = 0
     if attempt is None:
-        with suppress(OSError):  # a storage that does not answer now is waited for
-            forget_old_word(planned)
+        patiently(planned, deadline, lambda: forget_old_word(planned))
     gap = gap_left(planned, deadline, tried)
     while gap:
         if deadline.seconds_left() == 0:
@@ -191,13 +193,22 @@ def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
     Raises:
         Unreachable: the output's storage has not answered for too long.
     """
+    return patiently(planned, deadline, lambda: left_to_do(planned, tried=tried > 0))
 
-    def look() -> Gap:
+
+def patiently(planned: PlannedRun, deadline: Deadline, look: Callable[[], T]) -> T:
+    """What a look into the output's storage finds, which may be away for a while.
+
+    Raises:
+        Unreachable: it has not answered for too long.
+    """
+
+    def ask() -> T:
         with storage_of_output():
-            return left_to_do(planned, tried=tried > 0)
+            return look()
 
     seconds = deadline.within(planned.spec.timeouts.unreachable_seconds)
-    return until_reachable(look, seconds, get_run_logger().warning)
+    return until_reachable(ask, seconds, get_run_logger().warning)
 
 
 def given_up(

@@ -18,6 +18,7 @@ from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
 from tasks import publish as publishing
+from tasks.at_work import tell_to_stop
 from tasks.attempt import Attempt, Look
 from tasks.clusters.inline import Inline
 from tasks.errors import (
@@ -298,6 +299,16 @@ def test_a_run_that_is_started_again_does_not_throw_its_own_work_away(
     with pytest.raises(StageFailed):
         batch_inference(spec, restart=True)
     assert batch_inference(spec, restart=True)["resumed_rows"] == 500
+
+
+def test_a_run_that_was_stopped_is_gone_on_with_by_who_starts_it_again(numbers: Path) -> None:
+    """What was said to the one before is not said to this one, whose job may still live."""
+    spec = spec_of(numbers)
+    planned = make_plan(spec)
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    assert [each.id for each in tell_to_stop(spec).unseen] == [job.id]
+    assert batch_inference(spec)["published"]
+    assert not Path(job.stopped_file).exists()
 
 
 def test_a_run_that_is_stopped_between_two_attempts_makes_no_other(
