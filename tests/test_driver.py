@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,7 @@ from tasks.clusters.driver import driver_environment, end, launch, log_file, own
 from tasks.clusters.local import Local
 from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.lease import Holder
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
 from tasks.ray_job.connection import connection
@@ -53,6 +55,25 @@ def test_no_secret_is_in_the_list_of_processes(
     monkeypatch.setattr(driver, "run", lambda job: None)
     assert driver.main(job.arguments) == 0
     assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
+
+
+def test_another_users_driver_is_left_to_end_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cancel` has left word for it; whoever followed it ends well all the same."""
+
+    def refuse(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "terminate", refuse)
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    ) as driver:
+        job = local.LocalJob(Holder.of(driver.pid), lambda: True, tmp_path / "log")
+        assert driver.stdin
+        threading.Timer(0.2, driver.stdin.close).start()
+        job.stop()
+        assert not psutil.pid_exists(driver.pid)
 
 
 def test_the_log_of_a_job_of_the_same_name_is_not_taken_for_its_own(

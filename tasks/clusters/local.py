@@ -8,11 +8,15 @@ from pathlib import Path
 
 import psutil
 
-from tasks.clusters.driver import driver_environment, end, launch, log_file
+from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch, log_file
 from tasks.clusters.waiting import taken
 from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
+from tasks.ray_job.followed import LOOK_EVERY_SECONDS
 from tasks.ray_job.job import Job
+
+WORD_SECONDS = LOOK_EVERY_SECONDS + STOP_SECONDS
+"""In which a driver finds word, and ends what it has started."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,17 @@ class LocalJob:
     def stop(self) -> None:
         """End the driver and the processes it started: first asked, then made to.
 
-        One on another machine is left to whoever follows it there: here its pid is another's.
+        One on another machine is left to whoever follows it there: here its pid is another's. One
+        of another user, who shares the output, is given time to find word that it is to stop.
         """
         if not self.holder.is_here or not self.holder.is_alive():
             return
         with suppress(psutil.NoSuchProcess):
-            end(psutil.Process(self.holder.pid))
+            process = psutil.Process(self.holder.pid)
+            try:
+                end(process)
+            except psutil.AccessDenied:
+                psutil.wait_procs([process], timeout=WORD_SECONDS)
 
 
 class Local:
