@@ -88,7 +88,7 @@ def cut_off(folder: Path, kind: str) -> None:
 def test_a_file_that_is_cut_off_counts_as_its_share_of_the_files(tmp_path: Path, kind: str) -> None:
     cut_off(tmp_path / "in", kind)
     source = {"kind": kind, "path": str(tmp_path / "in")}
-    fields = {"source": source, "stages": {"read": {"rows_per_batch": 500}}}
+    fields: dict[str, Any] = {"source": source, "stages": {"read": {"rows_per_batch": 500}}}
     strict = classify_spec(tmp_path, **fields, errors={"max_rejected_fraction": 0.01})
     planned = make_plan(strict)
     run_attempt(planned)

@@ -10,7 +10,8 @@ import trustme
 
 from tasks.clusters.choose import api_of
 from tasks.clusters.ray_api import RayApi
-from tasks.clusters.ray_jobs import NOT_SHIPPED, OUR_CODE
+from tasks.clusters.ray_jobs import OUR_CODE
+from tasks.clusters.shipped import NOT_SHIPPED
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import RayJobsCluster
 from tests.flows.jobs_cluster import JobsCluster, await_that
