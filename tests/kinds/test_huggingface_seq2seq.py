@@ -21,6 +21,7 @@ from tests.kinds.tiny_writers import (
     save_recurrent_gemma,
     save_rwkv,
     save_t5,
+    save_xlnet,
 )
 
 NEW_TOKENS = 8
@@ -34,6 +35,7 @@ SAVE: dict[str, Callable[[Path], Any]] = {
     "gemma": save_gemma,
     "recurrent-gemma": save_recurrent_gemma,
     "rwkv": save_rwkv,
+    "xlnet": save_xlnet,
     "penalty": lambda folder: save_penalising(folder),
 }
 GREEDY: list[tuple[str, str, dict[str, Any]]] = [
@@ -45,6 +47,7 @@ GREEDY: list[tuple[str, str, dict[str, Any]]] = [
     ("gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("recurrent-gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("rwkv", "text-generation", {"max_new_tokens": NEW_TOKENS}),
+    ("xlnet", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("penalty", "text-generation", {"max_new_tokens": NEW_TOKENS}),
 ]
 SAMPLED = ("bart", "text2text-generation", {"max_new_tokens": 6, "do_sample": True, "top_k": 5})

@@ -155,6 +155,19 @@ def save_recurrent_gemma(folder: Path) -> Any:
     return saved(with_large_weights(RecurrentGemmaForCausalLM(config)), folder)
 
 
+def save_xlnet(folder: Path) -> Any:
+    """One that is never told what is padding when it writes, as XLM and FlauBERT are not."""
+    import torch
+    from transformers import XLNetConfig, XLNetLMHeadModel
+
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64}
+    ids = {"bos_token_id": 2, "pad_token_id": 0, "eos_token_id": 3}
+    config = XLNetConfig(vocab_size=len(VOCABULARY), **sizes, **ids)
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(with_large_weights(XLNetLMHeadModel(config)), folder)
+
+
 def with_large_weights(model: Any) -> Any:
     """The model; with usual ones it would write one word all the time."""
     import torch
