@@ -216,24 +216,25 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
         problem = "is not known to what reads and writes tables: name it in the environment, by "
         problem += "AWS_PROFILE, here and on the cluster's nodes"
         raise InvalidSpec.at("storage_options.profile", storage_options["profile"], problem)
-    client = storage_options.get("client_kwargs", {})
+    client = storage_options.get("client_kwargs") or {}
     checked = client.get("verify")
     if isinstance(checked, str) and "SSL_CERT_FILE" not in os.environ:
         problem = "is not known to what reads and writes tables: name it in the environment, by "
         problem += "SSL_CERT_FILE, here and on the cluster's nodes"
         raise InvalidSpec.at("storage_options.client_kwargs.verify", checked, problem)
     # What a bucket may ask of whatever is put into it.
-    put = storage_options.get("s3_additional_kwargs", {})
+    put = storage_options.get("s3_additional_kwargs") or {}
     # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
     environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = storage_options.get("endpoint_url") or client.get("endpoint_url") or environment
+    own = keys_in_files() if endpoint and not storage_options.get("anon") else {}
     given = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ALLOW_HTTP": "true" if str(endpoint).startswith("http://") else None,
         "AWS_REGION": client.get("region_name"),
-        "AWS_ACCESS_KEY_ID": storage_options.get("key"),
-        "AWS_SECRET_ACCESS_KEY": storage_options.get("secret"),
-        "AWS_SESSION_TOKEN": storage_options.get("token"),
+        "AWS_ACCESS_KEY_ID": storage_options.get("key") or own.get("aws_access_key_id"),
+        "AWS_SECRET_ACCESS_KEY": storage_options.get("secret") or own.get("aws_secret_access_key"),
+        "AWS_SESSION_TOKEN": storage_options.get("token") or own.get("aws_session_token"),
         "AWS_SKIP_SIGNATURE": "true" if storage_options.get("anon") else None,
         "AWS_REQUEST_PAYER": "true" if storage_options.get("requester_pays") else None,
         "AWS_ALLOW_INVALID_CERTIFICATES": "true" if checked is False else None,
@@ -243,3 +244,18 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
         "AZURE_STORAGE_ACCOUNT_NAME": storage_options.get("account_name"),
     }
     return {name: str(value) for name, value in given.items() if value}
+
+
+def keys_in_files() -> dict[str, str]:
+    """The keys that this user has in AWS's files; none where the environment has some.
+
+    Where an endpoint is given, deltalake does not look there, and asks the machine that it takes
+    itself to run on.
+    """
+    import botocore.session
+
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return {}
+    session = botocore.session.Session()
+    profiles: dict[str, dict[str, str]] = session.full_config.get("profiles", {})
+    return profiles.get(session.profile or "default", {})

@@ -152,6 +152,27 @@ def test_whose_credentials_count_is_translated_or_refused() -> None:
         delta_options({"profile": "team"})
 
 
+def test_keys_in_the_users_files_count_where_an_endpoint_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine of one's own that speaks to a store of one's own."""
+    keys = tmp_path / "credentials"
+    lines = "aws_access_key_id = {0}\naws_secret_access_key = {0}-secret\n"
+    keys.write_text("[default]\n" + lines.format("d") + "[team]\n" + lines.format("t"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    options = {"endpoint_url": "https://store", "client_kwargs": None}
+    assert delta_options(options)["AWS_SECRET_ACCESS_KEY"] == "d-secret"
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    assert delta_options(options)["AWS_ACCESS_KEY_ID"] == "t"
+    assert delta_options({**options, "key": "k", "secret": "s"})["AWS_ACCESS_KEY_ID"] == "k"
+    for others in ({**options, "anon": True}, {"use_ssl": True}):
+        assert "AWS_ACCESS_KEY_ID" not in delta_options(others)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
+    assert "AWS_ACCESS_KEY_ID" not in delta_options(options)
+
+
 def test_who_vouches_for_a_store_is_translated_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = {"client_kwargs": {"verify": False}}
     assert delta_options(trusting) == {"AWS_ALLOW_INVALID_CERTIFICATES": "true"}

@@ -8,7 +8,7 @@ from email.message import Message
 from typing import Any, cast
 
 import aiohttp
-import botocore.exceptions  # type: ignore[import-untyped]
+import botocore.exceptions
 import httpx
 import numpy as np
 import pyarrow as pa
