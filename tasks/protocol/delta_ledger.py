@@ -5,6 +5,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from tasks.protocol.delta_log import lost_entry, settle, settle_files
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
 
+ENDPOINT = "endpoint_url"
 APP = "prefect-ray-data"
 MERGED = 64
 READERS = 8
@@ -227,6 +229,7 @@ def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
     # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
     environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = storage_options.get("endpoint_url") or client.get("endpoint_url") or environment
+    endpoint = endpoint or endpoint_in_files()
     own = keys_in_files() if endpoint and not storage_options.get("anon") else {}
     given = {
         "AWS_ENDPOINT_URL": endpoint,
@@ -252,10 +255,29 @@ def keys_in_files() -> dict[str, str]:
     Where an endpoint is given, deltalake does not look there, and asks the machine that it takes
     itself to run on.
     """
-    import botocore.session
-
     if "AWS_ACCESS_KEY_ID" in os.environ:
         return {}
+    profile: dict[str, str] = aws_files()[1]
+    return profile
+
+
+def endpoint_in_files() -> str | None:
+    """The store that AWS's files name in place of AWS's own, as s3fs takes it and nobody else.
+
+    A ledger at AWS's own would be apart from its rows.
+    """
+    config = os.path.expanduser(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config")
+    if not os.path.isfile(config) or ENDPOINT not in Path(config).read_text(errors="replace"):
+        return None  # without botocore, which takes its time to be imported
+    files, profile = aws_files()
+    services: dict[str, Any] = files.get("services", {}).get(profile.get("services"), {})
+    return services.get("s3", {}).get(ENDPOINT) or profile.get(ENDPOINT)
+
+
+def aws_files() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What AWS's files say, and the part of it that counts for this user."""
+    import botocore.session
+
     session = botocore.session.Session()
-    profiles: dict[str, dict[str, str]] = session.full_config.get("profiles", {})
-    return profiles.get(session.profile or "default", {})
+    files: dict[str, Any] = session.full_config
+    return files, files.get("profiles", {}).get(session.profile or "default", {})

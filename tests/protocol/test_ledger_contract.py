@@ -173,6 +173,27 @@ def test_keys_in_the_users_files_count_where_an_endpoint_is_given(
     assert "AWS_ACCESS_KEY_ID" not in delta_options(options)
 
 
+@pytest.mark.parametrize("section", ["profile", "services"])
+def test_a_ledger_lies_in_the_store_that_the_users_files_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
+    """Where s3fs puts the rows."""
+    config = tmp_path / "config"
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    assert delta_options({}) == {}
+    line = "endpoint_url = http://store:1\n"
+    if section == "profile":
+        config.write_text(f"[default]\n{line}")
+    else:
+        config.write_text(f"[default]\nservices = own\n[services own]\ns3 =\n  {line}")
+    assert delta_options({})["AWS_ENDPOINT_URL"] == "http://store:1"
+    assert delta_options({})["AWS_ALLOW_HTTP"] == "true"
+    named = delta_options({"endpoint_url": "https://another"})
+    assert named["AWS_ENDPOINT_URL"] == "https://another"
+
+
 def test_who_vouches_for_a_store_is_translated_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = {"client_kwargs": {"verify": False}}
     assert delta_options(trusting) == {"AWS_ALLOW_INVALID_CERTIFICATES": "true"}
