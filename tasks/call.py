@@ -74,16 +74,28 @@ class Call:
 
     @property
     def has_published(self) -> bool:
-        """Whether the flow run was started again after it had published.
+        """Whether the flow run was started again after it had published."""
+        return bool(self.own_versions)
+
+    @property
+    def is_outdone(self) -> bool:
+        """Whether what it has published was to be all there is, and later runs have replaced it."""
+        own = self.own_versions
+        return self.spec.sink.mode == "replace" and bool(own) and max(own) < self.seen.base
+
+    @cached_property
+    def own_versions(self) -> list[int]:
+        """Versions that the flow run has published, or another one for it.
 
         The run of an earlier night, which it may have finished first, is not its own.
         """
         own, time = self.options.flow_runs[:1], self.options.scheduled_iso
-        return any(
-            each in entry.get("flow_runs", ()) and entry.get("scheduled_time", time) == time
-            for entry in self.seen.entries.values()
-            for each in own
-        )
+        return [
+            version
+            for version, entry in self.seen.entries.items()
+            if any(each in entry.get("flow_runs", ()) for each in own)
+            and entry.get("scheduled_time", time) == time
+        ]
 
     @cached_property
     def configs(self) -> tuple[str, str]:
@@ -239,8 +251,14 @@ class Call:
         """What the run is to do; `old` is the plan of an earlier attempt at it."""
         if self.options.redrive:
             return SetAside.find(self.spec, self.seen)
-        limit = self.options.limit
-        return NewInputs.find(self.spec, self.seen, replaces=self.replaces, limit=limit, old=old)
+        return NewInputs.find(
+            self.spec,
+            self.seen,
+            replaces=self.replaces,
+            limit=self.options.limit,
+            is_outdone=self.is_outdone,
+            old=old,
+        )
 
     def plan(self, work: NewInputs | SetAside, old: Plan | None) -> Plan:
         """The work as a plan that the output has a place for."""

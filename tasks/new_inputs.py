@@ -47,6 +47,7 @@ class NewInputs:
         *,
         replaces: bool,
         limit: int | None,
+        is_outdone: bool = False,
         old: Plan | None = None,
     ) -> "NewInputs":
         """List the source, as an earlier attempt has pinned it, and subtract the ledger.
@@ -62,6 +63,8 @@ class NewInputs:
         left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
             left = Stats.of(())  # its first rows are published; those after them are not asked for
+        if is_outdone:
+            left = Stats.of(())  # they were published, and later ones have taken their place
         gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)

@@ -1,6 +1,8 @@
 """Judge, audit, then commit: all rows or none."""
 
+import json
 import time
+from contextlib import suppress
 from typing import Any
 
 from tasks.config import config_digests, model_digest
@@ -92,13 +94,24 @@ def details(planned: PlannedRun, schema: str | None) -> dict[str, Any]:
         "reading": None if redrives else reading_of(spec.source),
         "name": spec.name,
         "published_at": time.time(),
-        "flow_runs": planned.options.flow_runs,
+        "flow_runs": flow_runs_of(planned),
         "scheduled_time": planned.options.scheduled_iso,
         "model": fingerprint,
         "model_digest": model_digest(spec.model, fingerprint),
         "schema": schema,
         "table": table.kind if (table := planned.output.table) else None,
     }
+
+
+def flow_runs_of(planned: PlannedRun) -> list[str]:
+    """Flow runs that have worked on a run: the one that publishes it, and the one that began it.
+
+    That one may be started again, and is not to do once more what another has done for it.
+    """
+    known: list[str] = []
+    with suppress(FileNotFoundError):  # a version without inputs has no folder
+        known = json.loads(planned.storage.read(planned.run.header)).get("flow_runs") or []
+    return list(dict.fromkeys([*planned.options.flow_runs, *known]))
 
 
 def brings_rows_to_judge(planned: PlannedRun) -> bool:

@@ -209,6 +209,26 @@ def test_an_unfinished_night_blocks_no_later_one_that_takes_its_place(
     assert ids_in(spec, folder / "out") == ids_of(2)
 
 
+@pytest.mark.usefixtures("unattended")
+@pytest.mark.parametrize("is_finished_by_the_next", [True, False])
+def test_a_night_that_is_started_again_takes_no_later_nights_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_finished_by_the_next: bool
+) -> None:
+    """Its process died before it had published, or after; either way its rows have been there."""
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    monkeypatch.setattr(flow_runs, "own_flow_runs", lambda: ("first",))
+    if is_finished_by_the_next:
+        with monkeypatch.context() as outage:
+            fail_at(FIRST, spec, outage)
+    else:
+        batch_inference(spec, scheduled_time=FIRST)
+    with monkeypatch.context() as next_night:
+        next_night.setattr(flow_runs, "own_flow_runs", lambda: ("second",))
+        batch_inference(spec, scheduled_time=SECOND)
+    assert not batch_inference(spec, scheduled_time=FIRST)["published"]
+    assert ids_in(spec, folder / "out") == ids_of(2)
+
+
 def in_place_of_the_last(spec: BatchInferenceSpec) -> BatchInferenceSpec:
     """The spec, by which each run replaces what the one before has published."""
     return spec.model_copy(update={"sink": spec.sink.model_copy(update={"mode": "replace"})})
