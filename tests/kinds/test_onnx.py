@@ -11,6 +11,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import OnnxModel
 from tasks.kinds.models.model import Placement
+from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tests.kinds.digits import (
     digits,
@@ -125,6 +126,40 @@ def test_what_would_be_infinite_to_the_model_is_set_aside(
     outcome = call_with_blame(model_of(file, columns=columns).predictor(Placement()), rows)
     assert list(outcome.failed) == [7 + 2]
     assert "too large for float16, which the model takes: scale it" in str(outcome.failed[7 + 2])
+
+
+@pytest.mark.parametrize("columns", [["x"], ["list"]])
+def test_what_would_be_infinite_in_32_bits_is_set_aside(tmp_path: Path, columns: list[str]) -> None:
+    numbers = {"x": ("FLOAT", ["rows", 1])}
+    nodes = [node("Sigmoid", ["x"], ["chance"])]
+    file = save(tmp_path / "model.onnx", nodes, numbers, {"chance": numbers["x"]})
+    rows = rows_of(x=[1.0, 1e39, np.inf], list=[[1.0], [1e39], [np.inf]])
+    outcome = call_with_blame(model_of(file, columns=columns).predictor(Placement()), rows)
+    assert list(outcome.failed) == [7 + 1]
+    assert "holds a number too large for float32, which the model takes: scale it" in str(
+        outcome.failed[7 + 1]
+    )
+
+
+def test_nan_and_infinity_are_no_predictions_of_numbers(tmp_path: Path) -> None:
+    numbers = {"x": ("FLOAT", ["rows", 2])}
+    nodes = [node("Log", ["x"], ["log"]), node("Exp", ["x"], ["exp"])]
+    file = save(tmp_path / "m.onnx", nodes, numbers, {"log": numbers["x"], "exp": numbers["x"]})
+    given = [[1, 2], [-1, 2], [2, 100], [0, 1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]]
+    rows = rows_of(list=np.array(given, np.float32))
+
+    both = call_with_blame(model_of(file, columns=["list"]).predictor(Placement()), rows)
+    assert {row: str(error).partition(", of")[0] for row, error in both.failed.items()} == {
+        7 + 1: "the model made NaN or infinity, as 'log'",
+        7 + 2: "the model made NaN or infinity, as 'exp'",
+    }
+    assert both.rows is not None
+    assert both.rows[ROW].to_pylist() == [7 + at for at in (0, 3, 4, 5, 6)]
+    assert values(both.rows, "log")[1, 0] == -np.inf
+    one = model_of(file, columns=["list"], outputs=["log"]).predictor(Placement())
+    outcome = call_with_blame(one, rows)
+    assert list(outcome.failed) == [7 + 1]
+    assert "as 'prediction', of this row, which holds neither" in str(outcome.failed[7 + 1])
 
 
 def test_weights_beside_the_model_come_with_its_folder(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import TorchModel
+from tasks.kinds.models.model import DType, Placement
 from tasks.kinds.models.tensors import outputs, torch_running
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
@@ -159,10 +160,20 @@ def test_columns_side_by_side_are_a_matrix(folder: Path, module: Any) -> None:
         predicted(model_of(folder / "any.pt2", tuple(names)), missing.slice(0, 1))
 
 
+@pytest.mark.parametrize(("dtype", "large"), [("float32", 1e39), ("float16", 1e5)])
+def test_what_would_be_infinite_to_the_model_is_set_aside(
+    folder: Path, dtype: DType, large: float
+) -> None:
+    pixels = unseen()[:4].astype(np.float64)
+    pixels[2, 0] = large
+    model = model_of(folder / "weights.pt", **WEIGHTS)
+    outcome = call_with_blame(model.predictor(Placement(dtype=dtype)), rows_of(pixels=pixels))
+    assert list(outcome.failed) == [7 + 2]
+    assert f"input holds a number too large for torch.{dtype}" in str(outcome.failed[7 + 2])
+
+
 @pytest.mark.parametrize("file", ["weights.pt", "any.pt2", "eight.pt2"])
 def test_bad_rows_are_rejected_alone(folder: Path, module: Any, file: str) -> None:
-    from tasks.kinds.models.model import Placement
-
     pixels: list[Any] = [*unseen()[:20]]
     pixels[3], pixels[11], pixels[12] = None, pixels[11][:50], [0.5] * 63 + [None]
     predict = model_of(folder / file, **FILES[file]).predictor(Placement())

@@ -1,5 +1,6 @@
 """The XGBoost kind reads what was trained, in its order, and predicts what XGBoost predicts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import XGBoostModel, arrays
 from tasks.kinds.models.model import BatchLimit, Placement
+from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import call_with_blame
 from tests.kinds.declared import as_declared
 
 RANDOM = np.random.default_rng(5)
@@ -206,3 +209,35 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         predicted(model, FRAME)
     with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
         model.predictor(Placement(dtype="float16"))
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (np.inf, "column 'b' is infinite in this row, which XGBoost takes for no number"),
+        (-np.inf, "column 'b' is infinite in this row"),
+        (1e39, "column 'b' holds a number too large for float32"),
+    ],
+)
+def test_infinity_is_no_number_and_nan_a_missing_one(
+    tmp_path: Path, bad: float, problem: str
+) -> None:
+    rows = pa.table({ROW: [7, 8, 9], "a": [0.1, 1, 2], "b": [1, bad, np.nan], "c": [1, None, 3.0]})
+    model = saved(train(FRAME, CLASS > 0), tmp_path / "m.ubj")
+    outcome = call_with_blame(model.predictor(Placement()), rows)
+    assert list(outcome.failed) == [8]
+    assert problem in str(outcome.failed[8])
+    assert outcome.rows is not None
+    assert np.isfinite(values(outcome.rows)).all()
+
+
+def test_infinity_is_no_prediction(tmp_path: Path) -> None:
+    content = json.loads(train(FRAME, CLASS, "count:poisson").save_raw("json"))
+    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["split_conditions"] = [50.0] * len(tree["split_conditions"])  # and so its leaves
+    (tmp_path / "large.json").write_text(json.dumps(content))
+    rows = pa.table({ROW: [7, 8], "a": [0.0, np.nan], "b": [0.0, 1], "c": [0.0, 1]})
+    predict = XGBoostModel(path=str(tmp_path / "large.json")).predictor(Placement())
+    outcome = call_with_blame(predict, rows)
+    assert list(outcome.failed) == [7, 8]
+    assert "made NaN or infinity, as 'prediction'" in str(outcome.failed[8])

@@ -17,6 +17,7 @@ from tasks.kinds.models.arrays import (
     label_columns,
     matrix,
     prediction_column,
+    refuse_no_numbers,
     with_columns,
 )
 from tasks.kinds.models.file_model import FileModel
@@ -141,7 +142,9 @@ class XGBoostModel(FileModel):
         predict = booster.prediction(loaded, placement, best=self.best_iteration)
 
         def predicted(rows: pa.Table) -> np.ndarray:
-            return predict(matrix(booster.with_codes(rows, categories), names, missing=True))
+            values = matrix(booster.with_codes(rows, categories), names, missing=True)
+            booster.refuse_infinity(values, names)
+            return predict(values)
 
         def run(rows: pa.Table) -> pa.Table:
             made = in_slices(predicted, rows, placement.rows(len(rows)))
@@ -164,8 +167,14 @@ class XGBoostModel(FileModel):
             raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def outputs(self, values: np.ndarray, rows: int) -> Columns:
-        """Output columns of the model's numbers."""
+        """Output columns of the model's numbers.
+
+        Raises:
+            ValueError: a row's are none.
+        """
         if not self.labels:
+            # An empty value or NaN is a missing one to trees, and no reason for another.
+            refuse_no_numbers(values, "prediction", lambda: np.ones(rows, np.bool_))
             return prediction_column(values, rows)
         scores = values if values.ndim == 2 else np.stack([1 - values, values], axis=1)
         return label_columns(scores, self.labels)

@@ -133,7 +133,7 @@ def fitted(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
         refuse_no_truth(values, name)
     with np.errstate(invalid="ignore", over="ignore"):  # what they become is found out below
         cast = values.astype(wanted.dtype)
-    if wanted.dtype == np.float16:
+    if wanted.dtype.kind == "f":
         refuse_overflow(values, cast, name)
     if wanted.dtype.kind in "iu" and (cast != values).any():
         raise ValueError(f"column {name!r} holds what is no {wanted.dtype}, which the model takes")

@@ -140,14 +140,18 @@ class TensorModel(FileModel):
             }
             outputs = loaded.run(batches(arrays, placement, limits))
             without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
-            return with_columns(rows, self.columns_of(without_filling))
+            return with_columns(rows, self.columns_of(without_filling, arrays))
 
         return predict
 
-    def columns_of(self, outputs: Mapping[str, np.ndarray]) -> Columns:
-        """Output columns of the model's arrays."""
+    def columns_of(self, outputs: Mapping[str, np.ndarray], inputs: Arrays) -> Columns:
+        """Output columns of the model's arrays, which it made of the inputs.
+
+        Raises:
+            ValueError: a row's are no numbers.
+        """
         if not self.labels:
-            return prediction_columns(outputs)
+            return prediction_columns(outputs, inputs)
         return classes(outputs, self.names_of_classes, self.activation, self.top_k)
 
 

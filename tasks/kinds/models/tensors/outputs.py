@@ -7,7 +7,13 @@ import numpy as np
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.models.arrays import Columns, label_columns, prediction_column
+from tasks.kinds.models.arrays import (
+    Columns,
+    finite_rows,
+    label_columns,
+    prediction_column,
+    refuse_no_numbers,
+)
 
 Activation = Literal["softmax", "sigmoid", "none"]
 TELLING_ROWS = 4
@@ -54,13 +60,22 @@ def by_name(returned: Any) -> dict[str, Any]:
     return {"output": returned}
 
 
-def prediction_columns(outputs: Mapping[str, np.ndarray]) -> Columns:
-    """One output as `prediction`, several under their names."""
-    columns = {
-        name: prediction_column(widened(values), len(values))["prediction"]
-        for name, values in outputs.items()
-    }
-    return columns if len(columns) > 1 else {"prediction": next(iter(columns.values()))}
+def prediction_columns(
+    outputs: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
+) -> Columns:
+    """One output as `prediction`, several under their names.
+
+    Raises:
+        ValueError: the model made NaN or infinity of a row's inputs, which hold neither.
+    """
+    names = [*outputs] if len(outputs) > 1 else ["prediction"]
+    columns = {}
+    for name, values in zip(names, map(widened, outputs.values()), strict=True):
+        refuse_no_numbers(
+            values, name, lambda: np.all([*map(finite_rows, inputs.values())], axis=0)
+        )
+        columns[name] = prediction_column(values, len(values))["prediction"]
+    return columns
 
 
 def widened(values: np.ndarray) -> np.ndarray:

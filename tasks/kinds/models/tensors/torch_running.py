@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks.kinds.models.arrays import too_large
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.tensors.inputs import ALONE, Arrays
 from tasks.kinds.models.tensors.outputs import named
@@ -31,6 +32,8 @@ def running(
 
     def tensors(batch: Arrays) -> dict[str, Any]:
         # Bytes travel as bytes; their precision is the device's work.
+        for name, values in batch.items():
+            refuse_too_large(values, name, dtypes[name])
         return {
             name: on_device(values, placement.device).to(dtypes[name])
             for name, values in batch.items()
@@ -45,6 +48,29 @@ def running(
         return {name: as_numpy([part[name] for part in parts]) for name in parts[0]}
 
     return run
+
+
+def refuse_too_large(values: np.ndarray, name: str, dtype: Any) -> None:
+    """See that no number becomes infinite in the precision of the model.
+
+    Args:
+        values: of an input, as the column has them.
+        name: of the input; empty: the only one.
+        dtype: torch's, that they are cast to.
+
+    Raises:
+        ValueError: one does.
+    """
+    import torch
+
+    if not dtype.is_floating_point or values.dtype.itemsize < 2 or values.dtype.kind not in "fiu":
+        return
+    widest = np.finfo(values.dtype).max if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+    largest = torch.finfo(dtype).max
+    beyond = largest < widest and (values > largest) | (values < -largest)
+    if (np.isfinite(values) & beyond).any():
+        where = f"the model's input {name!r}" if name else "the model's input"
+        raise too_large(where, dtype)
 
 
 def as_numpy(parts: Sequence[Any]) -> np.ndarray:

@@ -101,6 +101,21 @@ def as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str) -> pa.Chunk
         raise InvalidSpec.at("model.columns", name, problem) from error
 
 
+def refuse_infinity(values: Matrix, names: list[str]) -> None:
+    """See that no number is infinite: XGBoost refuses them, but for those it predicts in place.
+
+    Raises:
+        ValueError: one is.
+    """
+    infinite = np.isinf(values).any(axis=0)
+    if infinite.any():
+        name = names[int(infinite.argmax())]
+        raise ValueError(
+            f"column {name!r} is infinite in this row, which XGBoost takes for no number: make it "
+            "empty, which is a missing one, or a number, in a step"
+        )
+
+
 def settings(booster: Any) -> dict[str, Any]:
     """How a booster was trained."""
     found: dict[str, Any] = json.loads(booster.save_config())["learner"]
