@@ -48,7 +48,8 @@ class StandInHub:
         """A file, or a list of all."""
         headers = {"X-Repo-Commit": commit}
         if tree and not file:
-            listed = [{"type": "file", "path": each.name} for each in folder.iterdir()]
+            file_of = {"type": "file", "size": 1, "oid": commit}
+            listed = [{**file_of, "path": each.name} for each in folder.iterdir()]
             return 200, headers, json.dumps(listed).encode()
         if tree or not (folder / file).is_file():
             return 404, {**headers, "X-Error-Code": "EntryNotFound"}, b""

@@ -15,7 +15,7 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.model import Placement
 from tests.kinds.stand_in_hub import COMMIT, StandInHub, instead_of_the_hub, serving
 from tests.kinds.tiny_clip import save_clip
-from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2
+from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, save_vit
 from tests.kinds.tiny_writers import save_chatting_gpt2, save_nllb
 
 LATER = "f" * 40
@@ -26,6 +26,12 @@ def save_wordless(folder: Path) -> None:
     save_bert(folder)
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer_config.json").unlink()
+
+
+def save_for_others(folder: Path) -> None:
+    """A model with weights for TensorFlow alone."""
+    save_bert(folder)
+    (folder / "model.safetensors").rename(folder / "tf_model.h5")
 
 
 def save_unknown(folder: Path) -> None:
@@ -45,6 +51,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         save(base / name)
     save_unknown(base / "unknown")
     save_wordless(base / "wordless")
+    save_for_others(base / "others")
+    save_vit(base / "blind")
+    (base / "blind" / "preprocessor_config.json").unlink()
     return {each.name: each for each in base.iterdir()}
 
 
@@ -78,7 +87,9 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
     assert hub.asked == []  # the plan asks, and only it
     pinned = named.pinned(named.fingerprint())
     assert pinned.revision == COMMIT
-    assert {path for path in hub.asked if "/org/" in path} == {"/org/bert/resolve/main/config.json"}
+    asked = {path.partition("?")[0] for path in hub.asked if "/org/" in path}
+    files = f"/api/models/org/bert/tree/{COMMIT}"
+    assert asked == {"/org/bert/resolve/main/config.json", files}
 
     hub.revisions["main"] = LATER  # a replica that comes later must not see it
     rows = rows_of("text", ["a b c", "d"])
@@ -99,6 +110,8 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
         ("org/gated", {}, "'org/gated' wants its terms accepted"),
         ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is no branch, tag or commit"),
         ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
+        ("org/others", {}, r"'org/others' has no weights on the Hugging Face Hub \(model.safetens"),
+        ("org/blind", {"task": "image-classification"}, "has no image processor on the Hugging"),
         ("org/unknown", {}, r"model\.name_or_path: .* 'evilmodel', .* own, which is never run"),
         (
             "org/gpt2",
@@ -137,6 +150,20 @@ def test_an_outage_can_be_waited_for(hub: StandInHub) -> None:
     assert model("org/bert").fingerprint() == COMMIT
     hub.down = True
     assert model("org/bert").fingerprint() == COMMIT  # the cache knows
+
+
+@pytest.mark.parametrize("answer", [b"Not Found", b"[]", b"<html>"])
+def test_a_mirror_that_lists_no_files_may_have_them(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    whole = StandInHub.answer
+
+    def without_lists(self: StandInHub, path: str) -> tuple[int, dict[str, str], bytes]:
+        status = 404 if answer == b"Not Found" else 200
+        return (status, {}, answer) if "/tree/" in path else whole(self, path)
+
+    monkeypatch.setattr(StandInHub, "answer", without_lists)
+    assert model("org/others").fingerprint() == COMMIT
 
 
 def test_an_outage_is_never_taken_for_a_file_that_there_is_not(hub: StandInHub) -> None:

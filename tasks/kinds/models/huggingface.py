@@ -5,10 +5,11 @@ from typing import Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import chat, folder, hub, languages, speech
+from tasks.kinds.models.hf import chat, folder, hub, languages, parts, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     CLASSIFICATION,
@@ -191,13 +192,20 @@ class HuggingFaceModel(Model):
             chat.check_template(self.checkpoint)
 
     def check_on_hub(self) -> None:
-        """See that the model was made for the task, as `check` does of a folder.
+        """See that the model was made for the task and is whole, as `check` does of a folder.
 
         Raises:
-            InvalidSpec: it was not.
+            InvalidSpec: it was not, or lacks weights or an image processor.
         """
         config = self.checkpoint.json_file("config.json")
         folder.check_architecture(self.name_or_path, config, self.task)
+        names = hub.listed(self.name_or_path, self.revision)
+        for part, files in parts.missing_on_hub(names, self.task, config).items() if names else ():
+            problem = (
+                f"has no {part} on the Hugging Face Hub ({' or '.join(files)}): give a model that "
+                "has, or push them there with save_pretrained's push_to_hub"
+            )
+            raise InvalidSpec.at(hub.FIELD, self.name_or_path, problem)
         self.check_options()
 
     def fingerprint(self) -> str:

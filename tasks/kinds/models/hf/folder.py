@@ -13,7 +13,7 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, SEQ2SEQ, TEXT, Task
-from tasks.kinds.models.hf.parts import missing_parts
+from tasks.kinds.models.hf.parts import WEIGHTS, missing_parts
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -40,7 +40,6 @@ HALVES: dict[str, tuple[str, ...]] = {
 """One half of a model of two media, with its way into the space that both share."""
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
 """Where transformers lists the types of models that it has."""
 OWN_CODE = (

@@ -70,6 +70,19 @@ def download(name: str, file: str, revision: str, field: str = FIELD) -> Path | 
         raise explained(name, revision, error, field) from error
 
 
+def listed(name: str, revision: str) -> frozenset[str] | None:
+    """Names of the files that a model has on the Hub; None where there is no telling now.
+
+    So it is without the network, and with mirrors that serve files and no lists of them.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        return frozenset(each.path for each in HfApi().list_repo_tree(name, revision=revision))
+    except Exception:  # of many kinds; what the Hub itself has to say, `commit` was told
+        return None
+
+
 def explained(
     name: str, revision: str, error: BaseException, field: str = FIELD
 ) -> InvalidSpec | Unreachable:

@@ -1,9 +1,11 @@
 """What a folder must hold besides a model and its weights: an image processor, a tokenizer, ..."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tasks.kinds.models.hf.adapters import CONFIG as ADAPTER
 from tasks.kinds.models.hf.options import IMAGE, SPEECH, Task
 
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
@@ -19,6 +21,8 @@ TOKENIZER_FILES = (
     "vocab-src.json",
     "prophetnet.tokenizer",
 )
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+WEIGHTS_FILES: tuple[str, ...] = (*WEIGHTS, *(f"{each}.index.json" for each in WEIGHTS))
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 OF_BYTES = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
 """Tokenizers that know no words, and so have no file of them."""
@@ -35,6 +39,25 @@ def missing_parts(folder: Path, task: Task) -> dict[str, tuple[str, ...]]:
         and not (files == TOKENIZER_FILES and reads_bytes(folder))
         and not (files == PROCESSOR_FILES and is_of_timm(folder))
     }
+
+
+def missing_on_hub(
+    names: frozenset[str], task: Task, config: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    """What a model on the Hub lacks, weights too, and the files of which one would have it.
+
+    Tokenizers are left to who loads them: old models keep their words in files of many names.
+
+    Args:
+        names: of its files.
+        task: that it is for.
+        config: what its config.json holds.
+    """
+    wanted = {} if ADAPTER in names else {"weights": WEIGHTS_FILES}  # it may name a model elsewhere
+    if "pretrained_cfg" not in config:  # which is timm's
+        parts = parts_of(task).items()
+        wanted |= {part: files for part, files in parts if files == PROCESSOR_FILES}
+    return {part: files for part, files in wanted.items() if not names.intersection(files)}
 
 
 def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
