@@ -11,7 +11,7 @@ import pytest
 
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models import HuggingFaceModel, VllmModel
 from tasks.kinds.models.model import Placement
 from tests.kinds.stand_in_hub import COMMIT, StandInHub, instead_of_the_hub, serving
 from tests.kinds.tiny_clip import save_clip
@@ -133,6 +133,15 @@ def test_what_is_wrong_with_a_name_is_found_by_the_plan(
     with pytest.raises(InvalidSpec, match=message):
         wrong.fingerprint()
     assert not [path for path in hub.asked if "safetensors" in path]
+
+
+def test_vllm_wants_weights_that_it_reads(hub: StandInHub) -> None:
+    assert VllmModel(name_or_path="org/bert").fingerprint() == COMMIT
+    other = VllmModel(name_or_path="org/others")
+    with pytest.raises(InvalidSpec, match=r"'org/others' has no weights on the Hugging Face Hub"):
+        other.fingerprint()
+    elsewhere = {"engine_kwargs": {"load_format": "dummy"}}
+    assert other.model_copy(update=elsewhere).fingerprint() == COMMIT
 
 
 def test_good_options_pass_on_the_hub(hub: StandInHub) -> None:

@@ -7,7 +7,9 @@ Here the engine is a stand-in; what needs a GPU is marked, and run by
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Iterator, Sequence
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -235,13 +237,92 @@ def test_a_folder_is_looked_at_before_anything_starts(
     monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *given: None)
     with pytest.raises(InvalidSpec, match=r"has no config\.json"):
         model_of(name_or_path=str(tmp_path)).check()
-    (tmp_path / "config.json").write_text("{}")
+    save_chatting_gpt2(tmp_path)
     model = model_of(name_or_path=str(tmp_path))
     model.check()
     assert model.pinned(before := model.fingerprint()) == model
     (tmp_path / "config.json").write_text('{"a": 1}')
     assert model.fingerprint() != before
     assert model_of().pinned("c0ffee").revision == "c0ffee"
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, to be copied and spoiled."""
+    folder = tmp_path_factory.mktemp("gpt2")
+    save_chatting_gpt2(folder)
+    return folder
+
+
+WEIGHTS, WORDS = "model.safetensors", "tokenizer.json"
+INDEX = {"weight_map": {"a": WEIGHTS, "b": "model-2.safetensors"}}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "elsewhere", "problem"),
+    [
+        (lambda f: (f / WEIGHTS).unlink(), {"load_format": "dummy"}, "no model.safetensors and no"),
+        (
+            lambda f: (f / WORDS).unlink(),
+            {"tokenizer": "some/words"},
+            r"tokenizer \(tokenizer.json",
+        ),
+        (lambda f: (f / WORDS).unlink(), {"tokenizer_mode": "mistral"}, "kwargs.tokenizer"),
+        (lambda f: (f / WEIGHTS).write_bytes(b""), None, "broken model.safetensors: .* 0 bytes"),
+        (
+            lambda f: [
+                (f / WEIGHTS).rename(f / "model-1.safetensors"),
+                (f / f"{WEIGHTS}.index.json").write_text(json.dumps(INDEX)),
+            ],
+            {"load_format": "sharded_state"},
+            "no model-2.safetensors and no model.safetensors",
+        ),
+    ],
+)
+def test_a_folder_without_weights_or_words_is_refused_before_the_job(
+    gpt2: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Path], Any],
+    elsewhere: Fields | None,
+    problem: str,
+) -> None:
+    monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *given: None)
+    folder = Path(shutil.copytree(gpt2, tmp_path / "model"))
+    spoil(folder)
+    with pytest.raises(InvalidSpec, match=problem):
+        model_of(name_or_path=str(folder)).check()
+    if elsewhere is not None:
+        model_of(name_or_path=str(folder), engine_kwargs=elsewhere).check()
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [{WEIGHTS: "weights-of-all.safetensors"}, {WEIGHTS: "consolidated.safetensors"}]
+    + [{WORDS: each} for each in ("tekken.json", "tokenizer.model.v3", "vocab.json")],
+)
+def test_files_may_have_other_names_for_vllm(
+    gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rename: dict[str, str]
+) -> None:
+    monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *given: None)
+    folder = Path(shutil.copytree(gpt2, tmp_path / "model"))
+    for before, after in rename.items():
+        (folder / before).rename(folder / after)
+    model_of(name_or_path=str(folder)).check()
+
+
+def test_an_engine_that_knows_no_words_reads_no_texts(
+    engine: type[LLM], gpt2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    whole = transformers.AutoTokenizer.from_pretrained(gpt2)
+    monkeypatch.setattr("tests.kinds.vllm_stand_in.TOKENIZER", whole)
+    assert texts_of(outcome_of(["ab"])) == ["ba"]
+    monkeypatch.setattr("tests.kinds.vllm_stand_in.TOKENIZER", transformers.BertTokenizer())
+    with pytest.raises(InvalidSpec, match="'some/model' has no file of words for its BertTokenize"):
+        outcome_of(["ab"])
+    assert texts_of(outcome_of(["ab"], engine_kwargs={"tokenizer": "some/words"})) == ["ba"]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +382,8 @@ def test_arguments_are_those_that_vllm_takes(task: str, monkeypatch: pytest.Monk
 
 def test_the_stand_in_has_vllms_calls() -> None:
     vllm = pytest.importorskip("vllm", reason=NO_GPU)
-    for name in ("enqueue", "enqueue_chat", "wait_for_completion", "generate", "embed", "classify"):
+    calls = ("enqueue", "enqueue_chat", "wait_for_completion", "generate", "embed", "classify")
+    for name in (*calls, "get_tokenizer"):
         ours, theirs = (inspect.signature(getattr(each, name)) for each in (LLM, vllm.LLM))
         assert ours.parameters.keys() <= theirs.parameters.keys(), name
     exceptions = importlib.import_module("vllm.exceptions")

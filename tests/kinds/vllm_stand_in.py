@@ -19,6 +19,7 @@ import numpy as np
 LABELS = {0: "short", 1: "long"}
 BROKEN = "the engine dies of this"
 REASON = "length"
+TOKENIZER: Any = None
 
 
 class VLLMError(Exception): ...
@@ -68,6 +69,9 @@ class LLM:
         self.parameters: list[SamplingParams] = []
         self.templates: list[Any] = []
         LLM.made.append(self)
+
+    def get_tokenizer(self) -> Any:
+        return TOKENIZER
 
     def enqueue(
         self, prompts: Sequence[str], sampling_params: Any = None, *, use_tqdm: bool = True

@@ -11,10 +11,10 @@ from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
-from tasks.kinds.models.hf.adapters import refuse_adapter
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
 from tasks.kinds.models.llm.conversations import prompts_of, text_of
+from tasks.kinds.models.llm.engine_files import check_files, check_on_hub
 from tasks.kinds.models.llm.options import VllmOptions, refuse_elsewhere
 from tasks.kinds.models.model import Function, Model, Placement
 
@@ -147,7 +147,7 @@ class VllmModel(Model):
         return AnswerSchema(self.answer_schema)
 
     def check(self) -> None:
-        """See that vLLM is installed and the folder holds a model; the Hub is not asked.
+        """See that vLLM is installed and the folder holds a whole model; the Hub is not asked.
 
         Raises:
             InvalidSpec: says what is missing.
@@ -162,19 +162,20 @@ class VllmModel(Model):
                 self.name_or_path,
                 "is no folder: give one that save_pretrained wrote, or a name on the Hub",
             )
-        refuse_adapter(self.name_or_path, found, is_applied=False)
-        folder.read_config(self.name_or_path, found)
+        check_files(self.name_or_path, found, self.engine_kwargs)
 
     def fingerprint(self) -> str:
         """Hash of the folder's files, or the commit on the Hub.
 
         Raises:
-            InvalidSpec: the Hub does not know the name or revision.
+            InvalidSpec: the Hub does not know the name or revision, or has no weights of it.
             Unreachable: the Hub does not answer.
         """
         found = folder.local_folder(self.name_or_path)
         if found is None:
-            return hub.commit(self.name_or_path, self.revision)
+            commit = hub.commit(self.name_or_path, self.revision)
+            check_on_hub(self.name_or_path, commit, self.engine_kwargs)
+            return commit
         return folder.digest(found)
 
     def has_changed(self, fingerprint: str) -> bool:

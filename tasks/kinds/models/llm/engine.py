@@ -12,6 +12,7 @@ from tasks.kinds.models.hf.heads import class_names
 from tasks.kinds.models.hf.options import NEW_TOKENS
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
+from tasks.kinds.models.llm.engine_files import refuse_wordless
 from tasks.kinds.models.llm.memory import Key, Outcome
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.verdicts import GIVEN_UP
@@ -26,7 +27,8 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
     """A `vllm.LLM`, its weights on the device.
 
     Raises:
-        InvalidSpec: vLLM does not take the arguments, or not on this device.
+        InvalidSpec: vLLM does not take the arguments, or not on this device; or the model brings
+            no words.
         StageFailed: its engine did not start.
         Exception: there is too little memory, as it is.
     """
@@ -34,7 +36,7 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
 
     runner = {"runner": "pooling", "convert": task} if task in POOLING else {"runner": "generate"}
     try:
-        return vllm.LLM(name, revision=revision, tokenizer_revision=revision, **runner, **arguments)
+        llm = vllm.LLM(name, revision=revision, tokenizer_revision=revision, **runner, **arguments)
     except (ValueError, TypeError) as error:
         problem = f"do not start vLLM with {name}: {error}"
         raise InvalidSpec.at("model.engine_kwargs", arguments, problem) from error
@@ -47,6 +49,8 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
             f"vLLM did not start with {name}: {type(root).__name__}: {root}; what its engine's own "
             "process said of it is above this in the job's log"
         ) from error
+    refuse_wordless(llm, name, arguments)
+    return llm
 
 
 @dataclass(frozen=True)
