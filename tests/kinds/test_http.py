@@ -1,7 +1,7 @@
 """The http kind asks each row once, waits where it must, and knows whose fault it is."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,32 @@ def test_texts_travel_together_and_get_their_own_vectors(server: LlmServer) -> N
     np.testing.assert_array_equal(np.stack(made["embedding"].to_pylist()), expected)
     assert sorted(len(each["input"]) for each in server.bodies) == [4, 8, 8]
     assert model_of(server, task="embedding").rows_per_call == 4 * 16 * 32
+
+
+def test_vectors_go_by_their_index_or_not_at_all(server: LlmServer) -> None:
+    def saying(index: Callable[[int], Any], wrap: Callable[[Any], Any] = lambda each: each) -> None:
+        def behave(texts: list[str], before: int) -> Said:
+            data = [
+                {"index": index(at), "embedding": wrap(vector_of(each))}
+                for at, each in enumerate(texts)
+            ]
+            return Said(200, {"data": data[::-1]})
+
+        server.behave = behave
+
+    expected = np.asarray([vector_of(each) for each in words(12)], np.float32)
+    for numbering in (int, str, lambda at: at + 1):
+        saying(numbering)
+        made = asked(server, words(12), task="embedding")
+        np.testing.assert_array_equal(np.stack(made["embedding"].to_pylist()), expected)
+    saying(lambda at: 0)
+    with pytest.raises(Unreachable, match=r"same index for 12 .* model\.texts_per_request to 1"):
+        asked(server, words(12), task="embedding", max_retries=1)
+    made = asked(server, words(12), task="embedding", texts_per_request=1)
+    np.testing.assert_array_equal(np.stack(made["embedding"].to_pylist()), expected)
+    saying(int, lambda vector: [vector])
+    with pytest.raises(ValueError, match="a list of vectors for this row: have it pool them"):
+        asked(server, ["a"], task="embedding")
 
 
 @pytest.mark.parametrize("task", ["chat", "embedding"])
@@ -348,6 +374,26 @@ def test_an_answer_that_the_server_gave_up_is_asked_for_again(
     half = {"choices": [{"message": {"content": "half a"}, "finish_reason": reason}]}
     server.behave = lambda texts, before: Said(200, half) if before < 1 else None
     assert asked(server, ["a"])["generated_text"].to_pylist() == ["a (1)"]
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"model": 5, "system_fingerprint": 12}, (None, None, "5", "12")),
+        ({"usage": {"prompt_tokens": "7", "completion_tokens": 2.0}}, (7, 2, None, None)),
+        ({"usage": {"prompt_tokens": "?", "total_tokens": "many"}}, (None, None, None, None)),
+        ({"usage": {"prompt_tokens": 3_000_000_000, "completion_tokens": -1}}, (None,) * 4),
+    ],
+)
+def test_what_is_said_of_an_answer_does_not_make_it_worse(
+    server: LlmServer, said: dict[str, Any], wanted: tuple[Any, ...]
+) -> None:
+    choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
+    server.behave = lambda texts, before: Said(200, {"choices": [choice], **said})
+    made = asked(server, ["a"])
+    assert made["generated_text"].to_pylist() == ["yes"]
+    names = ("prompt_tokens", "completion_tokens", "served_model", "system_fingerprint")
+    assert tuple(made[name][0].as_py() for name in names) == wanted
 
 
 def test_what_an_answers_parts_say_is_its_text(server: LlmServer) -> None:

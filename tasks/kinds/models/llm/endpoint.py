@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.pace import Pace
+from tasks.kinds.models.llm.replies import tokens_used
 from tasks.kinds.models.llm.verdicts import FailedOn, Forbidden, Refused, Reply, TryAgain, reply_of
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Endpoint:
             async with asyncio.timeout(self.timeout_seconds):
                 response = await client.post(request.path, json=request.body)
             reply = reply_of(response, self.url)
-            used = int((reply.get("usage") or {}).get("total_tokens") or expected)
+            used = tokens_used(reply, "total_tokens") or expected
             return request.read(reply)
         except TimeoutError:
             late = f"gave no answer within model.timeout_seconds {self.timeout_seconds:g} s"

@@ -1,9 +1,13 @@
 """Reads replies of OpenAI's form."""
 
+import json
 from typing import Any
 
 from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.verdicts import GIVEN_UP, Reply, TryAgain
+
+MOST_TOKENS = 2**31 - 1
+"""That their column holds."""
 
 
 def read_chat(reply: Reply, *, rows: int) -> list[Generated]:
@@ -38,14 +42,23 @@ def read_embeddings(reply: Reply, *, rows: int) -> list[list[float]]:
         TryAgain: it is no such reply, or not of so many texts.
     """
     try:
-        data = sorted(reply["data"], key=lambda each: each["index"])
-        vectors = [each["embedding"] for each in data]
-    except (KeyError, TypeError) as error:
+        by_index = {int(each["index"]): each["embedding"] for each in reply["data"]}
+        given = len(reply["data"])
+    except (KeyError, TypeError, ValueError) as error:
         raise TryAgain(f"answered without embeddings, with {sorted(reply)}") from error
-    if len(vectors) != rows:
-        raise TryAgain(f"answered with {len(vectors)} embeddings for {rows} texts")
+    if given != rows:
+        raise TryAgain(f"answered with {given} embeddings for {rows} texts")
+    if len(by_index) != rows:
+        raise TryAgain(
+            f"answered with embeddings of the same index for {rows} texts, so that nobody knows "
+            "whose they are: set model.texts_per_request to 1"
+        )
+    vectors = [by_index[at] for at in sorted(by_index)]
     if not all(isinstance(each, list) for each in vectors):
         raise ValueError("the server gave no list of numbers for this row")
+    if any(isinstance(number, list) for each in vectors for number in each):
+        problem = "the server gave a list of vectors for this row: have it pool them into one"
+        raise ValueError(problem)
     return vectors
 
 
@@ -78,15 +91,29 @@ def generated(reply: Reply, choice: dict[str, Any], text: object, refusal: objec
     if refusal or not isinstance(text, str):
         why = f"the model refused: {refusal}" if refusal else f"finish_reason is {reason}"
         raise ValueError(f"the answer holds no text; {why}")
-    usage = reply.get("usage") or {}
     return Generated(
         text,
-        reason,
-        usage.get("prompt_tokens"),
-        usage.get("completion_tokens"),
-        reply.get("model"),
-        reply.get("system_fingerprint"),
+        as_text(reason),
+        tokens_used(reply, "prompt_tokens"),
+        tokens_used(reply, "completion_tokens"),
+        as_text(reply.get("model")),
+        as_text(reply.get("system_fingerprint")),
     )
+
+
+def as_text(value: object) -> str | None:
+    """What a server says of an answer, which is none the worse if it says so by a number."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def tokens_used(reply: Reply, name: str) -> int | None:
+    """Tokens that an answer cost; None where the server gives no such number."""
+    given = (reply.get("usage") or {}).get(name)
+    try:
+        found = int(given) if given is not None else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if found is not None and 0 <= found <= MOST_TOKENS else None
 
 
 def joined(text: object) -> object:
