@@ -49,7 +49,7 @@ def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
 
 def end_cluster(planned: PlannedRun) -> None:
     """End what was made for a run's jobs alone."""
-    if problem := release(planned.spec.cluster, planned.run.run_id):
+    if problem := release(planned.spec.cluster, planned.name):
         get_run_logger().warning(problem)
 
 

@@ -95,13 +95,13 @@ class Attempt:
                     )
                     if self.stopped.is_set():  # nobody waits for it any more
                         self.running.stop()
-                        release(self.job.spec.cluster, self.job.run_id)
+                        release(self.job.spec.cluster, self.job.name_of_run)
                     self.tell(f"attempt {self.job.attempt} runs; see {self.running.where}")
                     self.begun = time.monotonic()
                     self.heard_at = self.answered_at = self.stall.since = self.begun
             except BaseException:
                 if self.stopped.is_set():  # the flow has ended what there was before
-                    release(self.job.spec.cluster, self.job.run_id)
+                    release(self.job.spec.cluster, self.job.name_of_run)
                 self.stopped.set()
                 raise
             return self.running
@@ -221,7 +221,7 @@ class Attempt:
         if time.monotonic() - self.marked_at < every:
             return
         self.marked_at = time.monotonic()
-        renew(self.cluster, self.job.run_id)
+        renew(self.cluster, self.job.name_of_run)
         try:
             leave_sign(self.job)
             is_stopped = self.job.storage.stat(self.job.stopped_file) is not None

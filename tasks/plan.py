@@ -21,7 +21,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
-from tasks.ray_job.job import output_of
+from tasks.ray_job.job import name_of_run, output_of
 from tasks.recorded import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
@@ -53,6 +53,11 @@ class PlannedRun:
     def run(self) -> RunFolder:
         """The run's folder."""
         return self.output.run(run_id_of(self.run_key))
+
+    @property
+    def name(self) -> str:
+        """The run's name on a cluster."""
+        return name_of_run(self.spec, self.run.run_id)
 
     @property
     def is_cut(self) -> bool:

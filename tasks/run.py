@@ -199,6 +199,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int, avoid: tuple[str, ...] 
         stages=planned.stages,
         profile=planned.options.profile,
         avoid=avoid,
+        run_name=planned.name,
     )
     cluster = cluster_of(planned.spec.cluster)
     while is_remembered(cluster, job):

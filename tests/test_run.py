@@ -10,15 +10,17 @@ import pytest
 
 from tasks import run
 from tasks.attempt import FOLLOWED
+from tasks.clusters.driver import log_file
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.errors import InvalidSpec, RunStopped, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
 from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import Job, load_job, name_of_run
 from tasks.resources import Resources
 from tasks.spec import Timeouts
 from tests.reporting import classify_spec, make_inputs
+from tests.s3_server import S3
 
 
 @dataclass
@@ -182,6 +184,42 @@ def test_runs_of_two_outputs_are_two_though_all_else_is_the_same(tmp_path: Path)
     plans = [make_plan(each) for each in (spec, spec, spec.model_copy(update={"sink": there}))]
     first, again, other = (each.run.run_id for each in plans)
     assert first == again != other
+
+
+def test_jobs_of_one_path_on_two_stores_have_names_of_their_own(tmp_path: Path, s3: S3) -> None:
+    """On a cluster that both use, the second would follow the first's job, and later stop it."""
+    make_inputs(tmp_path / "in")
+    sink = {"kind": "parquet", "path": s3.url("two-stores/out")}
+    addresses = [s3.endpoint_url, s3.endpoint_url.replace("127.0.0.1", "localhost")]
+    options = [{"endpoint_url": addresses[0]}, {"client_kwargs": {"endpoint_url": addresses[1]}}]
+    specs = [classify_spec(tmp_path, sink={**sink, "storage_options": each}) for each in options]
+    first, other = (make_plan(spec, save=False) for spec in specs)
+    assert first.run.run_id == other.run.run_id, "else this test shows nothing"
+    jobs = [run.new_job(each, run.left_to_do(each, tried=False), 1) for each in (first, other)]
+    assert jobs[0].id != jobs[1].id
+    assert log_file(jobs[0]) != log_file(jobs[1])
+    assert [job.name_of_run for job in jobs] == [first.name, other.name]
+    # Whoever reaches the same store by another address follows what was started all the same.
+    assert load_job(first.storage.read(f"{jobs[0].folder}/job.json")).id == jobs[1].id
+
+
+def test_a_job_that_an_earlier_release_has_stored_keeps_its_name(tmp_path: Path, s3: S3) -> None:
+    make_inputs(tmp_path / "in")
+    place = {"path": s3.url("earlier/out"), "storage_options": s3.storage_options}
+    planned = make_plan(classify_spec(tmp_path, sink={"kind": "parquet", **place}), save=False)
+    job = run.new_job(planned, run.left_to_do(planned, tried=False), 1)
+    fields = json.loads(job.storage.read(f"{job.folder}/job.json"))
+    del fields["run_name"]
+    assert load_job(json.dumps(fields).encode()).id == f"{planned.run.run_id}-1"
+
+
+def test_where_no_store_is_named_the_path_names_the_job(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    job = run.new_job(planned, run.left_to_do(planned, tried=False), 1)
+    assert job.id == f"{planned.run.run_id}-1"
+    on_aws = classify_spec(tmp_path, sink={"kind": "parquet", "path": "s3://bucket/out"})
+    assert name_of_run(on_aws, "run") == "run"
 
 
 def test_a_name_that_the_cluster_remembers_is_given_to_no_other_job(

@@ -70,7 +70,7 @@ def kill(process: psutil.Process) -> None:
 
 def log_file(job: Job) -> Path:
     """Where the driver's output goes."""
-    return own_folder() / f"{job.run_id}-{job.attempt}.log"
+    return own_folder() / f"{job.id}.log"
 
 
 def own_folder() -> Path:

@@ -65,7 +65,7 @@ class KubeRay:
             Unreachable: Kubernetes or the cluster does not answer.
         """
         try:
-            return self.awaited(job.run_id).start(job)
+            return self.awaited(job.name_of_run).start(job)
         except JobLost:
             if job.storage.stat(job.stopped_file):
                 raise RunStopped("somebody stopped the run before its job began") from None
@@ -73,21 +73,21 @@ class KubeRay:
 
     def attach(self, job: Job) -> RayJob | None:
         """The job, if its cluster is there and it waits or runs."""
-        found = self.api.find(name_of(job.run_id))
+        found = self.api.find(name_of(job.name_of_run))
         if found is None or is_going(found) or not was_ready(found):
             return None
         return self.jobs(found).attach(job)
 
     def was_started(self, job: Job) -> bool:
         """Whether it has been submitted, to the cluster that is there or to one before it."""
-        found = self.api.find(name_of(job.run_id))
+        found = self.api.find(name_of(job.name_of_run))
         if found is None or is_going(found) or not was_ready(found):
             return job.storage.stat(submitted(job)) is not None
         return self.jobs(found).was_started(job)
 
     def remembers(self, job: Job) -> bool:
         """Whether the run's cluster, where there is one, knows a job of that name that is over."""
-        found = self.api.find(name_of(job.run_id))
+        found = self.api.find(name_of(job.name_of_run))
         if found is None or is_going(found) or not was_ready(found):
             return False
         return self.jobs(found).remembers(job)

@@ -22,7 +22,7 @@ Manifest = dict[str, Any]
 def name_of(run_id: str) -> str:
     """A run's cluster: whoever wants the same run asks for the same name.
 
-    KubeRay takes up to 53 characters; a run's id has 16.
+    KubeRay takes up to 53 characters; a run's name has 25 at most.
     """
     return f"prefect-ray-data-{run_id}"
 

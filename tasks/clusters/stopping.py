@@ -22,6 +22,6 @@ def stop_job(job: Job) -> bool:
             running.stop()
     finally:
         # To delete what was made for it, its head, which may be out of memory, need not answer.
-        if problem := release(job.spec.cluster, job.run_id):
+        if problem := release(job.spec.cluster, job.name_of_run):
             logger.warning(problem)
     return running is not None

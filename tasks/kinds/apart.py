@@ -72,8 +72,7 @@ def are_one(one: FsspecStorage, other: FsspecStorage) -> bool:
     """Whether two storages are the same, whatever else their options say."""
     both = [one.filesystem, other.filesystem]
     if all("s3" in each.protocol for each in both):
-        ends = [each.endpoint_url or each.client_kwargs.get("endpoint_url") for each in both]
-        return bool(ends[0] == ends[1])
+        return one.store == other.store
     return bool(both[0] == both[1])
 
 

@@ -33,6 +33,8 @@ from tasks.protocol.s3_throttling import retry_throttled
 ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
 NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
+STORES = ("endpoint_url", "account_name", "host")
+"""Options of filesystems that say on which store of a protocol's a path lies."""
 RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
 
@@ -70,6 +72,14 @@ class FsspecStorage:
         protocols = (protocol,) if isinstance(protocol, str) else protocol
         self.is_local = "file" in protocols
         self.has_pages = "s3" in protocols and not filesystem.version_aware
+
+    @property
+    def store(self) -> str | None:
+        """Address or account that options or URL name; None: the one that the protocol has."""
+        given = self.filesystem.storage_options
+        both = (given, given.get("client_kwargs") or {})
+        found = next((each[name] for each in both for name in STORES if each.get(name)), None)
+        return str(found).rstrip("/") if found else None
 
     @as_oserror()
     def write(self, path: str, data: bytes) -> None:

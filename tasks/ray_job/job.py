@@ -1,5 +1,6 @@
 """What a job is told: one JSON file in the attempt's folder."""
 
+import hashlib
 import json
 import logging
 from dataclasses import dataclass, replace
@@ -51,11 +52,18 @@ class Job:
     """Whether its stages leave profiles in the run's folder."""
     avoid: tuple[str, ...] = ()
     """Ray's ids of nodes that are left out: they could not do their part before."""
+    run_name: str = ""
+    """What the run is called where others' runs are too; empty in what earlier releases stored."""
 
     @property
     def id(self) -> str:
         """Derived from run and attempt: whoever wants the same job asks for the same id."""
-        return f"{self.run_id}-{self.attempt}"
+        return f"{self.name_of_run}-{self.attempt}"
+
+    @property
+    def name_of_run(self) -> str:
+        """What names what is made for the run alone, on clusters and machines."""
+        return self.run_name or self.run_id
 
     @property
     def storage(self) -> FsspecStorage:
@@ -189,6 +197,15 @@ def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorag
     options = json.dumps(spec.sink.storage_options, sort_keys=True)
     storage, output = opened(where["path"], options)
     return storage, output.run(where["run_id"])
+
+
+def name_of_run(spec: BatchInferenceSpec, run_id: str) -> str:
+    """A run's name on a cluster that runs of several stores share.
+
+    A path on one of them may be an output's on another too, and its first run has the same id.
+    """
+    store = output_of(spec)[0].store
+    return f"{run_id}-{hashlib.sha256(store.encode()).hexdigest()[:8]}" if store else run_id
 
 
 @lru_cache(maxsize=16)

@@ -49,6 +49,4 @@ def sink_page(sink: Sink) -> str:
 
 def has_endpoint(storage: FsspecStorage) -> bool:
     """Whether an S3 storage is somebody else's than AWS's."""
-    filesystem = storage.filesystem
-    named = [filesystem.endpoint_url, filesystem.client_kwargs.get("endpoint_url")]
-    return any([*named, *map(os.environ.get, ENDPOINT_VARIABLES)])
+    return any([storage.store, *map(os.environ.get, ENDPOINT_VARIABLES)])

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +43,18 @@ def kuberay_of(fields: Fields, **changes: Any) -> KubeRay:
 def job_of(spec: BatchInferenceSpec) -> Job:
     pins = {"fingerprints": {"code": ""}}
     return Job(spec, RUN, 1, "", pins, 0, 0, None, "")
+
+
+def test_runs_of_one_path_on_two_stores_have_clusters_of_their_own(
+    tmp_path: Path, kube: Kubernetes, fields: Fields, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the first that ends would delete the other's."""
+    jobs = [replace(job_of(small_spec(tmp_path, fields)), run_name=f"{RUN}-{n}") for n in "ab"]
+    looked_for = list[str]()
+    monkeypatch.setattr(kuberay_api.KubeApi, "find", lambda _, name: looked_for.append(name))
+    for job in jobs:
+        kuberay_of(fields).attach(job)
+    assert looked_for == [f"{NAME}-a", f"{NAME}-b"]
 
 
 def seconds_left(kube: Kubernetes) -> float:
