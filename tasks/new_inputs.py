@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.archived_inputs import refuse_archived
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.apart import refuse_own
-from tasks.kinds.sources.listing import leads_to, list_inputs
+from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
@@ -55,10 +56,11 @@ class NewInputs:
         Raises:
             InputNotFound: nothing lies at a path, and `on_empty` is `fail`.
             InvalidSpec: it would take rows of another table out of the output, or the output's own
-                for inputs.
+                for inputs; or inputs have to be restored before anybody can read them.
         """
         source = spec.source.as_planned(old.pins["reader"]) if old else spec.source
-        storage, inputs = list_inputs(source)
+        listing = listing_of(source)
+        storage, inputs = listing.storage, listing.inputs
         refuse_own(source, spec.sink, storage, inputs)
         left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
@@ -68,6 +70,7 @@ class NewInputs:
         gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)
+        refuse_archived(storage, listing.archived, left)
         if source.holds == "file" and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
         return cls(spec, storage, left, len(inputs) - len(left) + len(gone))

@@ -6,6 +6,25 @@ from typing import Any
 
 from tasks.protocol.client_errors import refusal_of
 
+ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
+"""Storage classes whose objects have to be restored before they can be read."""
+
+
+def is_archived(info: dict[str, Any]) -> bool:
+    """Whether a listing says of an object that it lies in an archive; it may be restored by now."""
+    return info.get("StorageClass") in ARCHIVED
+
+
+def is_restored(filesystem: Any, path: str) -> bool:
+    """Whether an archived object can be read now, which no listing says; True where it is gone."""
+    bucket, key, _ = filesystem.split_path(path)
+    try:
+        found = filesystem.call_s3("head_object", Bucket=bucket, Key=key, **filesystem.req_kw)
+    except FileNotFoundError:  # for the run to find out
+        return True
+    is_kept = found.get("StorageClass") not in ARCHIVED
+    return is_kept or 'ongoing-request="false"' in found.get("Restore", "")
+
 
 def infos_in_pages(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
     """Infos, as fsspec gives them, of all objects below a folder, or of the object it is.

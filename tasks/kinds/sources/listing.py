@@ -5,16 +5,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
+from tasks.protocol.s3_pages import is_archived
 from tasks.protocol.stats import Stats
 from tasks.protocol.storage import FsspecStorage, is_web
 
@@ -65,8 +69,26 @@ def linked(storage: FsspecStorage) -> FsspecStorage:
     return FsspecStorage(LinkedFiles()) if storage.is_local else storage
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What lies at a source's paths."""
+
+    storage: FsspecStorage
+    """That it reads from."""
+    inputs: Stats
+    """By path."""
+    archived: pa.ChunkedArray
+    """Paths of those that lie in an archive of S3, and may have to be restored."""
+
+
 def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
-    """The storage a source reads from, and its inputs by path.
+    """The storage a source reads from, and its inputs by path; raises what `listing_of` does."""
+    listing = listing_of(source)
+    return listing.storage, listing.inputs
+
+
+def listing_of(source: "Source") -> Listing:
+    """List a source's inputs.
 
     Overlapping globs and links lead to one input; the same bytes at two paths are two.
 
@@ -76,21 +98,33 @@ def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
     """
     storage, _ = source.opened(source.paths[0])
     found: list[Stats] = []
+    archived: list[pa.Array] = []
     for url in source.paths:
         other, path = source.opened(url)
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
         kept = not_excluded(source.found(storage, path), source.exclude)
+        are_archived = bytearray()  # one byte for each of millions, and no name
         try:
-            found.append(Stats.of(canonical(storage, info) for info in kept))
+            stats = (canonical(storage, info) for info in noted(kept, are_archived))
+            found.append(Stats.of(stats))
         except UnicodeEncodeError as error:
             problem = "is not UTF-8; rename the file, or leave it out by source.exclude"
             raise InvalidSpec.at("source.path", error.object, problem) from error
         if not len(found[-1]) and source.on_empty == "fail":
             num_files = sum(1 for _ in source.found(storage, path))
             raise InputNotFound.at("source.path", url, no_input(source, num_files))
-    return storage, source.chosen(storage, Stats.by_path(found))
+        archived += found[-1].table["path"].filter(np.array(are_archived, np.bool_)).chunks
+    inputs = source.chosen(storage, Stats.by_path(found))
+    return Listing(storage, inputs, pa.chunked_array(archived, pa.string()))
+
+
+def noted(infos: Iterable[Info], are_archived: bytearray) -> Iterator[Info]:
+    """Infos one by one; notes of each whether it lies in an archive."""
+    for info in infos:
+        are_archived.append(is_archived(info))
+        yield info
 
 
 def leads_to(source: "Source", path: str) -> bool:
