@@ -133,6 +133,8 @@ MISTAKES = {
     "out/${DAY}": r"has \${DAY}, which nothing fills in: write its value, or {scheduled",
     "out/$DAY": r"has \$DAY, which nothing",
     "s3:/bucket/x": r"^sink\.path: 's3:/bucket/x' .*did you mean s3://bucket/x\?",
+    "arn:aws:s3:::bucket/x": r"^sink\.path: 'arn:aws.* is an ARN, .*did you mean s3://bucket/x\?",
+    "arn:aws-cn:s3:cn-north-1:12:accesspoint/p/x": r"did you mean s3://arn:aws-cn:s3:cn-north-1:12:",
     "~nobody2/x": r"^sink\.path: '~nobody2/x' begins with ~nobody2, and there is no such user",
     "out/x ": r"did you mean '/specs/out/x'\?",
     " out/x": r"^sink\.path: ' out/x' .*did you mean 'out/x'\?",

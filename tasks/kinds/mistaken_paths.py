@@ -10,6 +10,8 @@ TEMPLATE = re.compile(r"\{\{\s*[\w.]+\s*([(|\[][^{}]*)?\}\}")
 """What Airflow and Prefect fill in elsewhere, as `{{ ds }}`."""
 VARIABLE = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*")
 ONE_SLASH = re.compile(r"^(\w+):/(?!/)(?=.)")
+ARN = re.compile(r"^arn:aws[\w-]*:s3:(::)?")
+"""How AWS names a bucket, as its console copies it, or an access point."""
 HOME = re.compile(r"^~[^/]*")
 
 
@@ -19,7 +21,8 @@ def is_as_written(path: str) -> bool:
     Args:
         path: with `~` expanded, where there is such a user.
     """
-    return "://" in path or bool(ONE_SLASH.match(path) or HOME.match(path) or path[:1].isspace())
+    known = (ONE_SLASH, HOME, ARN)
+    return "://" in path or path[:1].isspace() or any(each.match(path) for each in known)
 
 
 def mistake_in(path: str) -> str | None:
@@ -32,6 +35,9 @@ def mistake_in(path: str) -> str | None:
         return f"has {found[0]}, which nothing fills in: did you mean {TIME}?"
     if found := ONE_SLASH.match(path):
         return f"is neither a path nor a URL: did you mean {found[1]}://{path[found.end() :]}?"
+    if found := ARN.match(path):
+        place = path[found.end() :] if found[1] else path
+        return f"is an ARN, and neither a path nor a URL: did you mean s3://{place}?"
     if found := HOME.match(os.path.expanduser(path)):
         return f"begins with {found[0]}, and there is no such user here: write the whole path"
     if path != path.strip():

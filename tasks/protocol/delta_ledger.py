@@ -29,6 +29,9 @@ ESCAPE = "%[0-9A-Fa-f]{2}"
 UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
 """Characters of a local path at which deltalake breaks."""
+NO_KEY = r"[\x00-\x1f\x7f\x85\u2028]"
+"""Such of a store's: it refuses control characters, and reads what XML takes for an end of line as
+one."""
 
 
 class DeltaLedger:
@@ -191,7 +194,7 @@ def delta_url(url: str) -> str:
         InvalidSpec: the path has an escape in it, which deltalake resolves here and not there, or
             what it takes for no part of a path, at the end of a run and not when it looks there.
     """
-    wrong = re.search(ESCAPE if "://" in url else f"{ESCAPE}|{NO_PATH}", url)
+    wrong = re.search(f"{ESCAPE}|{NO_KEY if '://' in url else NO_PATH}", url)
     if wrong:
         problem = f"has {wrong[0]!r} in it, with which the ledger cannot be kept"
         raise InvalidSpec.at("sink.path", url, f"{problem}: rename the folder")

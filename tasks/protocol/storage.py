@@ -221,6 +221,9 @@ def refuse_misread(url: str) -> None:
     Raises:
         ValueError: says what to write.
     """
+    scheme, is_url, _ = url.partition("://")
+    if is_url and scheme.isalnum() and scheme != scheme.lower():
+        raise ValueError(f"a URL begins in small letters: write {scheme.lower()}://")
     if ANONYMOUS.match(url):
         plain = ANONYMOUS.sub(r"\1", url)
         raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")

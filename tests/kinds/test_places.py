@@ -349,6 +349,7 @@ def test_no_path_has_a_nul() -> None:
         ("file://x", "has the whole path"),
         ("local://x", "has the whole path"),
         ("s3:///x", "names no bucket, as s3://bucket/folder does"),
+        ("S3://bucket/x", "in small letters: write s3://"),
     ],
 )
 def test_a_url_that_ray_reads_otherwise_is_refused(path: str, way_out: str) -> None:
@@ -363,3 +364,10 @@ def test_an_option_that_the_storage_does_not_know_is_named() -> None:
     message = r"^sink\.storage_options: one is not for the storage of 's3:.*argument 'keyy'$"
     with pytest.raises(InvalidSpec, match=message):
         check_sink(sink)
+
+
+def test_an_arn_is_told_as_what_it_was_copied_for() -> None:
+    with pytest.raises(
+        InputNotFound, match=r"'arn:aws:s3:::bucket/in' .*did you mean s3://bucket/in"
+    ):
+        check_source(ParquetSource(path="arn:aws:s3:::bucket/in"))

@@ -249,6 +249,12 @@ def test_a_folder_in_which_deltalake_keeps_no_table_is_refused_at_once(
         DeltaLedger(str(tmp_path / f"out{character}2" / "ledger"))
 
 
+@pytest.mark.parametrize("character", list("\t\n\x01\x7f\x85\u2028"))
+def test_a_stores_folder_of_such_a_name_is_refused_before_it_is_asked(character: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: .* with which the ledger cannot be kept"):
+        DeltaLedger(f"s3://bucket/out{character}2/ledger")
+
+
 @pytest.mark.parametrize("character", list("#? *{}~'\"<>`:é"))
 def test_a_folder_may_have_any_other_name(tmp_path: Path, character: str) -> None:
     ledger = DeltaLedger(str(tmp_path / f"out{character}2" / "ledger"))
