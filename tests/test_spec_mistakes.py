@@ -108,6 +108,39 @@ def test_what_may_be_a_secret_is_not_quoted(changes: dict[str, Any], field: str)
     assert "sk-live-1" not in said
 
 
+@pytest.mark.parametrize("part", ["source", "sink", "model"])
+@pytest.mark.parametrize(
+    ("options", "write"),
+    [
+        ({"anon": "false"}, "anon: false"),
+        ({"anon": "True "}, "anon: true"),
+        ({"client_kwargs": {"verify": "no"}}, "verify: false"),
+        ({"requester_pays": "yes"}, "requester_pays: true"),
+        ({"version_aware": "0"}, "version_aware: false"),
+    ],
+)
+def test_no_text_is_taken_for_a_switch(part: str, options: dict[str, Any], write: str) -> None:
+    """Python takes each for true, so that `anon: "false"` would ask without credentials."""
+    kind = "sklearn" if part == "model" else "parquet"
+    said = refused(**{part: {"kind": kind, "path": "s3://b/x", "storage_options": options}})
+    assert said.startswith(f"{part}.storage_options: ")
+    assert f"write {write}, without quotes" in said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"anon": False, "client_kwargs": {"verify": "/etc/own.pem"}, "requester_pays": "project"},
+        {"s3_additional_kwargs": {"Metadata": {"verify": "yes"}}, "key": "true"},
+        {"client_kwargs": None},
+    ],
+)
+def test_other_texts_are_options(options: dict[str, Any]) -> None:
+    source = {"kind": "parquet", "path": "s3://b/x", "storage_options": options}
+    spec = complete_spec(raw(source=source), [], Path("/"))
+    assert spec.source.storage_options == options
+
+
 def test_what_is_no_secret_is_quoted() -> None:
     options = {**HTTP, "options": {"max_tokens": "many"}}
     assert "model.options.max_tokens: 'many' is not" in refused(model=options)

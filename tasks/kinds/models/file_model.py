@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeVar
+from typing import IO, ClassVar, TypeVar
 
 from pydantic import Field
 
 from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.first_line import first_line
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.safetensors_file import refuse_pointer
@@ -32,7 +33,7 @@ class FileModel(Model):
         description="File or folder that holds the model: a path that every node can read, or a "
         "URL as in s3://bucket/model. Relative to the spec's file.",
     )
-    storage_options: dict[str, Any] = Field(
+    storage_options: StorageOptions = Field(
         default={},
         description="For fsspec, e.g. {endpoint_url: ...}; credentials come from the environment.",
     )

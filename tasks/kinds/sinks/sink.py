@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE, as_text, has_null
+from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.hive import NULL_FOLDER, hive_folder
 from tasks.kinds.kind import Kind
 from tasks.kinds.output_types import SCALARS, OutputType, with_given
@@ -48,7 +49,7 @@ class Sink(Kind):
         "the output; state lies beside it, under its name and .state. {scheduled:%Y-%m-%d} "
         "stands for the scheduled time.",
     )
-    storage_options: dict[str, Any] = Field(
+    storage_options: StorageOptions = Field(
         default={},
         description="Options of the filesystem, such as endpoint_url. Never secrets.",
     )

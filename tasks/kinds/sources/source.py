@@ -8,6 +8,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.kinds.column_types import as_text, plain
+from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.sources.listing import list_path, refuse_web_folder
@@ -67,7 +68,7 @@ class Source(Kind):
         description="Globs; files are left out whose name matches, or whose path does, or its end "
         "from some folder on, as in tmp/*. Tables leave rows out by their filter.",
     )
-    storage_options: dict[str, Any] = Field(
+    storage_options: StorageOptions = Field(
         default={},
         description="Options of the filesystem, such as endpoint_url. Never secrets: those come "
         "from the environment.",
