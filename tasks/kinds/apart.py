@@ -1,13 +1,15 @@
 """Whether an output lies apart from the inputs, so that no run takes another's rows for inputs."""
 
 import os
+from collections.abc import Iterator
+from glob import iglob
 
 import pyarrow.compute as pc
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import folder_of
 from tasks.kinds.sinks.sink import Sink
-from tasks.kinds.sources.listing import is_excluded, would_list
+from tasks.kinds.sources.listing import glob_in, is_excluded, would_list
 from tasks.kinds.sources.source import Source
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.stats import Stats
@@ -26,7 +28,7 @@ def check_apart(source: Source, sink: Sink) -> None:
     written = names_written(sink, OutputFolder(led_to(storage, output)))
     for url in source.paths:
         other, path = source.opened(url)
-        names = (spelled(other, path, name) for name in written)
+        names = spelled(other, path, written)
         if are_one(other, storage) and any(is_input(source, other, path, name) for name in names):
             raise among_inputs(sink, url)
 
@@ -61,11 +63,24 @@ def led_to(storage: FsspecStorage, path: str) -> str:
     return os.path.realpath(path) if storage.is_local else path
 
 
-def spelled(storage: FsspecStorage, path: str, name: str) -> str:
-    """A file's name as a path's listing has it, where the links in that lead to it."""
-    fixed = folder_of(path)
-    real = led_to(storage, fixed)
-    return f"{fixed}{name.removeprefix(real)}" if name.startswith(f"{real}/") else name
+def spelled(storage: FsspecStorage, path: str, names: list[str]) -> Iterator[str]:
+    """Names of files, and how a path's listing has them where links in that lead to them."""
+    yield from names
+    for folder in (folder_of(path), *(links_in(path) if storage.is_local else ())):
+        real = led_to(storage, folder)
+        below = (name for name in names if folder != real and name.startswith(f"{real}/"))
+        yield from (f"{folder}{name.removeprefix(real)}" for name in below)
+
+
+def links_in(path: str) -> Iterator[str]:
+    """Linked folders that a glob's parts before any ** match, by the names that lead to them."""
+    parts = path.split("/")
+    for at, part in enumerate(parts, start=1):
+        if "**" in part:
+            return
+        if glob_in(part):
+            found = iglob("/".join([*parts[:at], ""]), include_hidden=True)
+            yield from (each.rstrip("/") for each in found if os.path.islink(each.rstrip("/")))
 
 
 def are_one(one: FsspecStorage, other: FsspecStorage) -> bool:

@@ -205,6 +205,25 @@ def test_an_output_that_a_link_leads_to(tmp_path: Path) -> None:
     refuse_own(apart, sink, *list_inputs(apart))
 
 
+@pytest.mark.parametrize("glob", ["n*e/**", "n*", "n*e/*/*.parquet", "*/a*/**", "[n]*/al?as/*/*"])
+def test_an_output_that_a_glob_leads_to_through_a_link(tmp_path: Path, glob: str) -> None:
+    """Before anything lies there, and not once rows have been published among the inputs."""
+    for folder in ("far/away", "d"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "far/a.csv").touch()
+    (tmp_path / "far/alias").symlink_to(tmp_path / "far/away")
+    (tmp_path / "d/name").symlink_to(tmp_path / "far")
+    place = "far/away/out" if "al" in glob or "a*" in glob else "far/out"
+    source, sink = (
+        ParquetSource(path=f"{tmp_path}/d/{glob}"),
+        ParquetSink(path=str(tmp_path / place)),
+    )
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+        check_apart(source, sink)
+    check_apart(source.model_copy(update={"exclude": ["out/*", "out.state/*"]}), sink)
+    check_apart(source, ParquetSink(path=str(tmp_path / "d/out")))
+
+
 def test_an_output_among_inputs_that_are_read_by_other_options() -> None:
     source = ParquetSource(path="s3://bucket/in", storage_options={"anon": True})
     with pytest.raises(InvalidSpec, match=r"lies in source\.path .*source\.exclude"):
