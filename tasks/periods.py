@@ -11,6 +11,8 @@ from tasks.scheduled import at_time, in_zone
 from tasks.spec import BatchInferenceSpec
 
 MAX_PERIODS = 10_000
+START, END, EVERY = "--from (start)", "--to (end)", "--every"
+"""A range as the command line names it, and the flow, whose form has other words for its ends."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def portions(
             raise needs_range(spec)
         return [Portion(spec if now is None else excluding_at(spec, now), ())]
     if start is None or end is None:
-        given, other = ("--from", "--to") if start else ("--to", "--from")
+        given, other = (START, END) if start else (END, START)
         raise InvalidSpec.at(given, str(start or end), f"needs {other} beside it")
     if not is_timed_source:
         problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
@@ -120,7 +122,7 @@ def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec
 def needs_range(spec: BatchInferenceSpec) -> InvalidSpec:
     """Says that a spec with placeholders is nothing whole."""
     paths = [path for path in (*spec.source.paths, spec.sink.path) if is_timed(path)]
-    problem = "stands for another place at each scheduled time: say which with --from and --to"
+    problem = f"stands for another place at each scheduled time: say which with {START} and {END}"
     return InvalidSpec.at(
         "source.path" if paths[0] != spec.sink.path else "sink.path", paths[0], problem
     )
@@ -135,12 +137,12 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
     try:
         forward = parse_step(every)[0] > 0
     except ValueError as error:
-        raise InvalidSpec(f"--every: {error}") from error
+        raise InvalidSpec(f"{EVERY}: {error}") from error
     if not forward:
-        raise InvalidSpec.at("--every", every, "must lead forward, as 1d, 6h or 30m do")
+        raise InvalidSpec.at(EVERY, every, "must lead forward, as 1d, 6h or 30m do")
     last = end.timestamp()  # of two times in one zone, Python compares what their clocks show
     if last < start.timestamp():
-        raise InvalidSpec.at("--to", end.isoformat(), f"is before --from {start.isoformat()}")
+        raise InvalidSpec.at(END, end.isoformat(), f"is before {START} {start.isoformat()}")
     times: list[datetime] = []
     # Each from the start: from one to the next, an hour that a clock skips would stay skipped.
     with suppress(OverflowError):  # the calendar ends with the range
@@ -148,7 +150,7 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
             times.append(time)
             if len(times) > MAX_PERIODS:
                 problem = f"makes more than {MAX_PERIODS:,} periods of that: take a longer step"
-                raise InvalidSpec.at("--every", every, problem)
+                raise InvalidSpec.at(EVERY, every, problem)
     return times
 
 

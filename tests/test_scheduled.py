@@ -218,18 +218,23 @@ def test_a_step_keeps_the_clock_through_a_change() -> None:
 @pytest.mark.parametrize(
     ("given", "between", "every", "said"),
     [
-        (spec(), (None, None), "1d", r"source\.path: .* say which with --from and --to"),
+        (
+            spec(),
+            (None, None),
+            "1d",
+            r"source\.path: .* say which with --from \(start\) and --to \(end\)",
+        ),
         (
             spec("/in", "/out/{scheduled:%d}"),
             (None, None),
             "1d",
-            r"sink\.path: .* --from and --to",
+            r"sink\.path: .* --from \(start\) and --to \(end\)",
         ),
-        (spec(), (TWO, None), "1d", "--from: .* needs --to beside it"),
+        (spec(), (TWO, None), "1d", r"--from \(start\): .* needs --to \(end\) beside it"),
         (spec("/in"), (TWO, TWO), "1d", r"source\.path: '/in' holds no"),
         (spec(), (TWO, TWO), "0d", "--every: '0d' must lead forward"),
         (spec(), (TWO, TWO), "daily", "--every: 'daily' is no step"),
-        (spec(), (TWO, datetime(2020, 1, 1)), "1d", "--to: .* is before --from"),
+        (spec(), (TWO, datetime(2020, 1, 1)), "1d", r"--to \(end\): .* is before --from \(start\)"),
         (spec(), (TWO, datetime(2030, 1, 1)), "1m", f"more than {MAX_PERIODS:,} periods"),
         (
             spec(exclude=("{scheduled:%d}*",)),

@@ -105,8 +105,8 @@ def test_a_search_takes_the_scheduled_time(
 
 WRONG = {
     "no time": (("run", "SPEC", "--scheduled-time", "today"), "--scheduled-time: 'today' is no"),
-    "no range": (("backfill", "SPEC"), "say which with --from and --to"),
-    "half a range": (("backfill", "SPEC", "--from", "2026-01-01"), "--from: "),
+    "no range": (("backfill", "SPEC"), "say which with --from (start) and --to (end)"),
+    "half a range": (("backfill", "SPEC", "--from", "2026-01-01"), "--from (start): "),
     "an empty range": (
         ("backfill", "SPEC", "--set", "source.path=in", "--set", "sink.path=out", "--from", ""),
         "--from: '' is no time",
