@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from tasks.calendar import find_zone, parse_step
 from tasks.errors import shown
 from tasks.kinds.clusters import AnyCluster, KubeRayCluster, LocalCluster
-from tasks.kinds.form import FormModel
+from tasks.kinds.form import FormModel, none_where_cleared
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.models import AnyModel
@@ -135,7 +135,9 @@ class Scheduled(FormModel):
     """Which time {scheduled:...} in paths stands for."""
 
     timezone: str = Field(
-        "UTC", description="Timezone of the times in paths: an IANA name, as in Europe/Berlin."
+        "UTC",
+        description="Timezone of the times in paths: an IANA name, as in Europe/Berlin; where "
+        "empty UTC.",
     )
     offset: str | None = Field(
         None,
@@ -143,9 +145,12 @@ class Scheduled(FormModel):
         "Weeks (w) and days (d) go by the calendar, hours (h) and minutes (m) by the clock.",
     )
 
+    _cleared = field_validator("offset", mode="before")(none_where_cleared)
+
     @field_validator("timezone")
     @classmethod
     def _known_timezone(cls, name: str) -> str:
+        name = name or "UTC"  # of a box of the form that somebody has cleared
         find_zone(name)
         return name
 

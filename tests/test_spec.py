@@ -304,3 +304,19 @@ def test_a_section_of_comments_only_may_be_set_into(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(yaml.safe_dump(RAW) + "resources:\n  # num_gpus: 1\n")
     assert load_spec(file, ["resources.num_cpus=1"]).resources.num_cpus == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scheduled": {"timezone": "", "offset": ""}},
+        {"cluster": {"kind": "local", "address": ""}},
+        {"cluster": {"kind": "ray_jobs", "address": "http://ray:8265", "block": ""}},
+        {"cluster": {"kind": "ray_jobs", "address": "", "block": "ray"}},
+        {"cluster": {"kind": "kuberay", "manifest": "", "image": "", "context": ""}},
+    ],
+)
+def test_a_box_of_the_form_that_was_cleared_is_one_left_out(change: dict[str, Any]) -> None:
+    ((section, fields),) = change.items()
+    left = {name: value for name, value in fields.items() if value != ""}
+    assert parse_spec({**RAW, **change}) == parse_spec({**RAW, section: left})

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from tasks.kinds.form import FormModel, PickOne
+from tasks.kinds.form import FormModel, PickOne, none_where_cleared
 
 Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
 
@@ -59,6 +59,8 @@ class LocalCluster(FormModel):
         None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."
     )
 
+    _cleared = field_validator("address", mode="before")(none_where_cleared)
+
     @field_validator("address")
     @classmethod
     def _is_rays_own(cls, address: str | None) -> str | None:
@@ -103,6 +105,7 @@ class RayJobsCluster(FormModel):
         "for its turn. Where empty the block's; give all specs of a cluster the same.",
     )
 
+    _cleared = field_validator("address", "block", mode="before")(none_where_cleared)
     _reaches_a_host = field_validator("address")(dashboard_url)
 
     @model_validator(mode="after")
@@ -150,6 +153,8 @@ class KubeRayCluster(FormModel):
         description="A cluster that no run has followed for so long is deleted by the reaper in "
         "deployments/cluster; must be more than timeouts.orphan_seconds.",
     )
+
+    _cleared = field_validator("manifest", "image", "context", mode="before")(none_where_cleared)
 
     @field_validator("address")
     @classmethod

@@ -45,6 +45,11 @@ def title_of(name: str, _info: "FieldInfo | ComputedFieldInfo | None" = None) ->
     return text[:1].upper() + text[1:]
 
 
+def none_where_cleared(value: object) -> object:
+    """None in the place of an empty text: what the form sends of a box that somebody cleared."""
+    return None if value == "" else value
+
+
 class FormModel(BaseModel):
     """Frozen, and strict about names: a misspelt field is an error. Shows well in the run form."""
 
