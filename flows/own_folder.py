@@ -6,16 +6,23 @@ from prefect.runtime import deployment
 
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_paths import places
+from tasks.spec_paths import places, places_read
+
+PROBLEM = "is relative to a folder that goes with this run: write it from / on"
 
 
 def check_whole_paths(spec: BatchInferenceSpec) -> None:
     """See that a deployment's run, whose spec no file has, names places from / on.
 
+    What is only read may lie where the run begins, as where its deployment pulls code.
+
     Raises:
-        InvalidSpec: a path is relative: what lay there would be lost, and nobody would know.
+        InvalidSpec: a path is relative: what lay there would be lost, and nobody would know; or it
+            is not there.
     """
-    for field, path in places(spec) if deployment.id else ():
+    if not deployment.id:
+        return
+    read = ((field, path) for field, path in places_read(spec) if not os.path.exists(path))
+    for field, path in (*places(spec), *read):
         if "://" not in path and not os.path.isabs(path):
-            problem = "is relative to a folder that goes with this run: write it from / on"
-            raise InvalidSpec.at(field, path, problem)
+            raise InvalidSpec.at(field, path, PROBLEM)

@@ -95,3 +95,18 @@ def places(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
     ):
         if path:
             yield field, path
+
+
+def places_read(spec: BatchInferenceSpec) -> Iterator[tuple[str, str]]:
+    """Files and folders of this machine that are read beside those, and by which field."""
+    if manifest := getattr(spec.cluster, "manifest", None):
+        yield "cluster.manifest", manifest
+    if spec.runs_own_code:
+        yield "environment.working_dir", spec.environment.working_dir
+    names = [("model.name_or_path", getattr(spec.model, "name_or_path", None))]
+    names += [
+        (f"steps.{at}.tokenizer", getattr(step, "tokenizer", None))
+        for at, step in enumerate(spec.steps)
+    ]
+    # Others are names on the Hub, or folders with such a name, which are there.
+    yield from ((field, name) for field, name in names if name and name.startswith("."))

@@ -11,6 +11,8 @@ from tasks.errors import InvalidSpec
 from tests.flows.conftest import spec_of
 
 MODEL = {"kind": "python", "class": "predictors:Double"}
+CHUNKS = {"kind": "chunk_text", "size": 100}
+EMBEDS = {"kind": "huggingface", "task": "feature-extraction"}
 GATE = {"kind": "drift", "column": "x", "maximum": 0.2}
 
 
@@ -22,6 +24,10 @@ GATE = {"kind": "drift", "column": "x", "maximum": 0.2}
         ("model.weight_files", {"model": {**MODEL, "weight_files": ["model.pt"]}}),
         ("stages.preprocess.path", {"stages": {"preprocess": {"path": "kept"}}}),
         ("gates.1.baseline", {"gates": [GATE, {**GATE, "baseline": "last"}]}),
+        ("environment.working_dir", {"environment": {"working_dir": "code"}}),
+        ("cluster.manifest", {"cluster": {"kind": "kuberay", "manifest": "ours.yaml"}}),
+        ("steps.0.tokenizer", {"steps": [{**CHUNKS, "tokenizer": "./bert"}]}),
+        ("model.name_or_path", {"model": {**EMBEDS, "name_or_path": "./bert"}}),
     ],
 )
 def test_each_path_is_refused_that_a_worker_would_look_for_in_its_own_folder(
@@ -33,3 +39,19 @@ def test_each_path_is_refused_that_a_worker_would_look_for_in_its_own_folder(
     own_folder.check_whole_paths(spec_of(tmp_path))
     with pytest.raises(InvalidSpec, match=f"^{field}: .* is relative to a folder that goes with"):
         own_folder.check_whole_paths(spec)
+
+
+def test_what_is_read_may_lie_where_a_deployment_has_pulled_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("code", "bert"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ours.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_folder, "deployment", SimpleNamespace(id="nightly"))
+    changes = {
+        "environment": {"working_dir": "code"},
+        "cluster": {"kind": "kuberay", "manifest": "ours.yaml"},
+        "steps": [{**CHUNKS, "tokenizer": "./bert"}],
+    }
+    own_folder.check_whole_paths(spec_of(tmp_path, **changes))
