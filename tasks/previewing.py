@@ -9,6 +9,7 @@ from tasks.baselines import last_runs
 from tasks.errors import InvalidSpec
 from tasks.judging import judge, line_of, staged_files
 from tasks.kinds.clusters import InlineCluster
+from tasks.kinds.gates.rows import RowsGate
 from tasks.ledgers import ledger_of
 from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
@@ -18,6 +19,7 @@ from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
 from tasks.rejections import excess
 from tasks.resources import ReadOptions
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 BATCHES = 8
@@ -150,15 +152,28 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     strict = replace(planned, spec=planned.spec.model_copy(update={"errors": spec.errors}))
     too_many = excess(strict, accepted)
     found = [too_many] if too_many else []
-    # How many rows there are is no preview's to judge.
-    gates = [gate for gate in spec.gates if gate.columns]
-    trial = planned.spec.model_copy(update={"gates": gates})
+    replaces = RunOptions().makes_new_version(spec)
+    if not (len(planned.plan.shards) or replaces):
+        return found  # a run would have nothing to do
+    trial = planned.spec.model_copy(update={"gates": spec.gates})
     try:
-        last = last_runs(spec.model_copy(update={"gates": gates}), ledger_of(spec).look())
-        judged = judge(replace(planned, spec=trial), accepted, {}, last)
+        last = last_runs(spec, ledger_of(spec).look())
+        judged = judge(replace(planned, spec=trial, replaces=replaces), accepted, {}, last)
     except InvalidSpec as error:  # a gate's column is not there
         return [*found, str(error)]
-    return found + [line_of(each).strip() for each in judged if not each.passed]
+    knows_rows = saw_all(planned, spec) or not staged_files(planned.run, accepted)
+    return found + [
+        line_of(each).strip()
+        for gate, each in zip(spec.gates, judged, strict=True)
+        if not each.passed and (knows_rows or not isinstance(gate, RowsGate))
+    ]
+
+
+def saw_all(planned: PlannedRun, spec: BatchInferenceSpec) -> bool:
+    """Whether a preview has as many rows as a run of all inputs, of which there are no others."""
+    rows, asked = planned.plan.known_rows, planned.options.limit
+    is_all = rows is not None and asked is not None and rows < asked
+    return is_all and spec.sink.mode != "upsert"  # of which those of one key are one
 
 
 def clear_away(spec: BatchInferenceSpec) -> None:
