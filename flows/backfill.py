@@ -18,7 +18,15 @@ from tasks.periods import Portion, label, portions
 from tasks.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
-from tasks.standing import allowing_gaps, gaps, has_inputs, has_lost_inputs, has_restarted, look_at
+from tasks.standing import (
+    allowing_gaps,
+    gaps,
+    has_inputs,
+    has_lost_inputs,
+    has_restarted,
+    left_published,
+    look_at,
+)
 
 check = task(name="check", persist_result=False, retries=0)(check_spec)
 
@@ -103,7 +111,8 @@ def look(backfill: Backfill, portion: Portion) -> Outcome:
     outcome = Outcome(portion.name, portion.spec.sink.path, without_data=list(map(label, empty)))
     no_data = len(empty) == len(portion.times) > 0 or not has_inputs(portion.spec)
     if no_data and not has_lost_inputs(portion.spec):
-        return replace(outcome, what="no data")
+        version, is_outdated = left_published(portion, backfill.fingerprints)
+        return replace(outcome, what="no data", version=version or None, is_outdated=is_outdated)
     found = look_at(portion, backfill.fingerprints)
     for note in found.notes if found.is_done else ():
         get_run_logger().warning("%s: %s", portion.name, note)

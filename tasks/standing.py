@@ -13,6 +13,7 @@ from tasks.ledgers import ledger_of
 from tasks.new_inputs import published_paths, unpublished
 from tasks.periods import Portion
 from tasks.protocol.applying import bring_up_to_date
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.reading import notes, other_rows
@@ -90,10 +91,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     storage, output = output_of(spec)
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     inputs_storage, inputs = list_inputs(spec.source)
-    is_outdated = (
-        other_config(seen, config_digests(spec, fingerprints, None)) is not None
-        or other_rows(seen, spec.source) is not None
-    )
+    is_outdated = is_of_another(spec, seen, fingerprints)
     replaces = is_outdated or spec.sink.mode == "replace"
     there = {stat.path for stat in inputs}
     dropped = sorted(set(published_paths(seen)) - there) if replaces else []
@@ -105,6 +103,27 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     )
     return Standing(
         seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source)
+    )
+
+
+def left_published(portion: Portion, fingerprints: dict[str, str]) -> tuple[int, bool]:
+    """The version at a portion's output, 0 for none, and whether another model or config made it.
+
+    Where the portion has no input any more, and no run brings it up to date.
+
+    Args:
+        portion: the run.
+        fingerprints: digests of weights and code, as `check_spec` gives them.
+    """
+    seen = ledger_of(portion.spec).look()
+    return seen.version, bool(seen.version) and is_of_another(portion.spec, seen, fingerprints)
+
+
+def is_of_another(spec: BatchInferenceSpec, seen: Snapshot, fingerprints: dict[str, str]) -> bool:
+    """Whether another model or config made what is published, or it was read in another way."""
+    return (
+        other_config(seen, config_digests(spec, fingerprints, None)) is not None
+        or other_rows(seen, spec.source) is not None
     )
 
 

@@ -36,6 +36,8 @@ class Outcome:
     def line(self) -> str:
         """What was done, for a person."""
         parts = [self.what]
+        if self.what == "no data" and self.is_outdated:
+            parts.append(f"version {self.version} of another model or config stays")
         if self.rows:
             parts.append(f"{counted(self.rows['written'], 'row')} written")
         if self.resumed_rows:

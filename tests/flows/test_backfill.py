@@ -134,6 +134,20 @@ def test_a_day_without_data_is_a_gap(daily: Path) -> None:
     assert told(backfill(daily_spec(daily, source=allowed), *RANGE)) == ["no data"] * 3
 
 
+def test_a_day_whose_inputs_are_gone_keeps_what_another_model_made_and_that_is_told(
+    daily: Path,
+) -> None:
+    first = datetime(2026, 1, 1)
+    backfill(daily_spec(daily), first, first)
+    shutil.rmtree(daily / "in" / DAYS[0])
+    stays = "no data, version 1 of another model or config stays"
+    report = backfill(daily_spec(daily, model=OTHER), first, datetime(2026, 1, 2))
+    assert told(report) == [stays, "published, 10 rows written"]
+    assert report["periods"][0]["version"] == 1
+    # Of the same model nothing is to be done.
+    assert told(backfill(daily_spec(daily), first, first.replace(day=2)))[0] == "no data"
+
+
 def test_a_day_has_data_if_something_lies_at_the_paths_that_name_it(daily: Path) -> None:
     """What lies at others is read each day, and makes no day of nothing one with data."""
     put(daily, "always", "a", 10)
