@@ -3,9 +3,19 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from prefect import flow, get_run_logger, task
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterParentFlowRunId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 from prefect.runtime import flow_run
+from prefect.states import Crashed
 
 from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
@@ -29,6 +39,7 @@ from tasks.standing import (
 )
 
 check = task(name="check", persist_result=False, retries=0)(check_spec)
+LEFT = "its process is gone; the backfill was started again, and goes on with this period"
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ def backfill(
         BatchInferenceError: says at which period it stopped; the periods before it are done.
     """
     check_whole_paths(spec)
+    end_what_was_left()
     runs = portions(spec, start, end, every, time_to_start())
     fingerprints = patient(check)(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
@@ -85,6 +97,25 @@ def backfill(
         "periods": [each.as_json() for each in done],
         "flow_run_id": flow_run.id,
     }
+
+
+def end_what_was_left() -> None:
+    """Say in Prefect that the runs are over which an earlier process of this flow run had begun.
+
+    Nobody else would, and Prefect starts a flow run once more only where its process is gone, or is
+    taken for that. Of one that lives nevertheless, what it says of its run in the end counts.
+    """
+    if flow_run.run_count < 2:
+        return
+    at_work = FlowRunFilter(
+        parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[UUID(str(flow_run.id))]),
+        state=FlowRunFilterState(
+            type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
+        ),
+    )
+    with get_client(sync_client=True) as client:
+        for left in client.read_flow_runs(flow_run_filter=at_work):
+            client.set_flow_run_state(left.id, Crashed(message=LEFT))
 
 
 def bring_up(backfill: Backfill, portion: Portion) -> Outcome:

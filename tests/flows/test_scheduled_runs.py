@@ -177,6 +177,33 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
     assert stopped == ["2026-01-03", "2026-01-02", "2026-01-01"]
 
 
+def test_what_a_dead_backfill_was_at_is_over_once_the_backfill_goes_on(tmp_path: Path) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Running, Scheduled
+
+    for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        put(tmp_path, day)
+    once = {"class": "predictors:DiesOnce", "init": {"at": 205.0, "marker": str(tmp_path / "m")}}
+    spec = daily_spec(tmp_path, model={"kind": "python", **once})
+    given = {"spec": spec, "start": datetime(2026, 1, 1), "end": datetime(2026, 1, 3)}
+    with get_client(sync_client=True) as client:
+        begun: Any = Scheduled()
+        run = client.create_flow_run(backfill, parameters={}, state=begun)
+        run_flow(backfill, flow_run=run, parameters=given, return_type="state")
+        (dead,) = [each for each in children_of(run) if each.state.name == "Failed"]
+        # As it stays where the process was killed in the middle.
+        client.set_flow_run_state(dead.id, Running(), force=True)
+        run_flow(backfill, flow_run=look(run), parameters=given, return_type="state")
+    assert look(run).state.name == "Completed"
+    assert sorted((each.name, each.state.name) for each in children_of(run)) == [
+        ("doubling 2026-01-01", "Completed"),
+        ("doubling 2026-01-02", "Completed"),
+        ("doubling 2026-01-02", "Crashed"),
+        ("doubling 2026-01-03", "Completed"),
+    ]
+
+
 def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path: Path) -> None:
     put(tmp_path, "2026-03-05")
     spec = daily_spec(tmp_path).model_copy(update={"source": at_day(tmp_path)})
