@@ -107,9 +107,9 @@ def refuse_infinity(values: Matrix, names: list[str]) -> None:
     Raises:
         ValueError: one is.
     """
-    infinite = np.isinf(values).any(axis=0)
-    if infinite.any():
-        name = names[int(infinite.argmax())]
+    infinite = np.isinf(values)
+    if infinite.any():  # by column only then: that takes a hundred times as long
+        name = names[int(infinite.any(axis=0).argmax())]
         raise ValueError(
             f"column {name!r} is infinite in this row, which XGBoost takes for no number: make it "
             "empty, which is a missing one, or a number, in a step"
