@@ -56,7 +56,7 @@ class Sink(Kind):
     keep_columns: list[str] | None = Field(
         default=None,
         description="Input columns to keep beside the predictions, none where the list is empty; "
-        "where left out, all but decoded media.",
+        "where left out, all but media.",
     )
     partition_by: list[str] = Field(
         default=[],
