@@ -1,13 +1,18 @@
 """Images reach the model as the checkpoint's own processor would hand them over."""
 
+import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.detection import Preparation
 from tasks.kinds.models.hf.image import ImageInputs, processed
 from tasks.kinds.models.hf.plain_resize import BICUBIC, BILINEAR, PlainResize
 from tasks.kinds.models.model import Placement
@@ -38,6 +43,32 @@ def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: 
         for i, mine in zip(index, arguments["pixel_values"], strict=True):
             wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
             assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"image_mean": None}, "`image_mean` and `image_std` must both be specified"),
+        ({"image_std": [0.5, 0.5]}, "std must have 3 elements"),
+        ({"size": None}, "`size` and `resample` must be specified"),
+        ({"size": {}}, "size must have one of the following set of keys"),
+        ({"resample": None}, "`size` and `resample` must be specified"),
+    ],
+)
+def test_settings_by_which_no_image_can_be_prepared_are_no_rows_fault(
+    tmp_path: Path, settings: dict[str, Any], problem: str
+) -> None:
+    save_vit(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    said = rf"name_or_path: .* settings in its preprocessor_config\.json by which .*: {problem}"
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
+    for build in (model.preprocessor, partial(model.predictor, Placement())):
+        with pytest.raises(InvalidSpec, match=said):
+            build()
+    if settings == {"image_mean": None}:
+        with pytest.raises(InvalidSpec, match=said):
+            Preparation(model.checkpoint)  # of detectors
 
 
 @pytest.mark.parametrize("resample", [BILINEAR, BICUBIC])

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import InvalidSpec
+from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.models.hf import hub
 from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknown_type
-from tasks.kinds.models.hf.parts import knows_words
+from tasks.kinds.models.hf.parts import PROCESSOR_FILES, knows_words
+from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
 
 
@@ -43,7 +44,7 @@ class Checkpoint:
         """What turns images into the model's input."""
         from transformers import AutoImageProcessor
 
-        with quiet(), self.without_code():
+        with self.prepares_images(), quiet(), self.without_code():
             return AutoImageProcessor.from_pretrained(**self.where)
 
     def feature_extractor(self) -> Any:
@@ -156,6 +157,27 @@ class Checkpoint:
             if stops_short_of_code(error):
                 raise InvalidSpec.at(hub.FIELD, self.name, OWN_CODE) from error
             raise
+
+    @contextmanager
+    def prepares_images(self) -> Iterator[None]:
+        """Explain why no image processor can be made, or why it prepares no image of ours.
+
+        Raises:
+            InvalidSpec: it is the fault of its settings.
+        """
+        try:
+            yield
+        except Exception as error:
+            others = (BatchInferenceError, ImportError, OSError)
+            if isinstance(error, others) or is_of_the_machine(error):
+                raise
+            files = [each for each in PROCESSOR_FILES if self.json_file(each) is not None]
+            problem = (
+                f"has settings in its {(files or ['config.json'])[0]} by which no image can be "
+                f"prepared: {error}; correct them, or save the processor of the training beside "
+                "the model, with its save_pretrained"
+            )
+            raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
 
 
 def attend_to_all(model: Any) -> None:

@@ -60,7 +60,8 @@ class Preparation:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.processor = checkpoint.image_processor()
         probe = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
-        self.whole = Prepared.by(self.processor, probe)
+        with checkpoint.prepares_images():
+            self.whole = Prepared.by(self.processor, probe)
         self.sends_bytes = self.can_be_parted(probe)
 
     def can_be_parted(self, probe: np.ndarray) -> bool:

@@ -34,7 +34,7 @@ def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Fu
     They are uint8, height x width x 3; or, where the checkpoint's processor does more than resize,
     crop and normalise, its floats.
     """
-    processor = checkpoint.image_processor()
+    processor = tried_processor(checkpoint)
     plain = PlainResize.of(processor)
     to_array = pixels_as_bytes(plain) if plain else pixels_as_floats(processor)
 
@@ -43,6 +43,18 @@ def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Fu
         return rows.append_column(PIXELS, pixels)
 
     return shared_out(preprocess, num_threads)
+
+
+def tried_processor(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's image processor.
+
+    Raises:
+        InvalidSpec: by its settings no image can be prepared, and each row would be set aside.
+    """
+    processor = checkpoint.image_processor()
+    with checkpoint.prepares_images():
+        processed(processor, np.zeros((48, 64, 3), np.uint8))
+    return processor
 
 
 def pixels_as_bytes(plain: PlainResize) -> ToArray:
@@ -90,7 +102,7 @@ class ImageInputs:
     """Batches of images on the model's device, normalised there."""
 
     def __init__(self, checkpoint: Checkpoint, placement: Placement, dtype: Any) -> None:
-        self.processor = checkpoint.image_processor()
+        self.processor = tried_processor(checkpoint)
         self.plain = PlainResize.of(self.processor)
         self.placement, self.device, self.dtype = placement, placement.device, dtype
 
