@@ -452,6 +452,40 @@ def test_weights_that_do_not_fit(folder: Path) -> None:
         predicted(plain, rows)
 
 
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+def test_what_was_saved_with_its_wrapper_is_the_module_itself(
+    tmp_path: Path, module: Any, prefix: str, ending: str
+) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    file = tmp_path / f"wrapped.{ending}"
+    wrapped = {f"{prefix}{name}": each for name, each in module.state_dict().items()}
+    {"pt": torch.save, "safetensors": save_file}[ending](wrapped, file)
+    made = predicted(model_of(file, **WEIGHTS), rows_of(pixels=unseen()))
+    np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
+    wrapped["more"] = torch.zeros(1)
+    {"pt": torch.save, "safetensors": save_file}[ending](wrapped, file)
+    with pytest.raises(InvalidSpec, match=r"it has besides .*_?mod.*, more"):
+        predicted(model_of(file, **WEIGHTS), rows_of(pixels=unseen()))
+
+
+def test_a_module_that_has_a_wrappers_name_keeps_it(tmp_path: Path, module: Any) -> None:
+    import torch
+
+    wrapped = {f"module.{name}": each for name, each in module.state_dict().items()}
+    torch.save(wrapped, tmp_path / "m.pt")
+    within: dict[str, Any] = {"class": f"{CODE}:Within"}
+    made = predicted(model_of(tmp_path / "m.pt", **within), rows_of(pixels=unseen()))
+    np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
+    torch.save({f"model.{name}": each for name, each in wrapped.items()}, tmp_path / "m.pt")
+    with pytest.raises(
+        InvalidSpec, match=r"all names in the file begin with 'model\.', a module a"
+    ):
+        predicted(model_of(tmp_path / "m.pt", **within), rows_of(pixels=unseen()))
+
+
 @pytest.mark.parametrize("kept", ["first", "second"])
 def test_a_weight_that_layers_share_is_in_the_file_once(tmp_path: Path, kept: str) -> None:
     import torch

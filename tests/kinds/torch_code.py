@@ -16,6 +16,17 @@ class Digits(torch.nn.Module):
         return self.layer(x)
 
 
+class Within(torch.nn.Module):
+    """Has a part of the name that wrappers give a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = Digits()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.module(x))
+
+
 class Tied(torch.nn.Module):
     """Two layers that have the same weights."""
 

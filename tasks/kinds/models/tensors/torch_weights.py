@@ -1,15 +1,18 @@
 """A module of the user's, filled with weights from a file."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_modules
 from tasks.kinds.models.tensors.torch_file import Content, state_dict_in
 from tasks.kinds.secret_names import shown_at
+
+WRAPPERS = ("module.", "_orig_mod.")
+"""Names of a module within DataParallel and DistributedDataParallel, and within torch.compile's."""
 
 
 def read(path: Path, content: Content, key: str | None) -> Mapping[str, Any]:
@@ -58,7 +61,7 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
         InvalidSpec: a weight is missing, too much, or of another shape.
     """
     problem = f"does not fit {reference}: see model.class and model.init"
-    weights = with_shared(module, weights)
+    weights = with_shared(module, unwrapped(module, weights))
     try:
         found = module.load_state_dict(weights, strict=False, assign=True)
     except RuntimeError as error:
@@ -71,7 +74,46 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
             for verb, names in (("it lacks", lacks), ("it has besides", has))
             if names
         ]
+        parts += within(module, weights)
         raise InvalidSpec.at("model.path", path, f"{problem}; {'; '.join(parts)}")
+
+
+def unwrapped(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A file's weights by the names of the module that was trained, where a wrapper was saved.
+
+    A wrapper is what DataParallel or torch.compile puts around a module, and no part of it: all
+    names in the file begin with its own then, and none of the module's do.
+    """
+    from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    if any(name.startswith(WRAPPERS) for name in module.state_dict()):
+        return weights
+    named: Any = copy(weights)
+    for prefix in wrappers_of([*weights]):
+        consume_prefix_in_state_dict_if_present(named, prefix)
+    return cast("Mapping[str, Any]", named)
+
+
+def wrappers_of(names: list[str]) -> Iterator[str]:
+    """Beginnings that all names have from wrappers around a module, the outermost first."""
+    while found := [each for each in WRAPPERS if names and all(n.startswith(each) for n in names)]:
+        yield found[0]
+        names = [each.removeprefix(found[0]) for each in names]
+
+
+def within(module: Any, weights: Mapping[str, Any]) -> list[str]:
+    """The way out where a file's weights are those of a module with this one as a part of it."""
+    own = [*module.state_dict()]
+    firsts = {name.partition(".")[0] for name in weights}
+    if len(firsts) != 1 or not own:
+        return []
+    (prefix,) = (f"{each}." for each in firsts)
+    if not {f"{prefix}{name}" for name in own} & {*weights}:
+        return []
+    return [
+        f"all names in the file begin with {prefix!r}, a module around this one: name that in "
+        "model.class, or save the state_dict without"
+    ]
 
 
 def with_shared(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
