@@ -82,6 +82,18 @@ def test_a_text_ends_where_the_models_own_settings_end_it(
     assert any("m" in each for each in wanted)
 
 
+def test_a_first_token_is_forced_whatever_prompts_stand_beside(tmp_path: Path) -> None:
+    """Of a prompt of one token, that is; beside a longer one it would have more, of padding."""
+    folder = save_with(tmp_path, forced_bos_token_id=VOCABULARY["q"])
+    rows = rows_of("prompt", ["a", "b c d"])
+    made = [
+        predicted(folder, "text-generation", rows, size, max_new_tokens=4)["generated_text"]
+        for size in (2, 1)
+    ]
+    assert made[0] == made[1]
+    assert [each.as_py().startswith("q") for each in made[0]] == [True, False]
+
+
 def test_what_is_guessed_from_a_prompt_is_guessed_for_one_row_at_a_time(tmp_path: Path) -> None:
     """Transformers refuses batches of more."""
     plain = written(save_with(tmp_path / "plain"))

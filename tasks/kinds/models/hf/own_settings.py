@@ -14,9 +14,10 @@ LOOKS_AT_PROMPT = {
     "repetition_penalty": 1.0,
     "no_repeat_ngram_size": 0,
     "min_length": 0,
+    "forced_bos_token_id": None,
 }
 """Settings of a model that make transformers look at what it reads, padding included, and the
-values at which they do nothing."""
+values at which they do nothing. A first token is forced after a prompt of one token alone."""
 OTHER_WAYS = ("penalty_alpha", "num_beam_groups", "dola_layers", "force_words_ids", "constraints")
 """Settings of a model by which it writes neither greedily nor with beams."""
 ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
