@@ -10,6 +10,7 @@ import pyarrow as pa
 from tasks.kinds.column_types import is_text
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.gates.values import first_values, is_number
+from tasks.kinds.short_floats import short_floats
 from tasks.python_rows import python_rows
 
 LABEL, PREDICTION = "label", "predicted_label"
@@ -61,7 +62,7 @@ def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pa
     names = ["label", "guess"]
     grouped = pa.table(both, names=names).group_by(names, use_threads=False)
     pairs: Counter[Pair] = Counter()
-    for row in python_rows(grouped.aggregate([([], "count_all")])):
+    for row in python_rows(short_floats(grouped.aggregate([([], "count_all")]))):
         label = as_text(row["label"])
         if label is not None:
             pairs[label, as_text(row["guess"])] += row["count_all"]
@@ -69,12 +70,17 @@ def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pa
 
 
 def comparable(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Two columns as they compare: of numbers of two types all as fractions, 1 and 1.00 as 1.0."""
+    """Two columns as they compare: of numbers of two types all as fractions, 1 and 1.00 as 1.0.
+
+    Where one holds single floats, fractions of the other are such too: 0.1 is none of the doubles.
+    """
     one, other = beside(one, other), beside(other, one)
     kinds = one.type, other.type
     are_numbers = all(map(is_number, kinds)) and not all(map(pa.types.is_integer, kinds))
     if are_numbers and one.type != other.type:
-        return one.cast(pa.float64(), safe=False), other.cast(pa.float64(), safe=False)
+        are_single = pa.float32() in kinds and not any(map(pa.types.is_integer, kinds))
+        wanted = pa.float32() if are_single else pa.float64()
+        return one.cast(wanted, safe=False), other.cast(wanted, safe=False)
     return one, other
 
 

@@ -68,6 +68,12 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         (["true", "false", "none", None], [True, False, False, True]),
         ([0.0, 1.0, 2.0, None], [-0.0, 1.0, -0.0, 0.0]),
         (["0", "1.50", "seven", None], [-0.0, 1.5, 7.0, 0.0]),
+        ([0.1, 0.2, 0.4, None], pa.array([0.1, 0.2, 0.3, 0.1], pa.float32())),
+        (["0.1", "0.2", "x", None], pa.array([0.1, 0.2, 0.3, 0.1], pa.float32())),
+        (
+            pa.array([0.1, 0.2, 0.3, None], pa.float32()),
+            [Decimal("0.1"), Decimal("0.2"), None, None],
+        ),
         ([7.0, 8.0, None, 9.0], ["7", "8.0", "9", ""]),
         (["7", "8", "9", None], [Decimal("7.00"), Decimal("8.00"), Decimal("9.01"), None]),
     ],
@@ -76,7 +82,9 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         *("whole numbers and fractions", "truth and fractions", "whole numbers and truth"),
         *("decimals and whole numbers", "decimals and fractions"),
         *("truth and text", "text and truth"),
-        *("zeros with a sign", "text and fractions", "fractions and text", "text and decimals"),
+        *("zeros with a sign", "text and fractions"),
+        *("doubles and single floats", "text and single floats", "single floats and decimals"),
+        *("fractions and text", "text and decimals"),
     ],
 )
 def test_two_of_three_rows_with_a_label_are_right(labels: Any, guesses: Any) -> None:
