@@ -21,6 +21,7 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.embedding import wanted
 from tasks.kinds.models.hf.folder import listed_types, types_here
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.parts import missing_on_hub
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_vit, saved
 from tests.kinds.tiny_writers import save_t5
@@ -89,6 +90,26 @@ def only_an_adapter(folder: Path) -> None:
     edit(ADAPTER, base_model_name_or_path="org/base")(folder)
     (folder / CONFIG).unlink()
     (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
+
+
+@pytest.mark.parametrize("ending", ["", ".index.json"])
+def test_weights_may_have_the_name_that_the_configuration_gives(copied: Path, ending: str) -> None:
+    name = f"other.safetensors{ending}"
+    edit_config(transformers_weights=name)(copied)
+    with pytest.raises(InvalidSpec, match=r"lacks the model's weights: no other\.safetensors$"):
+        model(copied).check()
+    (copied / WEIGHTS).rename(copied / "other.safetensors")
+    if ending:
+        from safetensors import safe_open
+
+        with safe_open(copied / "other.safetensors", "pt") as file:
+            weight_map = dict.fromkeys(file.keys(), "other.safetensors")
+        (copied / name).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    model(copied).check()
+    assert len(predicted(copied, "text-classification", rows_of("text", ["a b"]))) == 1
+    config = json.loads((copied / CONFIG).read_text())
+    for there, lacks in ((name, {}), (WEIGHTS, {"weights": (name,)})):
+        assert missing_on_hub(frozenset({there}), "text-classification", config) == lacks
 
 
 @pytest.mark.parametrize("has_peft", [False, True])

@@ -13,7 +13,7 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, SEQ2SEQ, TEXT, Task
-from tasks.kinds.models.hf.parts import WEIGHTS, missing_parts
+from tasks.kinds.models.hf.parts import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -63,9 +63,10 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
     if not folder.is_dir():
         raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
     refuse_adapter(name, folder, is_applied=transformers_applies_them())
-    check_architecture(name, read_config(name, folder), task)
+    config = read_config(name, folder)
+    check_architecture(name, config, task)
     refuse_broken_files(name, folder)
-    missing = missing_weights(folder)
+    missing = missing_weights(folder, config.get(OWN_NAME))
     if missing:
         raise InvalidSpec.at(
             FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
@@ -228,16 +229,22 @@ def needs_timm(config: dict[str, Any]) -> bool:
     return bool(config.get("use_timm_backbone")) or backbone.get("model_type") == "timm_backbone"
 
 
-def missing_weights(folder: Path) -> list[str]:
-    """Files of weights that should be there and are not; empty where all are."""
-    for whole in WEIGHTS:
+def missing_weights(folder: Path, own_name: str | None = None) -> list[str]:
+    """Files of weights that should be there and are not; empty where all are.
+
+    Args:
+        folder: to look into.
+        own_name: of the weights or their index, where config.json gives them another.
+    """
+    names = (own_name.removesuffix(".index.json"),) if own_name else WEIGHTS
+    for whole in names:
         index = folder / f"{whole}.index.json"
         if (folder / whole).is_file():
             return []
         if index.is_file():
             parts = set(json.loads(index.read_text())["weight_map"].values())
             return sorted(part for part in parts if not (folder / part).is_file())
-    return list(WEIGHTS)
+    return list(names)
 
 
 def weights_bytes(folder: Path) -> int:

@@ -23,6 +23,8 @@ TOKENIZER_FILES = (
 )
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 WEIGHTS_FILES: tuple[str, ...] = (*WEIGHTS, *(f"{each}.index.json" for each in WEIGHTS))
+OWN_NAME = "transformers_weights"
+"""In config.json: the file of weights, or their index, where it has another name."""
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 OF_BYTES = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
 """Tokenizers that know no words, and so have no file of them."""
@@ -53,7 +55,8 @@ def missing_on_hub(
         task: that it is for.
         config: what its config.json holds.
     """
-    wanted = {} if ADAPTER in names else {"weights": WEIGHTS_FILES}  # it may name a model elsewhere
+    weights = (str(config[OWN_NAME]),) if config.get(OWN_NAME) else WEIGHTS_FILES
+    wanted = {} if ADAPTER in names else {"weights": weights}  # it may name a model elsewhere
     if "pretrained_cfg" not in config:  # which is timm's
         parts = parts_of(task).items()
         wanted |= {part: files for part, files in parts if files == PROCESSOR_FILES}
