@@ -14,6 +14,7 @@ from tasks.kinds.models import AnyModel
 from tasks.kinds.sinks import AnySink
 from tasks.kinds.sources import AnySource
 from tasks.kinds.steps import AnyStep
+from tasks.requirements import refuse_entry
 from tasks.resources import Resources, Stages
 
 
@@ -38,6 +39,13 @@ class Environment(FormModel):
         if "\0" in folder:
             raise ValueError("no path has a NUL in it")
         return folder
+
+    @field_validator("pip")
+    @classmethod
+    def _can_be_installed(cls, given: list[str]) -> list[str]:
+        for entry in given:
+            refuse_entry(entry)
+        return given
 
     @field_validator("env_vars")
     @classmethod

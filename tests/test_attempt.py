@@ -52,7 +52,7 @@ def test_signs_come_twice_as_often_as_they_are_missed(
     monkeypatch.setattr(attempt, "time", signs)
     spec = spec_of(tmp_path, timeouts={"orphan_seconds": orphan_seconds})
     names = {"followed_file": "followed.json", "stopped_file": "stopped"}
-    job: Any = SimpleNamespace(spec=spec, run_id="run", storage=signs, **names)
+    job: Any = SimpleNamespace(spec=spec, name_of_run="run", storage=signs, **names)
     following, running = Attempt(job, cluster=SimpleNamespace()), SimpleNamespace()
     for _ in range(round(3 * 60 / POLL_SECONDS[-1])):
         following.leave_mark(running)
@@ -93,7 +93,7 @@ def follow(silent: Silent, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> At
     monkeypatch.setattr(attempt, "time", silent)
     spec = spec_of(tmp_path, timeouts={"unreachable_seconds": 60})
     names = {f"{name}_file": name for name in ("result", "progress", "followed", "stopped")}
-    job: Any = SimpleNamespace(spec=spec, run_id="run", storage=silent, **names)
+    job: Any = SimpleNamespace(spec=spec, name_of_run="run", storage=silent, **names)
     running: Any = SimpleNamespace(is_alive=lambda: True, log=lambda: "")
     return Attempt(job, cluster=SimpleNamespace(), running=running)
 
@@ -156,7 +156,12 @@ def following_on_disk(folder: Path) -> tuple[Attempt, list[str]]:
     names = {f"{name}_file": str(folder / name) for name in ("progress", "followed", "stopped")}
     result, storage = str(folder / "result"), open_storage(str(folder))[0]
     job: Any = SimpleNamespace(
-        spec=spec_of(folder), run_id="run", attempt=1, storage=storage, result_file=result, **names
+        spec=spec_of(folder),
+        name_of_run="run",
+        attempt=1,
+        storage=storage,
+        result_file=result,
+        **names,
     )
     done: list[str] = []
     running: Any = SimpleNamespace(
@@ -200,7 +205,7 @@ def starting(tmp_path: Any, start: Callable[[Any], Any]) -> Attempt:
     """An attempt whose job is not there yet; `start` starts it."""
     job: Any = SimpleNamespace(
         spec=spec_of(tmp_path),
-        run_id="run",
+        name_of_run="run",
         attempt=1,
         stopped_file="stopped",
         storage=SimpleNamespace(stat=lambda path: None),
