@@ -20,7 +20,7 @@ from tasks.plan import PlannedRun
 from tasks.report import report_run
 from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
-from tasks.scheduled import at_time, shares_output, time_used
+from tasks.scheduled import at_time, shares_output, time_used, timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import LEFT_TO_A_BACKFILL
 from tasks.without_ray import advice_without_ray
@@ -76,7 +76,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)
     options = replace(options, scheduled_time=used, shares_output=shares_output(spec, time_meant))
-    options = replace(options, flow_runs=own_flow_runs())
+    options = replace(options, timed_inputs=timed_inputs(spec), flow_runs=own_flow_runs())
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
     for note in planned.notes:

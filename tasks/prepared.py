@@ -88,7 +88,11 @@ def plan_preparation(main: PlannedRun) -> Preparation | None:
         config=main.config,
         plan=plan,
         inputs_skipped=0,
-        options=RunOptions(profile=main.options.profile, flow_runs=main.options.flow_runs),
+        options=RunOptions(
+            profile=main.options.profile,
+            flow_runs=main.options.flow_runs,
+            timed_inputs=main.options.timed_inputs,
+        ),
         replaces=False,
         rows_before=rows_settled(storage, run, plan),
         notes=[],

@@ -200,6 +200,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int, avoid: tuple[str, ...] 
         profile=planned.options.profile,
         avoid=avoid,
         run_name=planned.name,
+        timed_inputs=planned.options.timed_inputs,
     )
     cluster = cluster_of(planned.spec.cluster)
     while is_remembered(cluster, job):

@@ -28,6 +28,8 @@ class RunOptions:
     """What the spec's paths are filled in with; of a plan None, where they name no time."""
     shares_output: bool = False
     """Whether other scheduled times publish other inputs to the same output."""
+    timed_inputs: tuple[str, ...] = ()
+    """Globs for the inputs of all scheduled times; none where the source's paths name no time."""
     finished_after: tuple[str, ...] = ()
     """Scheduled times of unfinished runs that wait for this one, which is finished before them."""
     flow_runs: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.calendar import find_zone, shift
 from tasks.errors import InvalidSpec
-from tasks.kinds.placeholders import fill, is_timed
+from tasks.kinds.placeholders import at_any_time, fill, is_timed
 from tasks.spec import BatchInferenceSpec
 
 NEIGHBOURS = [f"{sign}{step}" for step in ("1m", "1h", "12h", "1d", "1w", "31d") for sign in "+-"]
@@ -60,6 +60,15 @@ def shares_output(spec: BatchInferenceSpec, time: datetime) -> bool:
             if there.sink.path == here.sink.path and there.source.path != here.source.path:
                 return True
     return False
+
+
+def timed_inputs(spec: BatchInferenceSpec) -> tuple[str, ...]:
+    """Globs for the inputs of all scheduled times, as far as globs can say which they are.
+
+    Args:
+        spec: as it was written.
+    """
+    return tuple(filter(None, map(at_any_time, filter(is_timed, spec.source.paths))))
 
 
 def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:

@@ -18,6 +18,7 @@ from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, load_job, name_of_run
 from tasks.resources import Resources
+from tasks.run_options import RunOptions
 from tasks.spec import Timeouts
 from tests.reporting import classify_spec, make_inputs
 from tests.s3_server import S3
@@ -201,6 +202,14 @@ def test_jobs_of_one_path_on_two_stores_have_names_of_their_own(tmp_path: Path, 
     assert [job.name_of_run for job in jobs] == [first.name, other.name]
     # Whoever reaches the same store by another address follows what was started all the same.
     assert load_job(first.storage.read(f"{jobs[0].folder}/job.json")).id == jobs[1].id
+
+
+def test_a_job_knows_of_the_inputs_of_other_times(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path), RunOptions(timed_inputs=("/in/[0-9]",)))
+    job = run.new_job(planned, run.left_to_do(planned, tried=False), 1)
+    assert load_job(job.storage.read(f"{job.folder}/job.json")) == job
+    assert job.timed_inputs == ("/in/[0-9]",)
 
 
 def test_a_job_that_an_earlier_release_has_stored_keeps_its_name(tmp_path: Path, s3: S3) -> None:

@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from flows.batch_inference import carry_out
 from tasks.calendar import shift
 from tasks.errors import InvalidSpec
 from tasks.periods import MAX_PERIODS, label, portions, times_between
+from tasks.run_options import RunOptions
 from tasks.scheduled import (
     at_time,
     in_zone,
@@ -17,6 +19,7 @@ from tasks.scheduled import (
     shares_output,
     time_of_flow_run,
     time_used,
+    timed_inputs,
 )
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
@@ -271,3 +274,33 @@ def test_whether_times_share_an_output(source: str, sink: str, is_shared: bool, 
         for hour in (0, 11, 23):
             time = datetime(2026, month, day, hour, 59, tzinfo=UTC)
             assert shares_output(spec(source, sink), time) == is_shared
+
+
+@pytest.mark.parametrize(
+    ("path", "globs"),
+    [
+        (DAILY, ["/in/" + "-".join(["[0-9]" * each for each in (4, 2, 2)]) + "/"]),
+        ("/in/{{x}}/{scheduled:%Y}/{scheduled:%-d}.*", ["/in/{x}/[0-9][0-9][0-9][0-9]/[0-9]*.*"]),
+        ("/in/{scheduled:%B}", []),  # any word would be one
+        (["/in/all", "/in/{scheduled:%H}"], ["/in/[0-9][0-9]"]),
+    ],
+)
+def test_globs_name_the_inputs_of_all_times(path: str | list[str], globs: list[str]) -> None:
+    assert list(timed_inputs(spec(path))) == globs
+
+
+def test_a_run_knows_of_the_inputs_of_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[RunOptions] = []
+
+    def plan(written: BatchInferenceSpec, filled: BatchInferenceSpec, options: RunOptions) -> None:
+        planned.append(options)
+        raise NotPlannedError
+
+    monkeypatch.setattr("flows.batch_inference.plan_after_unfinished", plan)
+    with pytest.raises(NotPlannedError):
+        carry_out(spec(), RunOptions(scheduled_time=TWO))
+    assert planned[0].timed_inputs == timed_inputs(spec())
+
+
+class NotPlannedError(Exception):
+    """Raised in place of planning."""

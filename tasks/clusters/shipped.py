@@ -29,12 +29,13 @@ NOT_SHIPPED = [
 def data_below(folder: Path, job: Job) -> list[str]:
     """Inputs and outputs that lie beside the code and are no part of it, as gitignore patterns.
 
-    Outputs of other runs too: of many nights they would be more than a cluster takes.
+    Those of other runs too: of many nights they would be more than a cluster takes.
     """
     # As they are named: what a link in the folder leads to would else be taken along.
     home, spec = os.path.abspath(folder), job.spec
     own = [literal(path) for path in (spec.sink.path, place_of_prepared(spec))]
-    named = [os.path.abspath(path) for path in map(on_disk, [*spec.source.paths, *own]) if path]
+    urls = [*spec.source.paths, *job.timed_inputs, *own]
+    named = [os.path.abspath(path) for path in map(on_disk, urls) if path]
     others = [literal(path) for path in outputs_in(home, named)]
     inside = [os.path.relpath(path, home) for path in dict.fromkeys([*named, *others])]
     return [f"/{path}" for path in inside if path != "." and not path.startswith("..")]

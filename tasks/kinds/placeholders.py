@@ -11,6 +11,9 @@ MARK = "{scheduled"
 TOKEN = re.compile(r"\{\{|\}\}|\{scheduled:(?P<format>[^{}]*)\}|[{}]")
 DIRECTIVE = re.compile(r"%(-?[YymdHIMSjUWVGuw]|[aAbBpfzZ%])")
 
+DIGITS = {"Y": 4, "G": 4, "j": 3, "f": 6, "u": 1, "w": 1, **dict.fromkeys("ymdHIMSUWV", 2)}
+"""How long the numbers are that a directive stands for."""
+
 
 def fill(path: str, time: datetime) -> str:
     """The path at a time.
@@ -32,6 +35,30 @@ def at_token(token: re.Match[str], time: datetime) -> str:
 def is_timed(path: str) -> bool:
     """Whether a path has a placeholder."""
     return MARK in path and any(token["format"] for token in TOKEN.finditer(path))
+
+
+def at_any_time(path: str) -> str | None:
+    """A glob for the path at whichever time; None where it has words, such as a month's name.
+
+    Of words nothing but `*` would do, which may match what has nothing to do with times.
+    """
+    tokens = [*TOKEN.finditer(path)]
+    directives = [each for token in tokens for each in DIRECTIVE.findall(token["format"] or "")]
+    if not directives or any(each[-1] not in DIGITS for each in directives):
+        return None
+    return TOKEN.sub(digits_of, path)
+
+
+def digits_of(token: re.Match[str]) -> str:
+    """A glob for what may stand for a token."""
+    if token["format"] is None:
+        return token[0][0]
+    return DIRECTIVE.sub(lambda found: numbers(found[1]), token["format"])
+
+
+def numbers(directive: str) -> str:
+    """A glob for a directive's numbers: of a fixed length, or without zeros in front."""
+    return "[0-9]*" if directive[0] == "-" else "[0-9]" * DIGITS[directive]
 
 
 def literal(path: str) -> str:

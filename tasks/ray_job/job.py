@@ -52,6 +52,8 @@ class Job:
     """Whether its stages leave profiles in the run's folder."""
     avoid: tuple[str, ...] = ()
     """Ray's ids of nodes that are left out: they could not do their part before."""
+    timed_inputs: tuple[str, ...] = ()
+    """Globs for the inputs of all scheduled times, which are no part of the user's code."""
     run_name: str = ""
     """What the run is called where others' runs are too; empty in what earlier releases stored."""
 
@@ -140,7 +142,7 @@ def load_job(data: bytes) -> Job:
     """Read what `save` stored."""
     fields = json.loads(data)
     spec = BatchInferenceSpec.model_validate(fields.pop("spec"))
-    for name in {"stages", "avoid"} & fields.keys():
+    for name in {"stages", "avoid", "timed_inputs"} & fields.keys():
         fields[name] = tuple(fields[name])
     return Job(spec=spec, **fields)
 

@@ -8,6 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tasks.kinds.models.huggingface import HuggingFaceModel
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job
+from tasks.scheduled import at_time, timed_inputs
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import CODE, jobs_spec
@@ -105,6 +107,26 @@ def test_what_other_nights_have_published_stays_at_home(
     sent = runtime_env(job_of(numbers, code, numbers), "gcs://ours.zip")
     files = packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip")
     assert files == {*CODE_FILES, "plans/mine.py"}
+
+
+@pytest.mark.parametrize("place", ["{code}/in/{time}", "file://{code}/in/{time}/*.parquet"])
+def test_inputs_of_other_nights_stay_at_home(
+    numbers: Path, code: Path, tmp_path: Path, place: str
+) -> None:
+    for file in ("2026-01-30/0.parquet", "2026-01-31/0.parquet", "2026-02-01/0.parquet"):
+        (code / "in" / file).parent.mkdir(parents=True)
+        (code / "in" / file).touch()
+    (code / "in/of_dates.py").touch()
+    path = place.replace("{code}", str(code)).replace("{time}", "{scheduled:%Y-%m-%d}")
+    job = job_of(numbers, code, numbers)
+    written = job.spec.model_copy(
+        update={"source": job.spec.source.model_copy(update={"path": path})}
+    )
+    spec = at_time(written, datetime(2026, 1, 31, tzinfo=UTC))
+    job = replace(job, spec=spec, timed_inputs=timed_inputs(written))
+    sent = runtime_env(job, "gcs://ours.zip")
+    files = packed(sent["working_dir"], sent["excludes"], tmp_path / "a.zip")
+    assert files == {*CODE_FILES, "in/of_dates.py"}
 
 
 def test_data_that_is_named_by_a_url_and_rows_that_are_kept_stay_at_home(
