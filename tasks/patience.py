@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tasks.access import access_told
 from tasks.errors import NoProgress, RunTimedOut, Unreachable
 from tasks.kinds.places import refuse_no_bucket
+from tasks.protocol.client_errors import number_of, plain
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.counts import STAGES, handed_on, through
 from tasks.spec import BatchInferenceSpec
@@ -77,9 +78,9 @@ def storage_of_output() -> Iterator[None]:
         raise
     except OSError as error:
         problem = "the storage does not answer, or its credentials have expired"
-        if error.errno in FULL:
+        if number_of(error) in FULL:
             problem = "the disk is full, make room"
-        raise Unreachable(f"sink.path: {problem}: {error}") from error
+        raise Unreachable(f"sink.path: {problem}: {plain(error)}") from error
 
 
 @contextmanager

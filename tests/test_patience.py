@@ -99,6 +99,14 @@ def test_other_errors_are_not_waited_out(clock: Clock) -> None:
     [
         (OSError(28, "No space left on device", "/out/a"), "the disk is full, make room: .*/out/a"),
         (
+            OSError(
+                "Generic LocalFileSystem error\n   \x1b[31m↳\x1b[0m Unable to copy data to file\n"
+                "    \x1b[31m↳\x1b[0m No space left on device (os error 28)\n"
+            ),
+            "the disk is full, make room: Generic LocalFileSystem error: Unable to copy data to "
+            r"file: No space left on device \(os error 28\)$",
+        ),
+        (
             ConnectionError("no route"),
             "the storage does not answer, or its credentials .* no route",
         ),

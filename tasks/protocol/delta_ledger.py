@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from tasks.errors import InvalidSpec, StaleLedger
+from tasks.protocol.client_errors import number_of, plain
 from tasks.protocol.delta_log import lost_entry, settle, settle_files
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
@@ -89,12 +90,15 @@ class DeltaLedger:
                 commit_properties=properties,
             )
         except (DeltaError, OSError) as error:
-            # Of a store that refuses or is away, its own words; else others were faster, or the
-            # entry is there and its reply got lost.
-            if isinstance(error, OSError) and self.is_as(seen):
-                raise
+            # Of a store that refuses or is away, or a disk that is full, its own words; else others
+            # were faster, or the entry is there and its reply got lost.
+            number, is_of_store = number_of(error), isinstance(error, OSError)
+            if (is_of_store or number is not None) and self.is_as(seen):
+                if is_of_store:
+                    raise
+                raise OSError(number, plain(error), self.url) from error
             raise StaleLedger(
-                f"the ledger at {self.url} did not take the entry: {error}"
+                f"the ledger at {self.url} did not take the entry: {plain(error)}"
             ) from error
         return version
 

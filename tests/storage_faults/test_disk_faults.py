@@ -1,5 +1,6 @@
 """Outputs on disks that are full or may not be written to."""
 
+import errno
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,12 @@ import pytest
 
 from tasks.errors import StageFailed, Unreachable
 from tasks.plan import make_plan
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
+from tests.protocol.test_ledger_contract import entry
 from tests.reporting import run_attempt
 
 ROWS = 5_000
@@ -56,6 +59,29 @@ def test_a_full_disk_is_said_and_the_next_attempt_goes_on(spec: BatchInferenceSp
     rows = published_rows(spec)
     assert np.array_equal(rows["doubled"], 2 * np.asarray(rows["x"]))
     assert rows["id"].to_pylist() == list(range(ROWS))
+
+
+def test_a_disk_that_is_full_from_the_start_is_told_in_plain_words(
+    spec: BatchInferenceSpec,
+) -> None:
+    with (
+        files_of_at_most(300),
+        pytest.raises(
+            Unreachable,
+            match=r"make room, .* error: Unable to copy data to file: File too large \(os .*\)$",
+        ),
+    ):
+        make_plan(spec)
+
+
+def test_a_ledger_for_which_there_is_no_room_is_not_taken_for_anothers(tmp_path: Path) -> None:
+    """Nobody else has published: to look again and again would tell of others at the end."""
+    ledger = DeltaLedger(str(tmp_path / "ledger"))
+    ledger.make()
+    seen = ledger.look()
+    with files_of_at_most(300), pytest.raises(OSError, match="File too large") as told:
+        ledger.commit(entry("k"), seen)
+    assert told.value.errno == errno.EFBIG
 
 
 def test_an_output_that_cannot_be_written_to_is_told_before_anything_starts(

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from tasks.errors import InvalidSpec
+from tasks.protocol.client_errors import plain
 from tasks.protocol.delta_ledger import delta_options, quoted
 
 STORE_SAID = re.compile(r"Generic [A-Z]\w+ error|The operation lacked")
@@ -40,11 +41,11 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     except DeltaError as error:
         if UNREADABLE.search(str(error)):
             raise InvalidSpec(
-                f"the Delta table at {url} cannot be read here: {error}; bring it back to what it "
-                "was before that, or name another one"
+                f"the Delta table at {url} cannot be read here: {plain(error)}; bring it back to "
+                "what it was before that, or name another one"
             ) from error
         if version is None or STORE_SAID.search(str(error)):
-            raise ConnectionError(str(error)) from error
+            raise ConnectionError(plain(error)) from error
         raise LookupError(str(error)) from error
     except OSError as error:
-        raise ConnectionError(str(error)) from error
+        raise ConnectionError(plain(error)) from error

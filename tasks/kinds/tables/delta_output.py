@@ -19,6 +19,7 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.tables.delta import open_delta
 from tasks.kinds.tables.footers import once, statistics
 from tasks.kinds.tables.types import plain_schema
+from tasks.protocol.client_errors import plain
 from tasks.protocol.delta_ledger import delta_options, delta_url
 from tasks.protocol.delta_log import settle
 from tasks.protocol.ledger_lines import LedgerFile
@@ -154,7 +155,9 @@ class DeltaOutput:
             self.commit_on(table, change)
             self.settle(version)
         except DeltaError as error:
-            raise StaleTable(f"{self.place} did not take the transaction: {error}") from error
+            raise StaleTable(
+                f"{self.place} did not take the transaction: {plain(error)}"
+            ) from error
 
     def settle(self, version: int) -> None:
         """See that no power cut takes back what is noted as applied; ours may be two versions."""
