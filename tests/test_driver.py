@@ -57,9 +57,7 @@ def test_no_secret_is_in_the_list_of_processes(
     assert SECRET not in " ".join(os.environ.values()), "what the driver starts does not have it"
 
 
-def test_another_users_driver_is_left_to_end_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_users_driver_is_left_to_end_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """`cancel` has left word for it; whoever followed it ends well all the same."""
 
     def refuse(process: psutil.Process) -> None:
@@ -69,7 +67,8 @@ def test_another_users_driver_is_left_to_end_by_itself(
     with subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
     ) as driver:
-        job = local.LocalJob(Holder.of(driver.pid), lambda: True, tmp_path / "log")
+        nobody: Any = None
+        job = local.LocalJob(nobody, Holder.of(driver.pid), lambda: True)
         assert driver.stdin
         threading.Timer(0.2, driver.stdin.close).start()
         job.stop()

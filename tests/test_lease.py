@@ -8,14 +8,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
+from tasks.clusters import local
 from tasks.clusters.local import LocalJob
+from tasks.errors import Orphaned
 from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, kept_held, load_holder, save_holder
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
+from tasks.ray_job import followed
+from tasks.spec import Timeouts
 
 
 def test_the_same_pid_on_another_machine_is_somebody_else(tmp_path: Path) -> None:
@@ -30,11 +37,21 @@ def test_the_same_pid_on_another_machine_is_somebody_else(tmp_path: Path) -> Non
     assert holder_of(storage, run) is None
 
 
-def test_no_process_here_is_ended_for_a_driver_on_another_machine(tmp_path: Path) -> None:
+def job_in(folder: Path) -> Any:
+    """Stands for a job whose attempt has a folder."""
+    files = {f"{name}_file": str(folder / name) for name in ("followed", "stopped", "result")}
+    spec = SimpleNamespace(timeouts=Timeouts())
+    return SimpleNamespace(id="run-1", spec=spec, storage=open_storage(str(folder))[0], **files)
+
+
+def test_no_process_here_is_ended_for_a_driver_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "WORD_SECONDS", 0.1)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         here = Holder.of(process.pid)
         for holder, is_ended in ((replace(here, host="elsewhere"), False), (here, True)):
-            job = LocalJob(holder, lambda: process.poll() is None, tmp_path / "log")
+            job = LocalJob(job_in(tmp_path), holder, lambda: process.poll() is None)
             job.stop()
             assert (process.poll() is not None) is is_ended
 
@@ -43,7 +60,37 @@ def test_a_driver_that_is_gone_is_stopped_without_a_word(tmp_path: Path) -> None
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         holder = Holder.of(process.pid)
         process.wait()
-    LocalJob(holder, lambda: False, tmp_path / "log").stop()
+    LocalJob(job_in(tmp_path), holder, lambda: False).stop()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_driver_on_another_machine_ends_as_soon_as_nobody_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not when `timeouts.orphan_seconds` have passed: it may hold GPUs."""
+    monkeypatch.setattr(followed, "LOOK_EVERY_SECONDS", 0.02)
+    job, ended = job_in(tmp_path), list[str]()
+    followed.leave_sign(job)
+
+    def drive() -> None:
+        signs = followed.Followed(job)
+        try:
+            while True:
+                signs.check()
+                time.sleep(0.01)
+        except Orphaned as error:
+            ended.append(str(error))
+            job.storage.write(job.result_file, b"{}")
+
+    there = Thread(target=drive)
+    there.start()
+    holder = replace(Holder.of(os.getpid()), host="elsewhere")
+    LocalJob(job, holder, lambda: True).stop()
+    there.join(10)
+    assert ended == ["the run that followed this job has ended; run it again to go on"]
+    sign = (tmp_path / "followed").read_bytes()
+    LocalJob(job, holder, lambda: True).stop()
+    assert (tmp_path / "followed").read_bytes() == sign, "what has its result needs no word"
 
 
 def test_a_step_of_the_clock_makes_nobody_look_dead(

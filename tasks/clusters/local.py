@@ -1,6 +1,7 @@
 """A job in a process of its own on this machine, which outlives the one that started it."""
 
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,37 +13,42 @@ from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch,
 from tasks.clusters.waiting import taken
 from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
-from tasks.ray_job.followed import LOOK_EVERY_SECONDS
+from tasks.ray_job.followed import LOOK_EVERY_SECONDS, has_result, leave_sign
 from tasks.ray_job.job import Job
 
 WORD_SECONDS = LOOK_EVERY_SECONDS + STOP_SECONDS
 """In which a driver finds word, and ends what it has started."""
+RESULT_EVERY_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class LocalJob:
     """A driver process."""
 
+    job: Job
     holder: Holder
     is_alive: Callable[[], bool]
-    log_file: Path
 
     @property
     def where(self) -> str:
         """Its log file."""
-        return str(self.log_file)
+        return str(log_file(self.job))
 
     def log(self) -> str:
         """What it has said so far."""
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        file = log_file(self.job)
+        return file.read_text(errors="replace") if file.exists() else ""
 
     def stop(self) -> None:
         """End the driver and the processes it started: first asked, then made to.
 
-        One on another machine is left to whoever follows it there: here its pid is another's. One
-        of another user, who shares the output, is given time to find word that it is to stop.
+        One on another machine ends by itself as soon as it finds that nobody follows it any more:
+        here its pid is another's. One of another user, who shares the output, is given time to find
+        word that it is to stop.
         """
-        if not self.holder.is_here or not self.holder.is_alive():
+        if not self.holder.is_here:
+            return self.leave()
+        if not self.holder.is_alive():
             return
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.holder.pid)
@@ -50,6 +56,16 @@ class LocalJob:
                 end(process)
             except psutil.AccessDenied:
                 psutil.wait_procs([process], timeout=WORD_SECONDS)
+
+    def leave(self) -> None:
+        """Say that nobody follows it any more, and wait until it has found that."""
+        if has_result(self.job):
+            return
+        with suppress(OSError):  # then it ends when it has had no sign for long enough
+            leave_sign(self.job, has_left=True)
+        until = time.monotonic() + WORD_SECONDS
+        while self.is_alive() and not has_result(self.job) and time.monotonic() < until:
+            time.sleep(RESULT_EVERY_SECONDS)
 
 
 class Local:
@@ -71,7 +87,7 @@ class Local:
                 end(psutil.Process(process.pid))
             problem = f"sink.path: the storage did not take {driver_file(job)} ({error})"
             raise Unreachable(problem) from error
-        return LocalJob(holder, lambda: process.poll() is None, log)
+        return LocalJob(job, holder, lambda: process.poll() is None)
 
     def attach(self, job: Job) -> LocalJob | None:
         """The driver, if it lives."""
@@ -79,7 +95,7 @@ class Local:
         holder = load_holder(job.storage, path)
         if holder is None or not is_at_work(job.storage, path, holder):
             return None
-        return LocalJob(holder, lambda: is_at_work(job.storage, path, holder), log_file(job))
+        return LocalJob(job, holder, lambda: is_at_work(job.storage, path, holder))
 
     def was_started(self, job: Job) -> bool:
         """Whether a driver has been started."""

@@ -12,7 +12,7 @@ from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
-from tasks.ray_job.followed import leave_sign
+from tasks.ray_job.followed import has_result, leave_sign
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
 from tasks.ray_job.room import gpus_of_replica
@@ -62,7 +62,7 @@ class RayJob:
 
         One that has left its result ends by itself: else Ray would show what went well as stopped.
         """
-        if self.has_result() and self.ends_within(END_SECONDS):
+        if has_result(self.job) and self.ends_within(END_SECONDS):
             return
         try:
             self.api.stop(self.id)
@@ -71,13 +71,6 @@ class RayJob:
                 leave_sign(self.job, has_left=True)
             return
         self.ends_within(STOP_SECONDS)
-
-    def has_result(self) -> bool:
-        """Whether it has written all that it will."""
-        try:
-            return self.job.storage.stat(self.job.result_file) is not None
-        except OSError:
-            return False
 
     def ends_within(self, seconds: float) -> bool:
         """Wait for its end; whether it came."""

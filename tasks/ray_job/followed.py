@@ -60,6 +60,14 @@ def leave_sign(job: Job, *, has_left: bool = False) -> None:
     job.storage.write(job.followed_file, json.dumps(sign).encode())
 
 
+def has_result(job: Job) -> bool:
+    """Whether a job has written all that it will; not where its storage does not answer."""
+    try:
+        return job.storage.stat(job.result_file) is not None
+    except OSError:
+        return False
+
+
 def refuse_if_stopped(job: Job) -> None:
     """End a job that somebody else has stopped.
 
