@@ -478,7 +478,7 @@ def test_a_preview_of_rows_that_would_be_held_back_ends_with_3(
     found, ended = map(json.loads, said.out.splitlines()[-2:])
     assert found["rows"]["rejected"] == 1
     assert (ended["state"], ended["error_class"], ended["exit_code"]) == ("failed", "HeldBack", 3)
-    assert "HeldBack: a run of such rows would publish nothing: 12.5 % of rows" in said.err
+    assert "HeldBack: a run of such rows would publish nothing: 1 of 8 rows set aside" in said.err
     fine = str(write_spec(numbers.parent))
     assert call(monkeypatch, "preview", fine, "--rows", "8", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["would_be_held_back"] == []
