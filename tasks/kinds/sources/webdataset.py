@@ -17,6 +17,7 @@ from tasks.kinds.sources.tar_reading.samples import (
     can_be_column,
     column_of,
     field_of,
+    refuse_half,
     row_of,
     samples,
 )
@@ -73,21 +74,24 @@ class WebdatasetSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the samples; one that does not fit is a bad row, and so is a damaged end."""
-        schema = self.row_schema(pins["columns"])
+        schema, seen = self.row_schema(pins["columns"]), dict[str, set[str]]()
         with storage.open(shard.path) as file:
             found = samples(file, shard.path, lambda ending: column_of(ending) in schema.names)
-            yield from tables((self.row(each, schema) for each in found), schema)
+            yield from tables((self.row(each, schema, seen) for each in found), schema)
 
     def row_schema(self, names: list[str]) -> pa.Schema:
         """The key and the named columns, with the types that their names tell."""
         fields = [field_of(name, self.sampling_rate) for name in names]
         return pa.schema([pa.field(KEY, pa.string()), *fields])
 
-    def row(self, found: Sample | DamagedTar, schema: pa.Schema) -> dict[str, Any] | BadRow:
+    def row(
+        self, found: Sample | DamagedTar, schema: pa.Schema, seen: dict[str, set[str]]
+    ) -> dict[str, Any] | BadRow:
         """A sample as a row."""
         if isinstance(found, DamagedTar):
             return BadRow(found, is_rest=True)
         try:
+            refuse_half(found, {*schema.names} - {KEY}, seen)
             return row_of(found, schema, ignores_others=bool(self.columns))
         except ValueError as error:
             return BadRow(error, ascii(found.key)[1:-1][:500])

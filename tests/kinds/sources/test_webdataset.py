@@ -132,6 +132,37 @@ def test_an_ending_that_comes_late_is_a_bad_row(tmp_path: Path) -> None:
     assert "set source.columns" in str(bad.error)
 
 
+def test_files_of_a_sample_that_lie_apart_are_no_rows_of_their_own(tmp_path: Path) -> None:
+    """As tar packs a folder, in its order on disk: each half would lack what the other one has."""
+    apart = {"a.cls": b"1", "b.cls": b"2", "b.jpg": b"b", "c.jpg": b"c", "a.jpg": b"a"}
+    save(tmp_path, "a.tar", {**apart, "c.json": b"{}", "c.cls": b"3"})
+    first, *rows = read_all(source(tmp_path, columns=["cls", "image"]))
+    assert first == {"key": "a", "cls": 1, "image": None}
+    assert rows[:2] == [
+        {"key": "b", "cls": 2, "image": b"b"},
+        {"key": "c", "cls": None, "image": b"c"},
+    ]
+    for row, key in zip(rows[2:], "ac", strict=True):
+        assert isinstance(row, BadRow)
+        assert f"other files of the sample '{key}' came before" in str(row.error)
+        assert "tar --sort=name" in str(row.error)
+
+
+def test_samples_that_share_a_key_are_rows_each(tmp_path: Path) -> None:
+    """Archives that were made of several have such; a file that is optional may lack in both."""
+    whole = [("a.cls", b"1"), ("a.txt", b"x")]
+    parts = [*whole, ("b.cls", b"2"), *whole, ("b.cls", b"3"), ("c.txt", b""), ("b.cls", b"4")]
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in parts:
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    (tmp_path / "a.tar").write_bytes(stream.getvalue())
+    rows = read_all(source(tmp_path))
+    assert [row["key"] for row in rows] == ["a", "b", "a", "b", "c", "b"]
+
+
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
 def test_a_file_too_large_for_a_value_costs_its_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

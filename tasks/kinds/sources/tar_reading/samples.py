@@ -110,6 +110,32 @@ def value_of(ending: str, content: bytes | str, kind: pa.DataType) -> Any:
         raise ValueError(f"the file .{ending} holds {content[:40]!r}, and not {wanted}") from error
 
 
+def refuse_half(sample: Sample, wanted: set[str], seen: dict[str, set[str]]) -> None:
+    """Refuse what an archive has of a sample apart from the rest of it, as tar packs a folder.
+
+    It would be a row of its own, and both would lack what the other one has. A sample that has all
+    columns is whole; keys of these, which may be millions, are not remembered.
+
+    Args:
+        sample: as it was found.
+        wanted: columns, without the key.
+        seen: what there was of samples that are not whole, by key; added to.
+
+    Raises:
+        ValueError: it is a part of one that came before.
+    """
+    own = {column_of(ending) for ending, _ in sample.files} & wanted
+    if own == wanted:
+        return
+    before = seen.setdefault(sample.key, set())
+    if before and own.isdisjoint(before):
+        raise ValueError(
+            f"other files of the sample {sample.key!r} came before, not beside these: pack the "
+            "archive anew with each sample's files side by side, as tar --sort=name does"
+        )
+    before |= own
+
+
 def row_of(sample: Sample, schema: pa.Schema, *, ignores_others: bool) -> dict[str, Any]:
     """A sample as a row.
 
