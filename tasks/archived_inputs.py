@@ -16,21 +16,30 @@ from tasks.protocol.texts import large
 LOOKERS = 32
 
 
-def refuse_archived(storage: FsspecStorage, archived: pa.ChunkedArray, left: Stats) -> None:
-    """See that no input that is left to do has to be restored first.
+def archived_among(archived: pa.ChunkedArray, left: Stats) -> list[str]:
+    """Paths of archived inputs that are left to do, in order.
+
+    Args:
+        archived: paths of what the listing says to be archived.
+        left: inputs that are not published.
+    """
+    if not len(archived):
+        return []
+    are_left = pc.is_in(large(archived), value_set=large(left.table["path"]))
+    return sorted(archived.filter(are_left).to_pylist())
+
+
+def refuse_archived(storage: FsspecStorage, paths: list[str], or_else: str = "") -> None:
+    """See that no input has to be restored before it can be read.
 
     Args:
         storage: where the inputs lie.
-        archived: paths of what the listing says to be archived.
-        left: inputs that are not published.
+        paths: of what may be archived, in order.
+        or_else: what else can be done than to restore them.
 
     Raises:
         InvalidSpec: says how many have, which first, and the ways out.
     """
-    if not len(archived):
-        return
-    are_left = pc.is_in(large(archived), value_set=large(left.table["path"]))
-    paths: list[str] = sorted(archived.filter(are_left).to_pylist())
     with ThreadPoolExecutor(LOOKERS) as pool:
         readable = pool.map(partial(is_restored, storage.filesystem), paths)
         shut = [path for path, is_open in zip(paths, readable, strict=True) if not is_open]
@@ -38,6 +47,6 @@ def refuse_archived(storage: FsspecStorage, archived: pa.ChunkedArray, left: Sta
         problem = (
             f"is the first of {counted(len(shut), 'input')} in an archive of S3 (storage class "
             "GLACIER or DEEP_ARCHIVE), from which nothing can be read: restore them and run again "
-            "once that is done, or leave them out by source.exclude"
+            f"once that is done{or_else}"
         )
         raise InvalidSpec.at("source.path", shut[0], problem)

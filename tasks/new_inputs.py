@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.archived_inputs import refuse_archived
+from tasks.archived_inputs import archived_among, refuse_archived
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.apart import refuse_own
@@ -70,7 +70,8 @@ class NewInputs:
         gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)
-        refuse_archived(storage, listing.archived, left)
+        archived = archived_among(listing.archived, left)
+        refuse_archived(storage, archived, ", or leave them out by source.exclude")
         if source.holds == "file" and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
         return cls(spec, storage, left, len(inputs) - len(left) + len(gone))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.archived_inputs import refuse_archived
 from tasks.errors import InvalidSpec
 from tasks.known_columns import refuse_unknown_columns
 from tasks.protocol.layout import OutputFolder
@@ -48,7 +49,7 @@ class SetAside:
 
         Raises:
             InvalidSpec: the spec's source is of another kind than theirs, or what one of them
-                has left behind is gone.
+                has left behind is gone, or inputs have to be restored from an archive first.
         """
         storage, output = output_of(spec)
         lines: list[Line] = []
@@ -61,6 +62,9 @@ class SetAside:
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
         lines = [line for line in lines if line["path"] in same]
+        storage, _ = spec.source.opened(spec.source.paths[0])
+        if storage.has_pages:  # as S3 has, where what was read once may be archived by now
+            refuse_archived(storage, sorted({line["path"] for line in lines}))
         used = {line["read_as"]: readers[line["read_as"]] for line in lines}
         retyped = {run_id: spec.source.retyped(pins) for run_id, pins in used.items()}
         return cls(spec, lines, retyped, skipped=len(inputs - same))

@@ -10,6 +10,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
 from tasks.protocol.storage import open_storage
+from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, run_spec
 from tests.s3_server import S3
 
@@ -24,6 +25,18 @@ def folder(s3: S3) -> str:
 def spec_of(s3: S3, folder: str, tmp_path: Any, **source: Any) -> Any:
     where = {"path": s3.url(f"{folder}/in"), "storage_options": s3.storage_options, **source}
     return classify_spec(tmp_path, source={"kind": "parquet", **where})
+
+
+def test_a_redrive_needs_what_it_reads_again(s3: S3, folder: str, tmp_path: Any) -> None:
+    put(s3, folder, "a.parquet", "STANDARD")
+    where = {"path": s3.url(f"{folder}/in"), "storage_options": s3.storage_options}
+    given = {"source": {"kind": "parquet", **where}, "errors": {"max_rejected_fraction": 1}}
+    spec = classify_spec(tmp_path, {"bad": [1]}, **given)
+    run_spec(spec)
+    assert len(make_plan(spec, RunOptions(redrive=True), save=False).plan.shards) == 1
+    put(s3, folder, "a.parquet", "GLACIER")
+    with pytest.raises(InvalidSpec, match=r"in/a\.parquet.*once that is done$"):
+        make_plan(spec, RunOptions(redrive=True), save=False)
 
 
 def put(s3: S3, folder: str, name: str, storage_class: str) -> None:
