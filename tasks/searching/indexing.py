@@ -11,7 +11,7 @@ import pyarrow as pa
 from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import lance_options
-from tasks.protocol.delta_ledger import quoted
+from tasks.protocol.delta_options import quoted
 from tasks.searching.index import IndexedVectors, IndexPlace, IndexState
 from tasks.searching.matrix import as_matrix, width_of
 from tasks.searching.published import BYTES_SCORED_AT_ONCE, PublishedVectors

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, StaleLedger
-from tasks.protocol.delta_ledger import DeltaLedger, delta_options, merge_span
+from tasks.protocol.delta_ledger import DeltaLedger, merge_span
+from tasks.protocol.delta_options import delta_options
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Ledger
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile

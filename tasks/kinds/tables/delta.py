@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.protocol.client_errors import plain
-from tasks.protocol.delta_ledger import delta_options, quoted
+from tasks.protocol.delta_options import delta_options, quoted
 
 STORE_SAID = re.compile(r"Generic [A-Z]\w+ error|The operation lacked")
 """What the store itself says, within the words of who reads the log."""

@@ -20,8 +20,8 @@ from tasks.kinds.tables.delta import open_delta
 from tasks.kinds.tables.footers import once, statistics
 from tasks.kinds.tables.types import plain_schema
 from tasks.protocol.client_errors import plain
-from tasks.protocol.delta_ledger import delta_options, delta_url
 from tasks.protocol.delta_log import settle
+from tasks.protocol.delta_options import delta_options, delta_url
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState

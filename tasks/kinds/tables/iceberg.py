@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from tasks.errors import InvalidSpec
-from tasks.protocol.delta_ledger import delta_options
+from tasks.protocol.delta_options import delta_options
 
 METADATA = ".metadata.json"
 """How the names of metadata files end."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.protocol.delta_ledger import delta_options, quoted
+from tasks.protocol.delta_options import delta_options, quoted
 
 
 def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None = None) -> Any:

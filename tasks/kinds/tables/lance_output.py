@@ -19,7 +19,7 @@ from tasks.kinds.tables.lance_marks import (
     mark,
     marked,
 )
-from tasks.protocol.delta_ledger import quoted
+from tasks.protocol.delta_options import quoted
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 

@@ -11,7 +11,7 @@ from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.tables.iceberg import open_catalog
 from tasks.kinds.tables.lance import lance_options
-from tasks.protocol.delta_ledger import delta_options, quoted
+from tasks.protocol.delta_options import delta_options, quoted
 
 WIDTH = 2
 
