@@ -30,6 +30,8 @@ def spec_for_run(
         InvalidSpec: the spec or the call is wrong.
     """
     given, time = list(overrides or []), time_meant(scheduled_time)
+    if address == "":  # in a file it is a box of Prefect's form that was cleared
+        raise InvalidSpec.at("--address", address, "is empty: name a Ray, or leave it out")
     if address is not None:
         given.append(f"cluster={json.dumps({'kind': 'local', 'address': address})}")
     if limit is not None and output is None:
