@@ -15,6 +15,7 @@ import pytest
 from flows.testing import RunSpec
 from tasks.errors import BatchInferenceError
 from tasks.spec_file import load_spec
+from tests.kinds.tiny_writers import save_chatting_gpt2
 from tests.kinds.vllm_stand_in import vllm_stand_in
 from tests.llm_server import MODEL, LlmServer, Said, error, llm_server, writing
 
@@ -148,8 +149,7 @@ def test_what_is_recorded_is_not_asked_for_again(
 
 @pytest.mark.prefect
 def test_tickets_on_ones_own_gpus(run_spec: RunSpec, tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+    save_chatting_gpt2(tmp_path / "model")
     changes = (
         f"model.name_or_path={tmp_path / 'model'}",
         "model.engine_kwargs={max_model_len: 100}",
