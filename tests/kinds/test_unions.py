@@ -11,11 +11,12 @@ from pydantic import TypeAdapter
 from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
-NO_SOURCES = {"compressed", "source", "listing", "table", "doubles", "fitting", "likely_rows"}
+NO_SOURCES = {"source", "listing", "table", "doubles", "fitting", "likely_rows"}
+NO_SOURCES |= {"compressed", "linked_files"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
 NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}
-NO_MODELS |= {"input_types"}
+NO_MODELS |= {"input_types", "odd_numbers"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),

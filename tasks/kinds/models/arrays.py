@@ -11,6 +11,7 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import is_list
 from tasks.kinds.columns import column_to_numpy, visible
 from tasks.kinds.models.input_types import refuse_other_than_numbers
+from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.kinds.tensors import is_tensor
 from tasks.kinds.user_rows import array_from_numpy
@@ -138,71 +139,6 @@ def numbers_of(
     if numbers.dtype.kind == "f" and np.isinf(numbers).any():
         refuse_overflow(column.cast(pa.float64(), safe=False).to_numpy(), numbers, name)
     return numbers
-
-
-def refuse_no_truth(values: np.ndarray, name: str) -> None:
-    """See that numbers which are to be truth values are 0 or 1: any other would be true.
-
-    Raises:
-        ValueError: one is neither.
-    """
-    if not ((values == 0) | (values == 1)).all():
-        raise ValueError(
-            f"column {name!r} holds what is neither 0 nor 1, and the model takes truth values: "
-            "compare it with something in a step"
-        )
-
-
-def refuse_overflow(values: np.ndarray, cast: np.ndarray, name: str) -> None:
-    """See that no number became infinite; of float16 they do above 65,504, of float32 at 3.4e38.
-
-    Raises:
-        ValueError: one did.
-    """
-    if (np.isinf(cast) & ~np.isinf(values)).any():
-        raise too_large(f"column {name!r}", cast.dtype)
-
-
-def too_large(where: str, dtype: object) -> ValueError:
-    """What to say of a row with a number that would be infinite to the model."""
-    return ValueError(
-        f"{where} holds a number too large for {dtype}, which the model takes: scale it, or give a "
-        "model of wider numbers"
-    )
-
-
-def refuse_no_numbers(
-    values: np.ndarray, name: str, are_finite: Callable[[], npt.NDArray[np.bool_]]
-) -> None:
-    """See that a model made no NaN and no infinity of rows in which there is neither.
-
-    What holds one may well lead to one; and -inf is the logarithm of what cannot be.
-
-    Args:
-        values: an output, rows first.
-        name: of its column.
-        are_finite: which rows the model was given finite numbers of; asked only where need be.
-
-    Raises:
-        ValueError: it did.
-    """
-    if values.dtype.kind != "f" or np.isfinite(values).all():
-        return
-    odd = np.isnan(values) | np.isposinf(values)
-    if (odd.reshape(len(values), -1).any(axis=1) & are_finite()).any():
-        raise ValueError(
-            f"the model made NaN or infinity, as {name!r}, of this row, which holds neither: it "
-            "divides by zero, or numbers overflowed, as those of float16 do above 65,504; scale "
-            "the inputs, or see the model's precision"
-        )
-
-
-def finite_rows(values: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Which rows of an array hold neither NaN nor infinity; whatever is no fraction does not."""
-    if values.dtype.kind != "f":
-        return np.ones(len(values), np.bool_)
-    found: npt.NDArray[np.bool_] = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    return found
 
 
 def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:

@@ -17,11 +17,11 @@ from tasks.kinds.models.arrays import (
     label_columns,
     matrix,
     prediction_column,
-    refuse_no_numbers,
     with_columns,
 )
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import FILE_SAYS, Function, Placement, refuse_dtype
+from tasks.kinds.models.odd_numbers import refuse_no_numbers
 from tasks.kinds.models.trees import booster
 
 ENDINGS = (".ubj", ".json")

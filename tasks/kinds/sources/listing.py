@@ -8,15 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.sources.linked_files import linked
 from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
 from tasks.protocol.stats import Stats
@@ -29,44 +29,6 @@ GLOB = re.compile(r"[*?\[]")
 WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
 BEGINNING = re.compile(r"^(\w+://|\./)")
 MEND = "mend the path, or set source.on_empty: succeed"
-
-
-class LinkedFiles(LocalFileSystem):
-    """fsspec's, which says of links among a folder's entries what they lead to."""
-
-    def info(self, path: Any, **kwargs: Any) -> Info:
-        """What fsspec says; a link that leads nowhere is a file, for its name to be told.
-
-        Raises:
-            FileNotFoundError: it is a link to a folder that it lies in, so no way leads further.
-        """
-        found: Info = super().info(path, **kwargs)
-        if isinstance(path, os.DirEntry) and found["islink"]:
-            if os.path.isdir(path):
-                refuse_loop(path.path)
-                found["type"] = "directory"
-            elif os.path.isfile(path) or not os.path.exists(path):
-                found["type"] = "file"
-        return found
-
-
-def refuse_loop(link: str) -> None:
-    """See that a link leads to none of the folders that lead to it.
-
-    Raises:
-        FileNotFoundError: it does.
-    """
-    real, folder = os.path.realpath(link), os.path.dirname(link)
-    while os.path.realpath(folder) != real:
-        if folder in ("", "/"):
-            return
-        folder = os.path.dirname(folder)
-    raise FileNotFoundError(link)
-
-
-def linked(storage: FsspecStorage) -> FsspecStorage:
-    """The storage; of a local one also what lies behind links."""
-    return FsspecStorage(LinkedFiles()) if storage.is_local else storage
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,10 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import (
-    column_of,
-    matrix,
-    refuse_no_truth,
-    refuse_overflow,
-    stacked,
-)
+from tasks.kinds.models.arrays import column_of, matrix, stacked
 from tasks.kinds.models.input_types import is_number
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
 
 Arrays = dict[str, np.ndarray]
 Bindings = Mapping[str, str | list[str]]

@@ -7,13 +7,8 @@ import numpy as np
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.models.arrays import (
-    Columns,
-    finite_rows,
-    label_columns,
-    prediction_column,
-    refuse_no_numbers,
-)
+from tasks.kinds.models.arrays import Columns, label_columns, prediction_column
+from tasks.kinds.models.odd_numbers import finite_rows, refuse_no_numbers
 
 Activation = Literal["softmax", "sigmoid", "none"]
 TELLING_ROWS = 4

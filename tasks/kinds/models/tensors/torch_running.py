@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.kinds.models.arrays import too_large
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.odd_numbers import too_large
 from tasks.kinds.models.tensors.inputs import ALONE, Arrays
 from tasks.kinds.models.tensors.outputs import named
 from tasks.kinds.models.torch_batches import in_turn, on_device
