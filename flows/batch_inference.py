@@ -75,8 +75,13 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     check_whole_paths(spec)
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)
-    options = replace(options, scheduled_time=used, shares_output=shares_output(spec, time_meant))
-    options = replace(options, timed_inputs=timed_inputs(spec), flow_runs=own_flow_runs())
+    options = replace(
+        options,
+        scheduled_time=used,
+        shares_output=shares_output(spec, time_meant),
+        timed_inputs=timed_inputs(spec),
+        flow_runs=own_flow_runs(),
+    )
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
     for note in planned.notes:
@@ -135,9 +140,12 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
     Raises:
         BatchInferenceError: what it failed with, and how to go on without it.
     """
-    waits = (*options.finished_after, time)
-    its = replace(options, scheduled_time=datetime.fromisoformat(time), finished_after=waits)
-    its = replace(its, accept=False)
+    its = replace(
+        options,
+        scheduled_time=datetime.fromisoformat(time),
+        finished_after=(*options.finished_after, time),
+        accept=False,
+    )
     try:
         carry_out(written, its)
     except BatchInferenceError as error:

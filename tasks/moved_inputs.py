@@ -24,6 +24,8 @@ def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
         left: those that are not published.
         published: path and identity of inputs.
     """
+    if not len(left):
+        return
     known = published.filter(pc.is_in(large(published["identity"]), large(left.table["identity"])))
     known = known.filter(pc.invert(pc.is_in(large(known["path"]), large(inputs.table["path"]))))
     if not len(known):

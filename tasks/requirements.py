@@ -3,14 +3,16 @@
 import os
 import re
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 COMMENT = re.compile(r"(^|\s+)#.*$")
 OF_FILES = re.compile(
     r"^(-[rcef]|--(requirement|constraint|editable|find-links))(\s*=\s*|\s*)(?P<place>.*)$"
 )
 """Options that name a file or folder."""
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
-NAMED = re.compile(r"^[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\])?\s*($|;|@|\(|===?|[~!<>]=|[<>]|--)")
-"""How a package that is asked for by its name begins."""
+OPTIONS = re.compile(r"\s--\w.*$")
+"""What may follow a requirement, as its hashes do."""
 
 
 def refuse_entry(entry: str) -> None:
@@ -41,8 +43,10 @@ def refuse_line(line: str) -> None:
             "has: write the lines of a requirements file here, each as an entry; name a package by "
             "a URL, or by a whole path that every node can read"
         )
-    if not NAMED.match(line):
+    try:
+        Requirement(OPTIONS.sub("", line))
+    except InvalidRequirement as error:
         raise ValueError(
             f"{line!r} is no requirement that pip can read: write name, name==1.2 or name>=1.2,<2, "
             "or name @ https://host/file.whl"
-        )
+        ) from error

@@ -10,7 +10,6 @@ GOOD = [
     "torch>=2.4",
     "torch ~= 2.4, != 2.5",
     "numpy==1.*",
-    "old==2004d",
     "torch==2.4.0+cu121",
     "scikit-learn[a, b] (>=1)",
     "x;python_version<'3.12'",

@@ -149,7 +149,10 @@ def test_the_image_has_all_that_the_shipped_code_imports() -> None:
     shipped = [p for part in ("ray_job", "kinds", "protocol") for p in (tasks / part).rglob("*.py")]
     needed = {
         MODULES.get(module, module)
-        for path in [*shipped, tasks / "spec.py", tasks / "errors.py"]
+        for path in [
+            *shipped,
+            *(tasks / f"{each}.py" for each in ("spec", "errors", "requirements")),
+        ]
         for module in imported(path)
         if module not in sys.stdlib_module_names
     }

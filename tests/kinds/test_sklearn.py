@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
 from tasks.kinds.models.estimators import calling
+from tasks.kinds.models.estimators.code_within import own_names
 from tasks.kinds.models.model import BatchLimit, Placement
 from tasks.spec_file import parse_spec
 from tests.kinds.declared import as_declared
@@ -254,6 +256,22 @@ def test_code_of_ones_own_in_a_file_counts_where_it_changes(
     before = model.code_digest()
     code.write_text("def twice(x):\n    return 2.5 * x\n")
     assert model.code_digest() != before != ""
+
+
+def test_own_code_is_seen_behind_what_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a lock that an estimator makes when it is read, and leaves out when it is written."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "behind_locks.py").write_text("def twice(x):\n    return 2 * x\n")
+    own = pytest.importorskip("behind_locks")
+    scaler = StandardScaler()
+    scaler.lock_ = threading.Lock()
+    found = own_names(make_pipeline(scaler, FunctionTransformer(own.twice)))
+    assert found == ["behind_locks.twice"]
 
 
 @pytest.mark.parametrize("ending", ["joblib", "pkl"])

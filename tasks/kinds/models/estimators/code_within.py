@@ -6,7 +6,6 @@ Its file holds their import paths alone, and not what they do.
 import os
 import pickle
 from collections.abc import Iterator
-from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -23,20 +22,38 @@ class Looking(pickle.Pickler):
         self.found: dict[str, None] = {}
 
     def reducer_override(self, obj: Any) -> Any:
-        """Take down what code is named by its import path, and stand a number in for it."""
-        if obj is int or not isinstance(obj, (type, FunctionType)):
+        """Take down what code is named by its import path, and stand a number in for it.
+
+        And for what cannot be written, as a lock that was made when the file was read: what comes
+        after it is to be seen, too.
+        """
+        if obj is int:
             return NotImplemented
-        self.found[f"{obj.__module__}.{obj.__qualname__.partition('.')[0]}"] = None
+        if not isinstance(obj, (type, FunctionType)):
+            self.note(type(obj))
+            return NotImplemented if can_be_written(obj) else (int, ())
+        self.note(obj)
         return int, ()
+
+    def note(self, code: Any) -> None:
+        """Take down a function or class."""
+        self.found[f"{code.__module__}.{code.__qualname__.partition('.')[0]}"] = None
+
+
+def can_be_written(obj: Any) -> bool:
+    """Whether pickle knows how to take an object apart."""
+    try:
+        obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    except Exception:  # of whatever kind, as its own code raises it
+        return False
+    return True
 
 
 def own_names(estimator: Any) -> list[str]:
     """Import paths of the user's own functions and classes in it, such as features.log_scale."""
     with open(os.devnull, "wb") as nowhere:
         looking = Looking(nowhere)
-        # What was read from a file may hold what cannot be written to one, as a lock made there.
-        with suppress(pickle.PicklingError, TypeError, AttributeError):
-            looking.dump(estimator)
+        looking.dump(estimator)
     return [name for name in looking.found if is_own(name)]
 
 
