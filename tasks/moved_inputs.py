@@ -1,4 +1,4 @@
-"""Tells of new inputs that are likely published ones, moved: an input is known by its path."""
+"""Tells of inputs that are likely published ones, moved, and of a trial's that have changed."""
 
 import logging
 from os.path import basename
@@ -40,4 +40,23 @@ def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
             "from elsewhere, as %s: rows of inputs that were moved come twice into the output. "
             "Move them back, or publish it anew from where they are with --replace-output",
             *(counted(len(moved), "input"), *moved[0]),
+        )
+
+
+def tell_of_changed_first_rows(left: Stats, published: pa.Table) -> None:
+    """Say which inputs of a trial are others than its published rows were made of.
+
+    Its first rows are there, and so it is done; nobody would learn that they are the old ones.
+
+    Args:
+        left: what is new, has changed or is gone.
+        published: path of inputs.
+    """
+    paths = large(left.table["path"])
+    changed = paths.filter(pc.is_in(paths, large(published["path"])))
+    if len(changed):
+        logger.warning(
+            "%s changed or gone since the first rows were published, the first of them %s: "
+            "--replace-output predicts the first rows of what lies there now",
+            *(counted(len(changed), "input"), changed[0]),
         )

@@ -17,7 +17,7 @@ from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
-from tasks.moved_inputs import tell_of_moved
+from tasks.moved_inputs import tell_of_changed_first_rows, tell_of_moved
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.stats import Stats
@@ -64,6 +64,7 @@ class NewInputs:
         refuse_own(source, spec.sink, storage, inputs)
         left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
         if limit is not None and seen.entries and not replaces:
+            tell_of_changed_first_rows(left, seen.inputs)
             left = Stats.of(())  # its first rows are published; those after them are not asked for
         if is_outdone:
             left = Stats.of(())  # they were published, and later ones have taken their place

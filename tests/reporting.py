@@ -14,6 +14,7 @@ from tasks.ray_job.result import failure
 from tasks.report import report_run
 from tasks.reporting.run_report import RunReport
 from tasks.run import left_to_do, next_attempt
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 
@@ -59,10 +60,12 @@ def run_attempt(planned: PlannedRun, gap: Gap | None = None) -> None:
         raise error
 
 
-def run_spec(spec: BatchInferenceSpec) -> tuple[PlannedRun, RunReport]:
+def run_spec(
+    spec: BatchInferenceSpec, options: RunOptions | None = None
+) -> tuple[PlannedRun, RunReport]:
     """A whole run of one attempt, and its report."""
     started = time.time()
-    planned = make_plan(spec)
+    planned = make_plan(spec, options)
     run_attempt(planned)
     version = publish_planned(planned)
     return planned, report_run(planned, started, version, 1)

@@ -1,4 +1,4 @@
-"""Inputs that were moved are told of, for their rows would come twice into the output."""
+"""Inputs that were moved are told of, for their rows would come twice; a trial's that changed."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.plan import make_plan
+from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 
@@ -52,3 +53,21 @@ def test_a_copy_beside_what_is_published_is_an_input_of_its_own(
     planned = make_plan(classify_spec(tmp_path), save=False)
     assert len(planned.plan.shards) == 4
     assert not caplog.messages
+
+
+def test_a_trials_inputs_that_have_changed_since_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_inputs(tmp_path / "in")
+    trial = RunOptions(limit=12)
+    run_spec(classify_spec(tmp_path), trial)
+    caplog.clear()
+    assert make_plan(classify_spec(tmp_path), trial, save=False).nothing_to_do
+    os.utime(folder / "3.parquet", ns=(1, 1))  # its rows are after the first twelve
+    assert make_plan(classify_spec(tmp_path), trial, save=False).nothing_to_do
+    assert not caplog.messages
+    os.utime(folder / "0.parquet", ns=(1, 1))
+    assert make_plan(classify_spec(tmp_path), trial, save=False).nothing_to_do
+    (told,) = caplog.messages
+    assert told.startswith("1 input changed or gone since the first rows were published, the fir")
+    assert f"{folder}/0.parquet: --replace-output" in told

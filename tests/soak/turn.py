@@ -45,7 +45,8 @@ class Turn:
         if self.action == "limit":
             rows = sum(len(file.rows) for file in self.scene.lying.in_order)
             self.limit = random.Random(self.scene.case.seed).randint(1, max(1, rows))
-            path = f"{self.site.url}/first{self.limit}"
+            # An output of its own: of one that is there no first row is predicted again.
+            path = f"{self.site.url}/first{self.limit}-{len(self.scene.result.struck)}"
         self.output = self.scene.output(path)
         sink = {**spec_of(self.scene.case, self.site)["sink"], "path": path}
         self.raw = spec_of(self.scene.case, self.site, sink=sink)
