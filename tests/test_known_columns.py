@@ -172,6 +172,10 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
         {"steps": [{"kind": "template", "template": "{data}"}]},
         r"steps\.template\.template: '{data}' 'data' holds binary, which is no text$",
     ),
+    "how it is written": (
+        {"steps": [{"kind": "template", "template": "No. {id:d}: {x:d}"}]},
+        r"steps\.template\.template: .* 'd' is no format for float, as 'x' has: ",
+    ),
     "texts": (
         {"model": {**TEXTS_MODEL, "column": "id"}},
         r"model\.column: 'id' holds int64, and text is wanted; name another",

@@ -1,7 +1,6 @@
 """Rows as JSON Lines: UTF-8, one object a line."""
 
 import json
-import math
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ from pydantic import ConfigDict
 
 from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import inner
+from tasks.kinds.no_number import finite
 from tasks.kinds.short_floats import short_floats
 from tasks.kinds.sinks.sink import Mask, Sink
 
@@ -136,17 +136,6 @@ def json_text(value: Any) -> str:
         return json.dumps(value, **options)
     except ValueError:
         return json.dumps(finite(value), **options)
-
-
-def finite(value: Any) -> Any:
-    """A value with null for what is no number."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
-    return value
 
 
 def as_text(value: Any) -> Any:

@@ -9,18 +9,21 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import inner, is_media
+from tasks.kinds.column_types import as_text, inner, is_media, is_text
 from tasks.kinds.columns import visible, with_column
+from tasks.kinds.no_number import finite, null_for_nan
 from tasks.kinds.short_floats import short_floats
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 
+WIDEST = 32
+"""Bytes of one value of a type of fixed width, at most: a decimal of 256 bits has them."""
 WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
 
 
 class TemplateStep(Step):
     """Writes a text of a row's columns: a prompt, a title with its body, a query with its prefix.
 
-    A row in which one of them is empty (null) is set aside, unless `empty` says what to write.
+    A row in which one of them is empty (null, NaN) is set aside, unless `empty` says what to write.
     """
 
     model_config = ConfigDict(title="Text from a template")
@@ -39,7 +42,8 @@ class TemplateStep(Step):
     )
     empty: str | None = Field(
         default=None,
-        description="What to write for an empty value (null). Left out: such a row is set aside.",
+        description="What to write for an empty value (null, NaN). Left out: such a row is set "
+        "aside.",
     )
 
     @field_validator("template")
@@ -68,7 +72,7 @@ class TemplateStep(Step):
 
         Raises:
             InvalidSpec: a column is not there, or holds nothing that can be written so.
-            ValueError: a row has nothing in one.
+            ValueError: a row has nothing in one, or what its format cannot write.
         """
         pieces = [self.written(part, rows) for part in self.parts]
         texts = map("".join, zip(*pieces, strict=True))
@@ -84,24 +88,47 @@ class TemplateStep(Step):
         field = rows.schema.field(part.column)
         if is_media(field) or not is_written(field.type):
             raise self.wrong(f"{part.column!r} holds {field.type}, which is no text")
+        column = null_for_nan(rows[part.column])
+        # What has no value may be text for want of a type, as where the first rows have none.
+        if column.null_count < len(rows) or not is_text(as_text(column.type)):
+            self.refuse_format(part, column.type)
+        values = short_floats(pa.table({part.column: column}))[0].to_pylist()
         as_json = pa.types.is_nested(field.type)
-        values = short_floats(rows.select([part.column]))[0].to_pylist()
         return [self.value(part, each, as_json=as_json) for each in values]
 
+    def refuse_format(self, part: "Part", kind: pa.DataType) -> None:
+        """See that a part's format is one for a column's type, whatever its values are.
+
+        Raises:
+            InvalidSpec: it is not.
+        """
+        example = example_of(kind) if part.spec else ""
+        try:
+            format(example, part.spec)
+        except (ValueError, TypeError) as error:
+            said = (
+                f"{part.spec!r} is no format for {type(example).__name__}, as {part.column!r} has"
+            )
+            raise self.wrong(f"{said}: {error}") from error
+
     def value(self, part: "Part", value: Any, *, as_json: bool) -> str:
-        """A row's value as it is written; errors as `write`."""
+        """A row's value as it is written.
+
+        Raises:
+            ValueError: there is none, or none that the format is for, as a number so large.
+        """
         if value is None:
             if self.empty is None:
                 problem = "is empty in this row, and the template reads it: set empty: to what is "
                 raise ValueError(f"column {part.column!r} {problem}to be written for it")
             return part.text + self.empty
         if as_json:
-            value = json.dumps(value, ensure_ascii=False, default=str)
+            value = json.dumps(finite(value), ensure_ascii=False, default=str)
         try:
             return part.text + format(value, part.spec)
         except (ValueError, TypeError, OverflowError) as error:
-            said = f"{part.spec!r} is no format for {type(value).__name__}, as {part.column!r} has"
-            raise self.wrong(f"{said}: {error}") from error
+            said = f"column {part.column!r} holds {value!r} in this row, which {part.spec!r} cannot"
+            raise ValueError(f"{said} write: {error}") from error
 
     def wrong(self, problem: str) -> InvalidSpec:
         """An error of the template."""
@@ -154,3 +181,10 @@ def is_written(kind: pa.DataType) -> bool:
         or isinstance(each, pa.BaseExtensionType)
         for each in inner(kind)
     )
+
+
+def example_of(kind: pa.DataType) -> Any:
+    """A value of a type as templates get it; which one does not matter to its format."""
+    if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return ""  # text, or what is written as JSON
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(WIDEST))])[0].as_py()

@@ -84,6 +84,55 @@ def test_a_row_with_an_empty_value_is_set_aside_alone_unless_empty_says_what_to_
     assert written("{review:.2}", rows, empty="") == ["fi", ""]
 
 
+def test_what_is_no_number_is_empty_too_and_null_within_lists() -> None:
+    nan, inf = float("nan"), float("inf")
+    rows = pa.table({ROW: [10, 11], "x": [1.5, nan], "several": [[1.0], [nan, inf]]})
+    rows = rows.append_column("half", rows["x"].cast(pa.float16()))
+    rows = rows.append_column("coded", rows["x"].combine_chunks().dictionary_encode())
+    for name in ("x", "half", "coded"):
+        outcome = call_with_blame(TemplateStep(template=f"{{{name}:.2f}}").build(), rows)
+        assert outcome.rows is not None
+        assert outcome.rows["prompt"].to_pylist() == ["1.50"]
+        assert f"column '{name}' is empty in this row" in str(outcome.failed[11])
+        assert written(f"Costs {{{name}}}", rows, empty="much") == ["Costs 1.5", "Costs much"]
+    assert written("{several}", rows) == ["[1.0]", "[null, null]"]
+
+
+def test_a_number_that_its_format_cannot_write_costs_its_row_alone() -> None:
+    rows = pa.table({ROW: [10, 11], "n": [9731, 0x110000]})
+    outcome = call_with_blame(TemplateStep(template="{n:c}").build(), rows)
+    assert outcome.rows is not None
+    assert outcome.rows["prompt"].to_pylist() == ["\u2603"]
+    assert str(outcome.failed[11]).startswith(
+        "column 'n' holds 1114112 in this row, which 'c' cannot write: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("price", "d"),
+        ("price", "%d"),
+        ("exact", "d"),
+        ("stars", "%Y"),
+        ("product", ".2f"),
+        ("tags", ".2f"),
+    ],
+)
+def test_a_format_is_refused_by_the_type_alone(name: str, form: str) -> None:
+    rows = ROWS if name == "product" else ROWS.slice(0, 0)
+    message = rf"^steps\.template\.template: .* '{form}' is no format for \w+, as '{name}' has"
+    with pytest.raises(InvalidSpec, match=message):
+        call_with_blame(TemplateStep(template=f"{{{name}:{form}}}").build(), rows)
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.string()], ids=str)
+def test_a_column_whose_type_nobody_knows_yet_may_have_any_format(kind: pa.DataType) -> None:
+    rows = pa.table({ROW: [10], "x": pa.nulls(1, kind)})
+    assert written("{x:.2f}", rows, empty="none") == ["none"]
+    assert written("{x:.2f}", rows.slice(0, 0)) == []
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
