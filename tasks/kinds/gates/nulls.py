@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
 from tasks.counted import counted
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun
+from tasks.kinds.no_number import null_for_nan
 
 
 class NullsGate(Gate):
@@ -50,11 +49,8 @@ class NullsMeter:
 
     def add(self, rows: pa.Table) -> None:
         """Count some rows."""
-        column = rows[self.gate.column]
-        self.total += len(column)
-        self.missing += column.null_count
-        if pa.types.is_floating(column.type):
-            self.missing += int(np.sum(pc.is_nan(column.drop_null()).to_numpy()))
+        self.total += len(rows)
+        self.missing += null_for_nan(rows[self.gate.column]).null_count
 
     def judge(self) -> Judgement:
         """The share that is missing."""

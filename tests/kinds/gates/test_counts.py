@@ -33,6 +33,17 @@ def test_nulls(values: list[float | None], cut: int) -> None:
     assert found.passed == (expected <= 0.25)
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_nan_is_missing_also_where_numbers_stand_for_values(kind: pa.DataType) -> None:
+    values = pa.array(np.array([1.5, np.nan, 1.5, 2.5]), kind)
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 2]), values[:3])
+    found = [
+        judge(gate_of(kind="nulls", column="x", max_fraction=1), pa.table({"x": each}), cut=2)
+        for each in (values, coded)
+    ]
+    assert [each.value for each in found] == [0.25, 0.4]
+
+
 @given(values=VALUES, cut=st.integers(1, 20), low=st.floats(-9, 0), high=st.floats(0, 9))
 def test_bounds(values: list[float | None], cut: int, low: float, high: float) -> None:
     numbers = np.array(values, dtype=float)
