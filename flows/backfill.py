@@ -24,7 +24,7 @@ from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
-from tasks.periods import Portion, label, portions
+from tasks.periods import EVERY_DAY, Portion, label, portions
 from tasks.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
@@ -59,7 +59,7 @@ def backfill(
     spec: BatchInferenceSpec,
     start: datetime | None = None,
     end: datetime | None = None,
-    every: str = "1d",
+    every: str = EVERY_DAY,
     restart: bool = False,
     accept: bool = False,
 ) -> dict[str, Any]:
@@ -81,7 +81,8 @@ def backfill(
     """
     check_whole_paths(spec)
     end_what_was_left()
-    runs = portions(spec, start, end, every, time_to_start())
+    # Empty is a box of the form that was cleared.
+    runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
     fingerprints = patient(check)(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
     try:

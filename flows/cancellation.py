@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import StateType
 from flows.meant_time import time_meant_by
 from tasks.at_work import stop_jobs
 from tasks.errors import BatchInferenceError
-from tasks.periods import portions
+from tasks.periods import EVERY_DAY, portions
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 
@@ -42,7 +42,7 @@ def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
     begun = unfinished_runs_in(flow_run.id)
     errors = []
     # The one at work is the last that was begun; trouble with another keeps it from nothing.
-    for portion in reversed(portions(spec, start, end, given.get("every", "1d"))):
+    for portion in reversed(portions(spec, start, end, given.get("every") or EVERY_DAY)):
         # By name: Prefect may use the run of another period again, and changes no more of it.
         if portion.flow_run_name not in begun:
             continue

@@ -67,7 +67,8 @@ def search(
     spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
     with at_output(spec):
-        vectors = searchable(published_vectors(spec, column), index, recall)
+        # Empty is a box of the form that was cleared.
+        vectors = searchable(published_vectors(spec, column or None), index, recall)
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()

@@ -11,6 +11,8 @@ from tasks.scheduled import at_time, in_zone
 from tasks.spec import BatchInferenceSpec
 
 MAX_PERIODS = 10_000
+EVERY_DAY = "1d"
+"""The step of a range of which none is given."""
 START, END, EVERY = "--from (start)", "--to (end)", "--every"
 """A range as the command line names it, and the flow, whose form has other words for its ends."""
 

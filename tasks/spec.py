@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from tasks.calendar import find_zone, parse_step
 from tasks.errors import shown
 from tasks.kinds.clusters import AnyCluster, KubeRayCluster, LocalCluster
-from tasks.kinds.form import FormModel, none_where_cleared
+from tasks.kinds.form import FormModel
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.models import AnyModel
@@ -38,7 +38,7 @@ class Environment(FormModel):
     def _is_a_path(cls, folder: str) -> str:
         if "\0" in folder:
             raise ValueError("no path has a NUL in it")
-        return folder
+        return folder or "."  # of a box of the form that somebody has cleared
 
     @field_validator("pip")
     @classmethod
@@ -152,8 +152,6 @@ class Scheduled(FormModel):
         description="Added to the scheduled time first, as in -1d: a run at 02:00 wants yesterday. "
         "Weeks (w) and days (d) go by the calendar, hours (h) and minutes (m) by the clock.",
     )
-
-    _cleared = field_validator("offset", mode="before")(none_where_cleared)
 
     @field_validator("timezone")
     @classmethod

@@ -36,7 +36,7 @@ def resolve_paths(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         raw["cluster"] = resolve_field(raw["cluster"], "manifest", folder)
     environment = raw.get("environment") or {}
     if isinstance(environment, dict):
-        working_dir = absolute(environment.get("working_dir", "."), folder)
+        working_dir = absolute(environment.get("working_dir", ".") or ".", folder)
         raw["environment"] = {**environment, "working_dir": working_dir}
     return raw
 

@@ -314,9 +314,44 @@ def test_a_section_of_comments_only_may_be_set_into(tmp_path: Path) -> None:
         {"cluster": {"kind": "ray_jobs", "address": "http://ray:8265", "block": ""}},
         {"cluster": {"kind": "ray_jobs", "address": "", "block": "ray"}},
         {"cluster": {"kind": "kuberay", "manifest": "", "image": "", "context": ""}},
+        {"environment": {"working_dir": ""}},
+        {"resources": {"accelerator_type": "", "memory_gb": ""}},
+        {"source": {"kind": "huggingface_dataset", "path": "x", "split_name": ""}},
+        {"source": {"kind": "delta", "path": "x", "filter": "", "as_of": ""}},
+        {"sink": {"kind": "iceberg", "path": "/x", "table": "", "newest_by": ""}},
+        {"model": {"kind": "torch", "path": "x", "columns": ["a"], "class": ""}},
+        {"model": {"kind": "http", "url": "http://x/v1", "model": "x", "api_key_env": ""}},
     ],
 )
 def test_a_box_of_the_form_that_was_cleared_is_one_left_out(change: dict[str, Any]) -> None:
     ((section, fields),) = change.items()
     left = {name: value for name, value in fields.items() if value != ""}
     assert parse_spec({**RAW, **change}) == parse_spec({**RAW, section: left})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": [{"kind": "template", "template": "{x}", "empty": ""}]},
+        {"model": {"kind": "http", "url": "http://x/v1", "model": "x", "system_prompt": ""}},
+        {
+            "model": {
+                "kind": "huggingface",
+                "name_or_path": "x",
+                "task": "summarization",
+                "options": {"prefix": ""},
+            }
+        },
+    ],
+)
+def test_an_empty_text_counts_where_it_says_something(change: dict[str, Any]) -> None:
+    spec = parse_spec({**RAW, **change}).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert {name: spec[name] for name in change} == change
+
+
+def test_an_empty_text_is_refused_where_something_has_to_be(tmp_path: Path) -> None:
+    cluster = {"kind": "ray_jobs", "address": "http://ray:8265", "python": ""}
+    with pytest.raises(InvalidSpec, match=r"^cluster\.python: '' is not allowed"):
+        parse_spec({**RAW, "cluster": cluster})
+    spec = complete_spec({**RAW, "environment": {"working_dir": ""}}, [], tmp_path)
+    assert spec.environment.working_dir == str(tmp_path)

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from tasks.clusters.ray_api import RayApi
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import dashboard_url
+from tasks.kinds.form import none_where_cleared
 
 
 class RayCluster(Block):
@@ -44,6 +45,9 @@ class RayCluster(Block):
         "for its turn.",
     )
 
+    _cleared = field_validator(
+        "token", "ca_file", "client_certificate_file", "client_key_file", mode="before"
+    )(none_where_cleared)
     _reaches_a_host = field_validator("address")(dashboard_url)
 
     def api(self) -> RayApi:

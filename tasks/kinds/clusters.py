@@ -6,9 +6,11 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from tasks.kinds.form import FormModel, PickOne, none_where_cleared
+from tasks.kinds.form import FormModel, PickOne
 
-Interpreter = Annotated[str, Field(description="The interpreter on the cluster, by name or path.")]
+Interpreter = Annotated[
+    str, Field(min_length=1, description="The interpreter on the cluster, by name or path.")
+]
 
 RAYS_WORDS = ("auto", "local")
 """Addresses to Ray that name no host."""
@@ -59,8 +61,6 @@ class LocalCluster(FormModel):
         None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."
     )
 
-    _cleared = field_validator("address", mode="before")(none_where_cleared)
-
     @field_validator("address")
     @classmethod
     def _is_rays_own(cls, address: str | None) -> str | None:
@@ -105,7 +105,6 @@ class RayJobsCluster(FormModel):
         "for its turn. Where empty the block's; give all specs of a cluster the same.",
     )
 
-    _cleared = field_validator("address", "block", mode="before")(none_where_cleared)
     _reaches_a_host = field_validator("address")(dashboard_url)
 
     @model_validator(mode="after")
@@ -153,8 +152,6 @@ class KubeRayCluster(FormModel):
         description="A cluster that no run has followed for so long is deleted by the reaper in "
         "deployments/cluster; must be more than timeouts.orphan_seconds.",
     )
-
-    _cleared = field_validator("manifest", "image", "context", mode="before")(none_where_cleared)
 
     @field_validator("address")
     @classmethod

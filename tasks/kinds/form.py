@@ -4,9 +4,10 @@ The form draws `anyOf` as a row of buttons, named by the titles of what can be p
 the first variant of which the value has the most fields; `oneOf` is a raw JSON editor to it.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 
 if TYPE_CHECKING:
     from pydantic.fields import ComputedFieldInfo, FieldInfo
@@ -47,15 +48,33 @@ def title_of(name: str, _info: "FieldInfo | ComputedFieldInfo | None" = None) ->
 
 def none_where_cleared(value: object) -> object:
     """None in the place of an empty text: what the form sends of a box that somebody cleared."""
-    return None if value == "" else value
+    return None if isinstance(value, str) and not value else value
+
+
+class EmptyText:
+    """Marks a field in which an empty text says something, and is no box that was cleared."""
 
 
 class FormModel(BaseModel):
-    """Frozen, and strict about names: a misspelt field is an error. Shows well in the run form."""
+    """Frozen, and strict about names: a misspelt field is an error. Shows well in the run form.
+
+    An empty text is none, in fields that may be left out.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, field_title_generator=title_of
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cleared_is_left_out(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        may_be = may_be_left_out(cls)
+        return {
+            name: none_where_cleared(value) if name in may_be else value
+            for name, value in given.items()
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -69,6 +88,16 @@ class FormModel(BaseModel):
             if "const" in field:
                 field |= {"enum": [field["const"]], "description": "Set by the choice above."}
         return schema
+
+
+def may_be_left_out(model: type[BaseModel]) -> set[str | None]:
+    """Names, and other names, of a model's fields in which an empty text is none."""
+    fields = (
+        (name, each)
+        for name, each in model.model_fields.items()
+        if each.default is None and not any(isinstance(m, EmptyText) for m in each.metadata)
+    )
+    return {known for name, each in fields for known in (name, each.alias)}
 
 
 def name_button(option: dict[str, Any]) -> None:

@@ -211,6 +211,13 @@ def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.Monk
     assert "hunter2" not in str(seen.value)
 
 
+def test_boxes_of_a_block_that_were_cleared_are_left_out() -> None:
+    names = ("token", "ca_file", "client_certificate_file", "client_key_file")
+    fields: Any = dict.fromkeys(names, "")
+    block = RayCluster(address="http://ray:8265", **fields)
+    assert {name: getattr(block, name) for name in names} == dict.fromkeys(names)
+
+
 def test_who_keeps_the_block_may_be_away() -> None:
     """As the rest of an outage: what may pass is tried again, and `cancel` stops other jobs."""
     with (

@@ -170,7 +170,7 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
     begun = {f"doubling 2026-01-0{day}" for day in (1, 2, 3)}
     monkeypatch.setattr("flows.cancellation.unfinished_runs_in", lambda _: begun)
     given = {"spec": daily_spec(tmp_path, out=f"{DAY}").model_dump(mode="json", by_alias=True)}
-    range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z"}
+    range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z", "every": ""}
     run = SimpleNamespace(id=None, parameters=given | range_of_days)
     with pytest.raises(Unreachable, match="no cluster for 2026-01-03"):
         stop_backfill_jobs(None, run, None)

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
+from tasks.kinds.form import EmptyText
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm import answers
@@ -58,7 +59,7 @@ class HttpModel(Model):
         description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
         "for chat and completion, text for embedding.",
     )
-    system_prompt: str | None = Field(
+    system_prompt: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="Chat: what the model is told first, unless a row's messages do so themselves.",
     )

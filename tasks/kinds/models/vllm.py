@@ -1,13 +1,14 @@
 """Language models on GPUs, through vLLM's own engine."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
+from tasks.kinds.form import EmptyText
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
@@ -75,7 +76,7 @@ class VllmModel(Model):
         description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
         "for chat and generate, text for embed and classify.",
     )
-    system_prompt: str | None = Field(
+    system_prompt: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="Chat: what the model is told first, unless a row's messages do so themselves.",
     )

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from string import Formatter
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator
@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import as_text, inner, is_media, is_text
 from tasks.kinds.columns import visible, with_column
+from tasks.kinds.form import EmptyText
 from tasks.kinds.no_number import finite, null_for_nan
 from tasks.kinds.short_floats import short_floats
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
@@ -40,7 +41,7 @@ class TemplateStep(Step):
         pattern=NEW_COLUMN,
         description="Where the text goes; a column of this name is replaced.",
     )
-    empty: str | None = Field(
+    empty: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="What to write for an empty value (null, NaN). Left out: such a row is set "
         "aside.",

@@ -1,10 +1,10 @@
 """What can be set for a Hugging Face model, and for which task."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.form import FormModel
+from tasks.kinds.form import EmptyText, FormModel
 
 Task = Literal[
     "image-classification",
@@ -98,7 +98,7 @@ class HuggingFaceOptions(FormModel):
         "text to translate that is longer is set aside, and of others the job's log says that some "
         "are cut off. A chat is never cut off: one that is too long is set aside.",
     )
-    prefix: str | None = Field(
+    prefix: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="Text: put before each text, as in 'summarize: ' or 'query: '. Empty: for "
         "summarization what the model's files say, as T5's do; for feature-extraction the default "
@@ -122,7 +122,7 @@ class HuggingFaceOptions(FormModel):
         "what the user says; a list of {role, content} is a conversation to go on with: after the "
         "assistant's words, where it ends with some, else with an answer.",
     )
-    system_prompt: str | None = Field(
+    system_prompt: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="Generation with chat: what the model is told first, unless a conversation "
         "has such a message of its own.",
