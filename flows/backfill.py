@@ -7,18 +7,12 @@ from uuid import UUID
 
 from prefect import flow, get_run_logger, task
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterParentFlowRunId,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import StateType
 from prefect.runtime import flow_run
 from prefect.states import Crashed
 
 from flows.batch_inference import OURS, batch_inference
 from flows.cancellation import stop_backfill_jobs
+from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
@@ -54,7 +48,13 @@ class Backfill:
     accept: bool
 
 
-@flow(name="backfill", on_cancellation=[stop_backfill_jobs], **OURS)
+@flow(
+    name="backfill",
+    on_failure=[end_its_runs],
+    on_crashed=[end_its_runs],
+    on_cancellation=[stop_backfill_jobs, end_its_runs],
+    **OURS,
+)
 def backfill(
     spec: BatchInferenceSpec,
     start: datetime | None = None,
@@ -103,20 +103,13 @@ def backfill(
 def end_what_was_left() -> None:
     """Say in Prefect that the runs are over which an earlier process of this flow run had begun.
 
-    Nobody else would, and Prefect starts a flow run once more only where its process is gone, or is
+    Nobody may have, and Prefect starts a flow run once more only where its process is gone, or is
     taken for that. Of one that lives nevertheless, what it says of its run in the end counts.
     """
     if flow_run.run_count < 2:
         return
-    at_work = FlowRunFilter(
-        parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[UUID(str(flow_run.id))]),
-        state=FlowRunFilterState(
-            type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
-        ),
-    )
     with get_client(sync_client=True) as client:
-        for left in client.read_flow_runs(flow_run_filter=at_work):
-            client.set_flow_run_state(left.id, Crashed(message=LEFT))
+        end_runs_of(client, UUID(str(flow_run.id)), Crashed(message=LEFT))
 
 
 def bring_up(backfill: Backfill, portion: Portion) -> Outcome:

@@ -20,9 +20,12 @@ MESSAGE = "the stack went down; run again to go on where it stopped"
 def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:
     """Mark runs as crashed that are under way by what the server knows, and have no process.
 
-    Else they would run for ever, and hold their deployment's places against all later ones.
+    Else they would run for ever, and hold their deployment's places against all later ones; so
+    would those that they have begun.
     """
     from prefect.states import Cancelled, Crashed
+
+    from flows.left_runs import end_runs_of
 
     with prefect_client(state) as client:
         for run, name, is_cancelled in runs_under_way(client):
@@ -30,6 +33,7 @@ def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:
                 tell(f"run {name} went down with the stack")
                 # A crashed one is started again, which nobody wants of one that was cancelled.
                 ended = Cancelled if is_cancelled else Crashed
+                end_runs_of(client, run, ended(message=MESSAGE))
                 client.set_flow_run_state(run, ended(message=MESSAGE), force=True)
 
 

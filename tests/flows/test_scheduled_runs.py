@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 from prefect import flow
 
+from deployments.stack import lost_runs
 from flows.backfill import backfill
+from flows.backfill import bring_up as really_bring_up
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_backfill_jobs, stop_its_jobs
+from flows.left_runs import end_its_runs
 from flows.meant_time import time_meant_by
 from tasks.errors import Unreachable
 from tasks.spec_file import parse_spec
@@ -204,6 +207,53 @@ def test_what_a_dead_backfill_was_at_is_over_once_the_backfill_goes_on(tmp_path:
     ]
 
 
+def test_what_a_backfill_leaves_behind_is_over_though_nobody_starts_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Cancelling, Crashed, Running, Scheduled
+
+    put(tmp_path, "2026-01-01")
+    dies = {"kind": "python", "class": "predictors:Double", "init": {"dies": 105.0}}
+    day = datetime(2026, 1, 1)
+    given = {"spec": daily_spec(tmp_path, model=dies), "start": day, "end": day}
+    with get_client(sync_client=True) as client:
+        begun: Any = Scheduled()
+        run = client.create_flow_run(backfill, parameters={}, state=begun)
+
+    def leave() -> None:
+        """As it stays where the process was killed in the middle."""
+        (left,) = children_of(run)
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(left.id, Running(), force=True)
+
+    def bring_up(*given: Any) -> Any:
+        try:
+            return really_bring_up(*given)
+        finally:
+            leave()
+
+    monkeypatch.setattr("flows.backfill.bring_up", bring_up)
+    ended: Any = run_flow(backfill, flow_run=run, parameters=given, return_type="state")
+    assert (ended.name, states_of(run)) == ("Failed", ["Crashed"])
+    for state, name in ((Crashed(), "Crashed"), (Cancelling(), "Cancelled")):
+        leave()
+        end_its_runs(None, look(run), state)
+        assert states_of(run) == [name]
+    leave()
+    end_its_runs(None, look(run), Crashed(timestamp=children_of(run)[0].created))
+    assert states_of(run) == ["Running"], "what a new start has begun is let be"
+    monkeypatch.setattr(lost_runs, "prefect_client", lambda state: get_client(sync_client=True))
+    monkeypatch.setattr(lost_runs, "runs_with_a_process", set)
+    monkeypatch.setattr(lost_runs, "runs_under_way", lambda client: [(run.id, "it", True)])
+    state: Any = None
+    lost_runs.crash_lost_runs(state, lambda line: None)
+    assert states_of(run) == [look(run).state.name] == ["Cancelled"]
+    hooks = (backfill.on_failure_hooks, backfill.on_crashed_hooks, backfill.on_cancellation_hooks)
+    assert all(end_its_runs in each for each in hooks)
+
+
 def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path: Path) -> None:
     put(tmp_path, "2026-03-05")
     spec = daily_spec(tmp_path).model_copy(update={"source": at_day(tmp_path)})
@@ -237,6 +287,11 @@ def test_a_flow_of_ones_own_that_is_late_keeps_its_time(tmp_path: Path) -> None:
     assert ids_in(spec, tmp_path / "out" / "2026-03-05") == list(range(500, 510))
     (called,) = children_of(run)
     assert time_meant_by(called) == MEANT, "so does the hook by which its job is stopped"
+
+
+def states_of(run: Any) -> list[str]:
+    """Of flow runs that one has called."""
+    return [each.state.name for each in children_of(run)]
 
 
 def children_of(run: Any) -> list[Any]:
