@@ -10,7 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 from prefect.states import Crashed
 
-from flows.batch_inference import OURS, batch_inference
+from flows.batch_inference import OURS, WRITTEN, batch_inference
 from flows.cancellation import stop_backfill_jobs
 from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
@@ -157,14 +157,18 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
         said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
         get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
     flow = batch_inference.with_options(flow_run_name=portion.flow_run_name)
-    report = flow(
-        portion.written,
-        # Started again after its worker died, it goes on with what it has begun.
-        restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
-        replace_output=outcome.is_outdated,
-        accept=backfill.accept,
-        scheduled_time=portion.scheduled_time,
-    )
+    was = WRITTEN.set(backfill.spec)
+    try:
+        report = flow(
+            portion.written,
+            # Started again after its worker died, it goes on with what it has begun.
+            restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
+            replace_output=outcome.is_outdated,
+            accept=backfill.accept,
+            scheduled_time=portion.scheduled_time,
+        )
+    finally:
+        WRITTEN.reset(was)
     names = ("run_id", "version", "rows", "resumed_rows", "inputs_skipped")
     told = {name: report[name] for name in names}
     return replace(outcome, what="replaced" if outcome.is_outdated else "published", **told)

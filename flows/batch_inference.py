@@ -1,6 +1,7 @@
 """The story of a run: plan, attempt after attempt until nothing is left, publish, report."""
 
 import time
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -32,6 +33,8 @@ OURS: dict[str, Any] = {
     "persist_result": False,
 }
 """Options of all flows of ours."""
+WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)
+"""A spec with its placeholders, while a flow runs what it is at several times together."""
 
 
 @flow(name="batch-inference", on_cancellation=[stop_its_jobs], **OURS)
@@ -79,7 +82,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         options,
         scheduled_time=used,
         shares_output=shares_output(spec, time_meant),
-        timed_inputs=timed_inputs(spec),
+        timed_inputs=timed_inputs(WRITTEN.get() or spec),
         flow_runs=own_flow_runs(),
     )
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)

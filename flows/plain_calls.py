@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from flows.called_spec import load_at
@@ -18,7 +19,10 @@ from tasks.patience import at_output
 from tasks.plan import make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
+from tasks.run_options import RunOptions
+from tasks.scheduled import timed_inputs
 from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import load_spec
 from tasks.unfinished import runs_begun
 from tasks.without_ray import advice_without_ray
 
@@ -32,8 +36,10 @@ def check_spec_file(
         BatchInferenceError: the first thing that is wrong.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
+    options = RunOptions(timed_inputs=timed_inputs(load_spec(spec_file, overrides)))
+    nodes = Check("nodes", partial(check_nodes, options))
     wrong: list[BatchInferenceError] = []
-    for check in (*CHECKS, Check("inputs", inputs_to_do), Check("nodes", check_nodes)):
+    for check in (*CHECKS, Check("inputs", inputs_to_do), nodes):
         if wrong and check.name in ("inputs", "nodes"):
             print_check(console, check.name, "dim", "-", "not looked at")
             continue
@@ -55,13 +61,13 @@ def inputs_to_do(spec: BatchInferenceSpec) -> str:
     return "; ".join(filter(None, told))
 
 
-def check_nodes(spec: BatchInferenceSpec) -> str:
+def check_nodes(options: RunOptions, spec: BatchInferenceSpec) -> str:
     """See from every node of a cluster that runs already whether it can do the job."""
     if isinstance(spec.cluster, KubeRayCluster):
         return "made when the run starts, and looked at then"
     if not isinstance(spec.cluster, RayJobsCluster):
         return "this machine"
-    planned = make_plan(spec, save=False)
+    planned = make_plan(spec, options, save=False)
     return rehearse(planned, lambda line: console.print(escape(line), soft_wrap=True))
 
 

@@ -16,7 +16,7 @@ from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
-from tasks.scheduled import at_time
+from tasks.scheduled import at_time, timed_inputs
 from tasks.spec import BatchInferenceSpec
 
 ROWS = 64
@@ -65,11 +65,12 @@ def preview(
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
     """
     started = time.time()
+    options = RunOptions(limit=rows, timed_inputs=timed_inputs(spec))
     spec = at_time(spec, scheduled_time or time_to_start())
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     if not on_cluster:
         refuse_unlike(spec)
-    planned = plan_run(trial, RunOptions(limit=rows))
+    planned = plan_run(trial, options)
     try:
         with accounted_for(planned, started):
             planned, _ = run_attempts(planned, Deadline.of(trial))

@@ -41,6 +41,7 @@ def rehearse(planned: PlannedRun, tell: Callable[[str], None] = lambda _: None) 
         todo_rows=0,
         todo_name="",
         only_check=True,
+        timed_inputs=planned.options.timed_inputs,
     )
     job.save()
     attempt = Attempt(job, cluster_of(planned.spec.cluster), tell=lambda _: None)

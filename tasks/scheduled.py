@@ -63,12 +63,14 @@ def shares_output(spec: BatchInferenceSpec, time: datetime) -> bool:
 
 
 def timed_inputs(spec: BatchInferenceSpec) -> tuple[str, ...]:
-    """Globs for the inputs of all scheduled times, as far as globs can say which they are.
+    """Globs for the inputs of all scheduled times.
 
     Args:
         spec: as it was written.
     """
-    return tuple(filter(None, map(at_any_time, filter(is_timed, spec.source.paths))))
+    zone = find_zone(spec.scheduled.timezone)
+    timed = filter(is_timed, spec.source.paths)
+    return tuple(glob for path in timed for glob in at_any_time(path, zone))
 
 
 def in_zone(spec: BatchInferenceSpec, time: datetime) -> datetime:

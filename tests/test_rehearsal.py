@@ -15,6 +15,7 @@ from tasks.kinds.clusters import RayJobsCluster
 from tasks.plan import make_plan
 from tasks.ray_job.job import Job
 from tasks.rehearsal import rehearse
+from tasks.run_options import RunOptions
 from tests.flows.conftest import numbers, spec_of
 
 __all__ = ["numbers"]
@@ -71,7 +72,7 @@ def check_on(slow: Slow, numbers: Path, monkeypatch: pytest.MonkeyPatch) -> list
     told: list[str] = []
     monkeypatch.setattr(rehearsal, "cluster_of", lambda cluster: slow)
     monkeypatch.setattr(rehearsal, "SILENT_SECONDS", 2.0)
-    planned: Any = make_plan(spec_of(numbers))
+    planned: Any = make_plan(spec_of(numbers), RunOptions(timed_inputs=("/in/[0-9]",)))
     rehearse(planned, told.append)
     return told
 
@@ -80,8 +81,11 @@ def test_a_check_whose_job_waits_and_says_so_goes_on(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = time.monotonic()
-    told = check_on(Slow(30, ends=True), numbers, monkeypatch)
+    slow = Slow(30, ends=True)
+    told = check_on(slow, numbers, monkeypatch)
     assert time.monotonic() - begun > 2
+    assert slow.job
+    assert slow.job.timed_inputs == ("/in/[0-9]",), "they stay at home, as in a run"
     assert told == ["the check waits for nodes: a GPU"]
 
 

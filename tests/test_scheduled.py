@@ -1,6 +1,7 @@
 """The scheduled time in a spec, and ranges of it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -8,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from flows.batch_inference import carry_out
+from flows.preview import preview
 from tasks.calendar import shift
 from tasks.errors import InvalidSpec
 from tasks.periods import MAX_PERIODS, label, portions, times_between
@@ -26,6 +28,7 @@ from tasks.spec_file import parse_spec
 
 DAILY = "/in/{scheduled:%Y-%m-%d}/"
 TWO = datetime(2026, 3, 5, 2, tzinfo=UTC)
+MONTHS = [f"{datetime(2026, month, 1):%b}" for month in range(1, 13)]
 
 
 def spec(
@@ -281,12 +284,24 @@ def test_whether_times_share_an_output(source: str, sink: str, is_shared: bool, 
     [
         (DAILY, ["/in/" + "-".join(["[0-9]" * each for each in (4, 2, 2)]) + "/"]),
         ("/in/{{x}}/{scheduled:%Y}/{scheduled:%-d}.*", ["/in/{x}/[0-9][0-9][0-9][0-9]/[0-9]*.*"]),
-        ("/in/{scheduled:%B}", []),  # any word would be one
+        ("/in/{scheduled:%Y}/{scheduled:%b}", [f"/in/{'[0-9]' * 4}/{each}" for each in MONTHS]),
+        ("/in/{scheduled:%d-%p%z}", [f"/in/[0-9][0-9]-{m}M[+-]{'[0-9]' * 4}" for m in "AP"]),
         (["/in/all", "/in/{scheduled:%H}"], ["/in/[0-9][0-9]"]),
     ],
 )
 def test_globs_name_the_inputs_of_all_times(path: str | list[str], globs: list[str]) -> None:
     assert list(timed_inputs(spec(path))) == globs
+
+
+@pytest.mark.parametrize(
+    "path", ["%A, %-d. %B %Y", "%a %b %p %I", "%Z%H%z", "%d.%m.%y%%", "%G-W%V"]
+)
+def test_some_glob_matches_whatever_the_time_is(path: str) -> None:
+    written = spec(f"/in/{{scheduled:{path}}}", **scheduled(timezone="Europe/Berlin"))
+    globs = timed_inputs(written)
+    for hours in range(0, 366 * 24, 31):
+        found = at_time(written, datetime(2027, 1, 1, tzinfo=UTC) + timedelta(hours=hours))
+        assert any(fnmatchcase(str(found.source.path), glob) for glob in globs)
 
 
 def test_a_run_knows_of_the_inputs_of_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,6 +314,19 @@ def test_a_run_knows_of_the_inputs_of_other_times(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("flows.batch_inference.plan_after_unfinished", plan)
     with pytest.raises(NotPlannedError):
         carry_out(spec(), RunOptions(scheduled_time=TWO))
+    assert planned[0].timed_inputs == timed_inputs(spec())
+
+
+def test_a_preview_knows_of_the_inputs_of_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[RunOptions] = []
+
+    def plan(trial: BatchInferenceSpec, options: RunOptions) -> None:
+        planned.append(options)
+        raise NotPlannedError
+
+    monkeypatch.setattr("flows.preview.plan_run", plan)
+    with pytest.raises(NotPlannedError):
+        preview.fn(spec(), scheduled_time=TWO, on_cluster=True)
     assert planned[0].timed_inputs == timed_inputs(spec())
 
 

@@ -5,7 +5,9 @@ that belongs to no placeholder is written twice.
 """
 
 import re
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import partial
+from itertools import product
 
 MARK = "{scheduled"
 TOKEN = re.compile(r"\{\{|\}\}|\{scheduled:(?P<format>[^{}]*)\}|[{}]")
@@ -37,28 +39,47 @@ def is_timed(path: str) -> bool:
     return MARK in path and any(token["format"] for token in TOKEN.finditer(path))
 
 
-def at_any_time(path: str) -> str | None:
-    """A glob for the path at whichever time; None where it has words, such as a month's name.
+def at_any_time(path: str, zone: tzinfo) -> list[str]:
+    """Globs for the path at whichever time, one for each of the words that it may have.
 
-    Of words nothing but `*` would do, which may match what has nothing to do with times.
+    Args:
+        path: with placeholders.
+        zone: of the times.
     """
-    tokens = [*TOKEN.finditer(path)]
-    directives = [each for token in tokens for each in DIRECTIVE.findall(token["format"] or "")]
-    if not directives or any(each[-1] not in DIGITS for each in directives):
-        return None
-    return TOKEN.sub(digits_of, path)
+    tokens = TOKEN.finditer(path)
+    names = {each[-1] for token in tokens for each in DIRECTIVE.findall(token["format"] or "")}
+    found = (TOKEN.sub(partial(glob_at, time), path) for time in times_of_words(names, zone))
+    return list(dict.fromkeys(found))
 
 
-def digits_of(token: re.Match[str]) -> str:
-    """A glob for what may stand for a token."""
+def times_of_words(names: set[str], zone: tzinfo) -> list[datetime]:
+    """Times at which some directives stand for every word that they may: a day of each name, ..."""
+    months = range(1, 13) if names & {*"bBZ"} else [1]
+    days = range(1, 8) if names & {*"aA"} else [1]
+    hours = (0, 12) if "p" in names else [0]
+    return [datetime(2026, *each, tzinfo=zone) for each in product(months, days, hours)]
+
+
+def glob_at(time: datetime, token: re.Match[str]) -> str:
+    """A glob for what may stand for a token, with the words of a time."""
     if token["format"] is None:
         return token[0][0]
-    return DIRECTIVE.sub(lambda found: numbers(found[1]), token["format"])
+    return DIRECTIVE.sub(lambda found: numbers(found[1], time), token["format"])
 
 
-def numbers(directive: str) -> str:
-    """A glob for a directive's numbers: of a fixed length, or without zeros in front."""
-    return "[0-9]*" if directive[0] == "-" else "[0-9]" * DIGITS[directive]
+def numbers(directive: str, time: datetime) -> str:
+    """A glob for a directive's numbers, of a fixed length or without zeros in front; or its word.
+
+    Args:
+        directive: as strftime knows it, without its sign.
+        time: whose word it is.
+    """
+    if directive[0] == "-":
+        return "[0-9]*"
+    if directive == "z":
+        return "[+-]" + "[0-9]" * 4
+    digits = DIGITS.get(directive)
+    return time.strftime(f"%{directive}") if digits is None else "[0-9]" * digits
 
 
 def literal(path: str) -> str:

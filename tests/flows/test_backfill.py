@@ -12,14 +12,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from flows import backfill as backfills
 from flows.backfill import backfill
-from flows.batch_inference import batch_inference
+from flows.batch_inference import batch_inference, plan_after_unfinished
 from tasks import lineage, standing
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
 from tasks.ledgers import ledger_of
 from tasks.periods import Portion
 from tasks.plan import PlannedRun
 from tasks.publish import publish_planned
-from tasks.scheduled import at_time
+from tasks.run_options import RunOptions
+from tasks.scheduled import at_time, timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.daily import DAY, OTHER, daily_spec, ids_in, put
@@ -240,6 +241,24 @@ def test_all_days_in_one_output_are_one_run(daily: Path) -> None:
     (whole,) = backfill(other, RANGE[0], datetime(2026, 1, 4))["periods"]
     assert whole["told"] == "replaced, 40 rows written"
     assert len(ids_in(spec, daily / "out")) == 40
+
+
+def test_days_that_are_one_run_know_of_the_inputs_of_all_others(
+    daily: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which are no code, and stay at home where that is sent to a cluster."""
+    known: list[tuple[str, ...]] = []
+
+    def plan(
+        written: BatchInferenceSpec, filled: BatchInferenceSpec, options: RunOptions
+    ) -> PlannedRun:
+        known.append(options.timed_inputs)
+        return plan_after_unfinished(written, filled, options)
+
+    monkeypatch.setattr("flows.batch_inference.plan_after_unfinished", plan)
+    spec = daily_spec(daily, out="out")
+    backfill(spec, *RANGE)
+    assert known == [timed_inputs(spec)] != [()]
 
 
 def test_an_output_that_a_part_of_the_day_was_for_loses_nothing(daily: Path) -> None:
