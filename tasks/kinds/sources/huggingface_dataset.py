@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
-from tasks.kinds.sources.hf_dataset.folder import data_files, splits
+from tasks.kinds.sources.hf_dataset.folder import data_files, is_empty, splits
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, schema_of
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -66,6 +66,15 @@ class HuggingFaceDatasetSource(Source):
                     raise InputNotFound.at("source.path", path, problem)
                 wanted.add(without_links(storage, path))
         return Stats.of(stat for stat in inputs if stat.path in wanted)
+
+    def why_empty(self, storage: FsspecStorage, path: str) -> str | None:
+        """See Source: of no rows `save_to_disk` writes no file."""
+        parent = path.rstrip("/")
+        names = splits(storage, parent)
+        folders = [parent] if names is None else [f"{parent}/{name}" for name in names]
+        if folders and all(is_empty(storage, folder) for folder in folders):
+            return "is a dataset without a row: save one with some, or set source.on_empty: succeed"
+        return None
 
     def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
         """See Source.

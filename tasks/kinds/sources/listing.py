@@ -76,7 +76,9 @@ def listing_of(source: "Source") -> Listing:
             raise InvalidSpec.at("source.path", error.object, problem) from error
         if not len(found[-1]) and source.on_empty == "fail":
             num_files = sum(1 for _ in source.found(storage, path))
-            raise InputNotFound.at("source.path", url, no_input(source, num_files))
+            why = None if num_files else source.why_empty(storage, path)
+            problem = why or no_input(source, num_files)
+            raise InputNotFound.at("source.path", url, problem)
         archived += found[-1].table["path"].filter(np.array(are_archived, np.bool_)).chunks
     inputs = source.chosen(storage, Stats.by_path(found))
     return Listing(storage, inputs, pa.chunked_array(archived, pa.string()))

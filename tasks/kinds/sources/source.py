@@ -166,6 +166,15 @@ class Source(Kind):
         hides = self.hides_underscores
         return list_path(storage, path, self.endings_wanted, hides_underscores=hides)
 
+    def why_empty(self, storage: FsspecStorage, path: str) -> str | None:
+        """Why no input lies at one of the paths, and the way out; None where nobody knows more.
+
+        Args:
+            storage: where the path leads.
+            path: on it.
+        """
+        return None
+
     def check(self) -> None:
         """See that what reading needs is installed.
 

@@ -135,6 +135,20 @@ def test_another_splits_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> 
     assert not list_inputs(other.model_copy(update={"on_empty": "succeed"}))[1]
 
 
+def test_a_dataset_without_rows_is_told_from_a_path_without_one(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    none = small(tmp_path / "none", {"x": []})
+    DatasetDict({"test": Dataset.from_dict({"x": []})}).save_to_disk(tmp_path / "dict")
+    for folder in (none, tmp_path / "dict"):
+        with pytest.raises(InputNotFound, match=r"is a dataset without a row: .*on_empty: succeed"):
+            list_inputs(source(folder))
+        assert not list_inputs(source(folder, on_empty="succeed"))[1]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputNotFound, match=r"holds no file ending in \.arrow"):
+        list_inputs(source(tmp_path / "other"))
+
+
 def test_a_folder_of_links_is_a_dataset(folder: Path, tmp_path: Path) -> None:
     """As the Hub's cache has it, whose files have other names."""
     linked, blobs = tmp_path / "linked", tmp_path / "blobs"

@@ -27,6 +27,15 @@ def data_files(storage: FsspecStorage, folder: str) -> list[str]:
     raise InvalidSpec.at("source.path", f"{folder}/{STATE}", f"lists no files: {NOT_SAVED}")
 
 
+def is_empty(storage: FsspecStorage, folder: str) -> bool:
+    """Whether a folder is that of a dataset without a row.
+
+    Raises:
+        InvalidSpec: its list of files cannot be read.
+    """
+    return storage.stat(f"{folder}/{STATE}") is not None and not data_files(storage, folder)
+
+
 def has_name(file: Any) -> bool:
     """Whether an entry of a state names a file."""
     return isinstance(file, dict) and isinstance(file.get("filename"), str)
