@@ -21,6 +21,7 @@ def tar(files: Files, mode: str = "w") -> bytes:
 def save(folder: Path, name: str, files: Files) -> Path:
     """A shard; compressed where its name says so."""
     ending = name.rpartition(".")[2]
-    modes = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2"}
+    modes = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2", "tbz2": "w:bz2"}
+    modes |= {"xz": "w:xz", "txz": "w:xz"}
     (folder / name).write_bytes(tar(files, modes.get(ending, "w")))
     return folder / name

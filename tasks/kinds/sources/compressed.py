@@ -5,16 +5,20 @@ import io
 import re
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as pa
 
-CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 # Not of three letters alone: a line of text may begin with BZh.
 MAGIC = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<zstd>\x28\xb5\x2f\xfd)"
+    rb"(?P<gzip>\x1f\x8b)|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<xz>\xfd7zXZ\0)"
+    rb"|(?P<zstd>\x28\xb5\x2f\xfd)"
 )
 BYTES_OF_MAGIC = 10
+BYTES_OF_XZ = 64 << 10
+"""That are read at a time of a file compressed so."""
 
 
 class DamagedFile(Exception):
@@ -35,6 +39,62 @@ class Gzip(gzip.GzipFile):
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             said = re.sub(r" 0x\w+ != 0x\w+", "", str(error))  # sums that tell nobody anything
             raise DamagedFile(f"the compressed file is damaged: {said}") from error
+
+
+class Xz(io.RawIOBase):
+    """Arrow has none, and Python's own file takes whatever follows a stream for the end."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        import lzma  # not all Pythons are built with it
+
+        self.file = file
+        self.begin, self.problem = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
+        self.stream = self.begin()
+
+    def readable(self) -> bool:
+        """It is; Python's buffers ask."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; nothing at the end.
+
+        Raises:
+            DamagedFile: the bytes cannot be had.
+        """
+        try:
+            while (data := self.some(len(buffer))) == b"":
+                pass
+        except (EOFError, self.problem) as error:
+            raise DamagedFile(f"the compressed file is damaged: {error}") from error
+        got = data or b""
+        buffer[: len(got)] = got
+        return len(got)
+
+    def some(self, size: int) -> bytes | None:
+        """So many of the next bytes at most, perhaps none as yet; None at the end.
+
+        Raises:
+            EOFError: the file ends before.
+            LZMAError: it is damaged.
+        """
+        given = b""
+        if self.stream.eof:
+            given = self.following()
+            if not given:
+                return None
+            self.stream = self.begin()
+        elif self.stream.needs_input:
+            given = self.file.read(BYTES_OF_XZ)
+            if not given:
+                raise EOFError("the file ends before its stream does")
+        return self.stream.decompress(given, size)
+
+    def following(self) -> bytes:
+        """The first bytes of another stream, before which zeros may stand; none at the end."""
+        found = self.stream.unused_data
+        while not found.strip(b"\0") and (more := self.file.read(BYTES_OF_XZ)):
+            found = more
+        return found.lstrip(b"\0")
 
 
 class Begun(io.RawIOBase):
@@ -75,6 +135,8 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
     stream: Any = Begun(file, beginning)
     if codec == "gzip":
         return Gzip(fileobj=stream), codec
+    if codec == "xz":
+        return io.BufferedReader(Xz(stream)), codec
     return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
 
 

@@ -9,8 +9,9 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import DEFAULT_RATE
+from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.source import BYTES_PER_READ, ROWS_PER_READ, BadRow, Read, Source
-from tasks.kinds.sources.tar_reading.archive import COMPRESSED, DamagedTar
+from tasks.kinds.sources.tar_reading.archive import IN_SHORT, DamagedTar
 from tasks.kinds.sources.tar_reading.samples import (
     KEY,
     Sample,
@@ -47,7 +48,8 @@ class WebdatasetSource(Source):
     )
     suffixes: ClassVar[tuple[str, ...]] = (
         ".tar",
-        *(codec if codec == ".tgz" else f".tar{codec}" for codec in COMPRESSED),
+        *(f".tar{codec}" for codec in CODECS),
+        *IN_SHORT,
     )
     reads_on: ClassVar[bool] = True
     has_media: ClassVar[bool] = True

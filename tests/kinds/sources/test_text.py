@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,8 +52,8 @@ def test_compressed_files_whatever_follows_in_a_url(suffix: str) -> None:
     assert b"".join(text.blocks(file, path)).removeprefix(text.BOM) == b"a\nb\n" * 9
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
-@pytest.mark.parametrize("other", ["", ".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("suffix", [each for each in COMPRESS if each])
+@pytest.mark.parametrize("other", COMPRESS)
 def test_an_ending_keeps_its_word(tmp_path: Path, suffix: str, other: str) -> None:
     [row] = texts(tmp_path, COMPRESS[other](b"a\n"), f"a.txt{suffix}")
     assert (row == "a") if suffix == other else ("damaged" in str(row.error))
@@ -155,12 +157,44 @@ def test_zeros_that_fill_a_gzip_file_up_are_no_damage(tmp_path: Path, zeros: int
     assert found == [str(number) for number in range(5_000)] * 2
 
 
+@pytest.mark.parametrize("zeros", [0, 4, 100_000])
+def test_streams_of_xz_may_follow_each_other(tmp_path: Path, zeros: int) -> None:
+    """As compressors on several cores write them; one of them may be empty."""
+    stream = lzma.compress("".join(f"{number}\n" for number in range(50_000)).encode())
+    parts = [stream, lzma.compress(b""), stream]
+    whole = b"".join(part + bytes(zeros) for part in parts)
+    assert texts(tmp_path, whole, "a.txt.xz") == [str(number) for number in range(50_000)] * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-30],
+        lambda data: data[:30],
+        lambda data: data[:-300] + bytes(300),
+        lambda data: data + b"x",
+        lambda data: data + b"no stream, and as long as one's header",
+        lambda data: data + data[:40],
+    ],
+)
+def test_a_damaged_xz_file_is_not_silently_short(
+    tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    lines = [str(number) for number in range(5_000)]
+    content = lzma.compress("".join(f"{line}\n" for line in lines).encode())
+    *found, bad = texts(tmp_path, change(content), "a.txt.xz")
+    assert isinstance(bad, BadRow)
+    assert bad.is_rest
+    assert "damaged" in str(bad.error)
+    assert found == lines[: len(found)]
+
+
 def test_what_is_not_compressed_is_one_bad_row(tmp_path: Path) -> None:
     [bad] = texts(tmp_path, b"plain\n", "a.txt.gz")
     assert "damaged" in str(bad.error)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("suffix", [each for each in COMPRESS if each])
 def test_a_compressed_file_without_bytes_is_no_file_without_rows(
     tmp_path: Path, suffix: str
 ) -> None:

@@ -21,6 +21,8 @@ from tests.kinds.archives import Files, save, tar
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.test_parquet import BreakingFile
 
+NAMES = ["a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tbz2", "a.tar.xz", "a.txz"]
+
 
 def source(folder: Path, **fields: Any) -> WebdatasetSource:
     return WebdatasetSource(path=str(folder), **fields)
@@ -38,13 +40,13 @@ def expected(count: int) -> list[dict[str, Any]]:
     return [{"key": f"{at:03}", "cls": at % 10, "image": b"jpeg %d" % at} for at in range(count)]
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2"])
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_in_order(tmp_path: Path, name: str) -> None:
     save(tmp_path, name, digits(3_000))
     assert read_all(source(tmp_path)) == expected(3_000)
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2"])
+@pytest.mark.parametrize("name", NAMES)
 def test_shards_behind_links(tmp_path: Path, name: str) -> None:
     blob = save(tmp_path, name, digits(3)).rename(tmp_path / "blob")
     (tmp_path / name).symlink_to(blob)
@@ -200,7 +202,7 @@ def test_wherever_it_is_cut_off_what_is_missing_shows(data: st.DataObject) -> No
         assert sample == Sample(str(at), (("bin", content), ("txt", content)))
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tar.xz"])
 def test_a_shard_that_is_cut_off(tmp_path: Path, name: str) -> None:
     import random
 

@@ -12,7 +12,8 @@ from tasks.kinds.sources.compressed import CODECS, DamagedFile, decompressed
 from tasks.kinds.sources.fitting import data_error
 from tasks.kinds.sources.source import LARGEST_FILE
 
-COMPRESSED = {**CODECS, ".tgz": "gzip"}
+IN_SHORT = {".tgz": "gzip", ".tbz2": "bz2", ".txz": "xz"}
+COMPRESSED = {**CODECS, **IN_SHORT}
 BYTES_PER_BLOCK = 1 << 20
 LARGEST_HEADER = 1 << 20
 MORE_OF_A_HEADER = (
