@@ -6,7 +6,8 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.counted import counted
-from tasks.errors import UserCodeBroke
+from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.kinds.column_types import as_text, is_text
 from tasks.kinds.columns import with_column
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 from tasks.protocol.storage import is_web
@@ -44,13 +45,19 @@ class LabelFromPathStep(Step):
 
         Raises:
             UserCodeBroke: the rows have no path.
-            ValueError: a path has no such part.
+            InvalidSpec: what they have is no text.
+            ValueError: a row's path is empty, or has no such part.
         """
         if PATH not in rows.column_names:
             raise UserCodeBroke(
                 "label_from_path needs the column 'path', which images, audio, video and binary "
                 "give"
             )
+        if not is_text(as_text(rows[PATH].type)):
+            problem = f"holds {rows[PATH].type}, not text"
+            raise InvalidSpec.at(f"steps.{self.kind}", PATH, problem)
+        if rows[PATH].null_count:
+            raise ValueError(f"column {PATH!r} is empty in this row")
         labels = pa.array([self.part(path) for path in rows[PATH].to_pylist()], pa.string())
         return with_column(rows, self.column, labels)
 

@@ -104,6 +104,19 @@ def test_label_from_path_says_what_is_wrong() -> None:
         LabelFromPathStep(level=-9).build()(ROWS)
     with pytest.raises(UserCodeBroke, match="'path'"):
         LabelFromPathStep().build()(ROWS.drop_columns(["path"]))
+    with pytest.raises(InvalidSpec, match=r"^steps\.label_from_path: 'path' holds int64, not text"):
+        LabelFromPathStep().build()(pa.table({ROW: [1], "path": [7]}))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.null()], ids=str)
+def test_a_row_without_a_path_has_no_label_of_one(kind: pa.DataType) -> None:
+    given = [None] if pa.types.is_null(kind) else ["/in/cat/a.png", None]
+    rows = pa.table({ROW: [*range(len(given))], "path": pa.array(given, kind)})
+    outcome = call_with_blame(LabelFromPathStep().build(), rows)
+    assert outcome.rows is None or outcome.rows["label"].to_pylist() == ["cat"]
+    assert {at: str(error) for at, error in outcome.failed.items()} == {
+        len(given) - 1: "column 'path' is empty in this row"
+    }
 
 
 @pytest.mark.parametrize(
