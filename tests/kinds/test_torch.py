@@ -282,6 +282,42 @@ def test_torchscript_with_several_inputs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "use", ["embedding", "one_hot", "places", "index_select", "take", "gather"]
+)
+def test_a_module_that_takes_whole_numbers_is_to_be_told_of_them(tmp_path: Path, use: str) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Tokens
+
+    torch.save(Tokens().state_dict(), tmp_path / "tokens.pt")
+    given = {"class": f"{CODE}:Tokens", "init": {"use": use}}
+    rows = rows_of(kind=[4, 0])
+    message = (
+        r"^model\.integers: \[\] leaves out what the module takes as whole numbers, .*: name there "
+        r"which of \['kind'\] are some \("
+    )
+    with pytest.raises(InvalidSpec, match=message):
+        call_with_blame(
+            model_of(tmp_path / "tokens.pt", ("kind",), **given).predictor(Placement()), rows
+        )
+    told = model_of(tmp_path / "tokens.pt", ("kind",), integers=["kind"], **given)
+    assert len(predicted(told, rows)) == 2
+
+
+def test_a_script_is_to_be_told_of_whole_numbers_too(tmp_path: Path) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Tokens
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        example = torch.zeros(3, 1, dtype=torch.int64)
+        torch.jit.trace(Tokens(), example).save(tmp_path / "tokens.ts")
+    with pytest.raises(InvalidSpec, match=r"^model\.integers: .* of \['kind'\] are some \("):
+        predicted(model_of(tmp_path / "tokens.ts", ("kind",)), rows_of(kind=[4, 0]))
+
+
+@pytest.mark.parametrize(
     ("returns", "message"),
     [
         ("nested", "output 'state' is a tuple: leave it out in model.outputs"),

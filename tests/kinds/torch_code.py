@@ -66,6 +66,26 @@ class Several(torch.nn.Module):
         return many[self.returns]
 
 
+class Tokens(torch.nn.Module):
+    """Takes whole numbers, for one of the uses that torch has for such alone."""
+
+    def __init__(self, use: str = "embedding") -> None:
+        super().__init__()
+        self.table, self.use = torch.nn.Embedding(5, 3), use
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        uses = {
+            "embedding": self.table,
+            "one_hot": lambda tokens: torch.nn.functional.one_hot(tokens, 5).float(),
+            "places": lambda tokens: self.table.weight[tokens],
+            "index_select": lambda tokens: self.table.weight.index_select(0, tokens),
+            "take": self.table.weight.take,
+            "gather": lambda tokens: self.table.weight.gather(0, tokens.unsqueeze(1)),
+        }
+        found: torch.Tensor = uses[self.use](x[:, 0])
+        return found
+
+
 class Brightness(torch.nn.Module):
     """Mean of an image of any size, in a precision of its own."""
 

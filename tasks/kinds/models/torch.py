@@ -160,8 +160,27 @@ class TorchModel(TensorModel):
             for name, each in inputs.items()
         }
         call = torch_running.by_position_or_name(module)
-        call = self.on_runtime(module, call, placement, inputs)
+        call = self.naming_integers(self.on_runtime(module, call, placement, inputs))
         return Loaded(torch_running.running(call, placement, dtypes, self.outputs), inputs)
+
+    def naming_integers(self, call: Call) -> Call:
+        """A module's call, whose errors name the field by which whole numbers stay such."""
+        fractions = [name for name in self.input_columns if name not in self.integers]
+
+        def named(batch: Mapping[str, Any]) -> Any:
+            try:
+                return call(batch)
+            except (RuntimeError, IndexError) as error:
+                said = torch_running.wants_integers(error)
+                if said is None or not fractions:
+                    raise
+                problem = (
+                    "leaves out what the module takes as whole numbers, such as categories or "
+                    f"tokens for an embedding: name there which of {fractions} are some ({said})"
+                )
+                raise InvalidSpec.at("model.integers", self.integers, problem) from error
+
+        return named
 
     def on_runtime(
         self, module: Any, call: Call, placement: Placement, inputs: Mapping[str, Input]

@@ -1,5 +1,6 @@
 """Calls a PyTorch model with batches of arrays."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from tasks.kinds.models.torch_batches import in_turn, on_device
 
 Call = Callable[[Mapping[str, Any]], Any]
 """A model as a function of tensors by the names of its inputs."""
+FOR_INDEX = re.compile(
+    r".*(?:scalar types: Long|of type LongTensor|indices must be long"
+    r"|xpected (?:a long tensor|dtype int\S*(?: or int64)?) for index).*"
+)
+"""What torch says of fractions where whole numbers are to be: by embeddings, as places, ..."""
 
 
 def running(
@@ -80,6 +86,12 @@ def as_numpy(parts: Sequence[Any]) -> np.ndarray:
     whole = torch.cat([*parts])
     known = not whole.dtype.is_floating_point or whole.dtype == torch.float64
     return np.asarray((whole if known else whole.float()).cpu().numpy())
+
+
+def wants_integers(error: BaseException) -> str | None:
+    """What torch says of fractions that it was given for whole numbers; None of anything else."""
+    found = FOR_INDEX.search(str(error))
+    return found[0].strip() if found else None
 
 
 def by_position_or_name(module: Any) -> Call:
