@@ -172,6 +172,29 @@ def test_what_would_be_infinite_to_the_model_is_set_aside(
     assert f"input holds a number too large for torch.{dtype}" in str(outcome.failed[7 + 2])
 
 
+@pytest.mark.parametrize(("dtype", "lost"), [("float32", []), ("float16", [7 + 2])])
+def test_minus_infinity_is_a_logarithm_and_no_number_too_large(
+    tmp_path: Path, dtype: DType, lost: list[int]
+) -> None:
+    import torch
+
+    from tests.kinds.torch_code import Large
+
+    torch.save(Large().state_dict(), tmp_path / "large.pt")
+    model = model_of(tmp_path / "large.pt", ("x",), **{"class": f"{CODE}:Large"})
+    rows = rows_of(x=[0.05, -0.05, -1.0])
+    outcome = call_with_blame(model.predictor(Placement(dtype=dtype)), rows)
+    assert list(outcome.failed) == lost
+    assert all("made NaN or infinity, as 'large'" in str(each) for each in outcome.failed.values())
+    assert outcome.rows is not None
+    logs = values(outcome.rows, "logs")
+    assert outcome.rows.schema.field("logs").type == pa.list_(pa.float32(), 2)
+    if dtype == "float16":
+        np.testing.assert_array_equal(logs, [[0, -np.inf], [-np.inf, 0]])
+    else:
+        np.testing.assert_array_equal(np.isneginf(logs[:, 0]), [False, False, True])
+
+
 @pytest.mark.parametrize("file", ["weights.pt", "any.pt2", "eight.pt2"])
 def test_bad_rows_are_rejected_alone(folder: Path, module: Any, file: str) -> None:
     pixels: list[Any] = [*unseen()[:20]]

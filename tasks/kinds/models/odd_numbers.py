@@ -38,24 +38,34 @@ def too_large(where: str, dtype: object) -> ValueError:
 
 
 def refuse_no_numbers(
-    values: np.ndarray, name: str, are_finite: Callable[[], npt.NDArray[np.bool_]]
+    values: np.ndarray,
+    name: str,
+    are_finite: Callable[[], npt.NDArray[np.bool_]],
+    *,
+    are_half: bool = False,
 ) -> None:
     """See that a model made no NaN and no infinity of rows in which there is neither.
 
-    What holds one may well lead to one; and -inf is the logarithm of what cannot be.
+    What holds one may well lead to one; and -inf is the logarithm of what cannot be. In float16 it
+    is that beside a number, as that of a hopeless class is; alone it is what any number below
+    -65,504 becomes, a logarithm too.
 
     Args:
         values: an output, rows first.
         name: of its column.
         are_finite: which rows the model was given finite numbers of; asked only where need be.
+        are_half: whether they were float16 when they were made.
 
     Raises:
         ValueError: it did.
     """
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return
-    odd = np.isnan(values) | np.isposinf(values)
-    if (odd.reshape(len(values), -1).any(axis=1) & are_finite()).any():
+    rows = values.reshape(len(values), -1)
+    odd = (np.isnan(rows) | np.isposinf(rows)).any(axis=1)
+    if are_half:
+        odd |= np.isneginf(rows).all(axis=1)
+    if (odd & are_finite()).any():
         raise ValueError(
             f"the model made NaN or infinity, as {name!r}, of this row, which holds neither: it "
             "divides by zero, or numbers overflowed, as those of float16 do above 65,504; scale "

@@ -142,6 +142,10 @@ def with_names(model: Any, returned: Any) -> Any:
 def as_numpy(values: Any) -> np.ndarray:
     """An array of any backend's."""
     if hasattr(values, "detach"):
+        import torch
+
         values = values.detach()
-        return np.asarray((values.float() if values.is_floating_point() else values).cpu().numpy())
+        is_half = values.dtype == torch.float16  # which NumPy has too
+        known = is_half or not values.is_floating_point()
+        return np.asarray((values if known else values.float()).cpu().numpy())
     return np.asarray(values)

@@ -65,9 +65,13 @@ def prediction_columns(
     """
     names = [*outputs] if len(outputs) > 1 else ["prediction"]
     columns = {}
-    for name, values in zip(names, map(widened, outputs.values()), strict=True):
+    for name, made in zip(names, outputs.values(), strict=True):
+        values = widened(made)
         refuse_no_numbers(
-            values, name, lambda: np.all([*map(finite_rows, inputs.values())], axis=0)
+            values,
+            name,
+            lambda: np.all([*map(finite_rows, inputs.values())], axis=0),
+            are_half=made.dtype == np.float16,
         )
         columns[name] = prediction_column(values, len(values))["prediction"]
     return columns

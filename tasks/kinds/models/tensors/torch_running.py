@@ -84,7 +84,7 @@ def as_numpy(parts: Sequence[Any]) -> np.ndarray:
     import torch
 
     whole = torch.cat([*parts])
-    known = not whole.dtype.is_floating_point or whole.dtype == torch.float64
+    known = not whole.dtype.is_floating_point or whole.dtype in (torch.float64, torch.float16)
     return np.asarray((whole if known else whole.float()).cpu().numpy())
 
 
