@@ -237,7 +237,8 @@ def test_what_a_backfill_leaves_behind_is_over_though_nobody_starts_it_again(
     monkeypatch.setattr("flows.backfill.bring_up", bring_up)
     ended: Any = run_flow(backfill, flow_run=run, parameters=given, return_type="state")
     assert (ended.name, states_of(run)) == ("Failed", ["Crashed"])
-    for state, name in ((Crashed(), "Crashed"), (Cancelling(), "Cancelled")):
+    ends: dict[str, Any] = {"Crashed": Crashed(), "Cancelled": Cancelling()}
+    for name, state in ends.items():
         leave()
         end_its_runs(None, look(run), state)
         assert states_of(run) == [name]
@@ -247,8 +248,8 @@ def test_what_a_backfill_leaves_behind_is_over_though_nobody_starts_it_again(
     monkeypatch.setattr(lost_runs, "prefect_client", lambda state: get_client(sync_client=True))
     monkeypatch.setattr(lost_runs, "runs_with_a_process", set)
     monkeypatch.setattr(lost_runs, "runs_under_way", lambda client: [(run.id, "it", True)])
-    state: Any = None
-    lost_runs.crash_lost_runs(state, lambda line: None)
+    stack: Any = None
+    lost_runs.crash_lost_runs(stack, lambda line: None)
     assert states_of(run) == [look(run).state.name] == ["Cancelled"]
     hooks = (backfill.on_failure_hooks, backfill.on_crashed_hooks, backfill.on_cancellation_hooks)
     assert all(end_its_runs in each for each in hooks)
