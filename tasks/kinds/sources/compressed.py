@@ -10,6 +10,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
+
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 # Not of three letters alone: a line of text may begin with BZh.
 MAGIC = re.compile(
@@ -44,9 +46,13 @@ class Gzip(gzip.GzipFile):
 class Xz(io.RawIOBase):
     """Arrow has none, and Python's own file takes whatever follows a stream for the end."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        import lzma  # not all Pythons are built with it
-
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        try:
+            import lzma  # not all Pythons are built with it
+        except ImportError as error:
+            problem = "is compressed by xz, which this Python was built without: take another one, "
+            problem += "here and on every node, or compress it otherwise"
+            raise InvalidSpec.at("source.path", path, problem) from error
         self.file = file
         self.begin, self.problem = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
         self.stream = self.begin()
@@ -125,6 +131,7 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
 
     Raises:
         DamagedFile: it has no bytes, as after an upload that failed, and is to be compressed.
+        InvalidSpec: nothing here can decompress it.
     """
     named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
     codec, beginning = next(named, None), beginning_of(file)
@@ -136,7 +143,7 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
     if codec == "gzip":
         return Gzip(fileobj=stream), codec
     if codec == "xz":
-        return io.BufferedReader(Xz(stream)), codec
+        return io.BufferedReader(Xz(stream, path)), codec
     return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.sources import TextSource, text
 from tasks.kinds.sources.compressed import Begun
 from tasks.kinds.sources.source import BadRow
@@ -164,6 +166,15 @@ def test_streams_of_xz_may_follow_each_other(tmp_path: Path, zeros: int) -> None
     parts = [stream, lzma.compress(b""), stream]
     whole = b"".join(part + bytes(zeros) for part in parts)
     assert texts(tmp_path, whole, "a.txt.xz") == [str(number) for number in range(50_000)] * 2
+
+
+def test_a_python_without_xz_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = lzma.compress(b"a\n")
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    with pytest.raises(
+        InvalidSpec, match=r"^source\.path: '.*a\.txt\.xz' is compressed by xz, which"
+    ):
+        texts(tmp_path, content, "a.txt.xz")
 
 
 @pytest.mark.parametrize(
