@@ -65,12 +65,12 @@ def preview(
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
     """
     started = time.time()
-    options = RunOptions(limit=rows, timed_inputs=timed_inputs(spec))
+    others = timed_inputs(spec)
     spec = at_time(spec, scheduled_time or time_to_start())
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     if not on_cluster:
         refuse_unlike(spec)
-    planned = plan_run(trial, options)
+    planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others))
     try:
         with accounted_for(planned, started):
             planned, _ = run_attempts(planned, Deadline.of(trial))
