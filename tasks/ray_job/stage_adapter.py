@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, OutOfMemory, UserCodeBroke
+from tasks.kinds import column_types, columns
 from tasks.kinds.models.model import BatchLimit
 from tasks.kinds.models.runtimes.told import RuntimeLog
-from tasks.protocol.batch import RESERVED, ROW, Rejection, RowBatch
+from tasks.kinds.tensors import is_tensor
+from tasks.protocol.batch import ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.python_rows import python_rows
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
@@ -23,6 +25,8 @@ from tasks.ray_job.parents import cut, num_parents, parent_starts
 from tasks.ray_job.stage_error import reason_of, stage_error
 
 INPUT_JSON_BYTES = 64 << 10
+LARGE_BYTES = 1 << 20
+"""Of a list or the like: of more numbers than that nobody reads even the beginning."""
 BYTES_PER_PART = 256 << 20
 """That are handed on together, about."""
 
@@ -198,14 +202,28 @@ def rejection(
         stage=stage,
         error_type=type(error).__name__,
         error_message=reason_of(error),
-        input_json=as_json(python_rows(rows.slice(at, 1))[0]),
+        input_json=as_json(rows.slice(at, 1)),
     )
 
 
-def as_json(row: dict[str, Any]) -> str:
-    """A row's input for the person who looks into it; media by size, the whole capped."""
-    visible = {name: value for name, value in row.items() if not name.startswith(RESERVED)}
-    return json.dumps(visible, default=readable)[:INPUT_JSON_BYTES]
+def as_json(row: pa.Table) -> str:
+    """A row's input for the person who looks into it; media by size, the whole capped.
+
+    What is shown by its size is not made into Python's objects first: an hour of sound would be
+    gigabytes of them.
+    """
+    visible = row.select(columns.visible(row))
+    sizes = {each.name: visible[each.name].nbytes for each in visible.schema if is_array(each)}
+    media = {each.name for each in visible.schema if column_types.is_media(each)}
+    large = {n: f"<{size} bytes>" for n, size in sizes.items() if n in media or size > LARGE_BYTES}
+    (known,) = python_rows(visible.drop_columns([*large])) or [{}]  # none without a column
+    shown = {name: large.get(name, known.get(name)) for name in visible.column_names}
+    return json.dumps(shown, default=readable)[:INPUT_JSON_BYTES]
+
+
+def is_array(each: pa.Field) -> bool:
+    """Whether a column holds lists and the like; of a tensor the bytes are told by their size."""
+    return pa.types.is_nested(each.type) and not is_tensor(each.type)
 
 
 def readable(value: Any) -> str:

@@ -1,21 +1,25 @@
 """Ids, outcomes and timings around user code; rows are conserved."""
 
+import json
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import StageFailed, UserCodeBroke
+from tasks.kinds.column_types import AUDIO, MEDIA
 from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.blame import Function
 from tasks.ray_job.pace import Pace
-from tasks.ray_job.stage_adapter import StageAdapter
+from tasks.ray_job.stage_adapter import LARGE_BYTES, StageAdapter
 
 
 def batch_of(ids: list[int]) -> RowBatch:
@@ -195,6 +199,25 @@ def test_a_rejection_says_where_and_what() -> None:
         rejection.error_message == f"a multiple of five (test_stage_adapter.py:{line} in drop_bad)"
     )
     assert rejection.input_json == '{"x": 5}'
+
+
+def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
+    """As Python's objects an hour of sound is gigabytes, and whoever looks reads no numbers."""
+    rows = batch_of([5]).rows
+    sound = pa.array([[0.25, -0.5]], pa.list_(pa.float32()))
+    rows = rows.append_column(pa.field("sound", sound.type, metadata={MEDIA: AUDIO}), sound)
+    rows = rows.append_column("few", sound)
+    flat = pa.array(np.zeros(LARGE_BYTES, np.int8))
+    rows = rows.append_column("many", pa.ListArray.from_arrays([0, len(flat)], flat))
+    rows = rows.append_column("__features", rows["many"]).append_column("name", pa.array(["a"]))
+    (out,) = StageAdapter("infer", (drop_bad,))(replace(batch_of([5]), rows=rows))
+    assert json.loads(out.rejected[0].input_json) == {
+        "x": 5,
+        "sound": "<12 bytes>",
+        "few": [0.25, -0.5],
+        "many": f"<{LARGE_BYTES + 4} bytes>",
+        "name": "a",
+    }
 
 
 def test_batches_cross_processes_whole() -> None:
