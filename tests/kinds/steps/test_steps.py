@@ -423,6 +423,23 @@ def test_python_may_turn_values_into_each_other() -> None:
         python("contrary").build()(rows.select([ROW, "good"]))
 
 
+def test_python_may_turn_values_into_each_other_beside_columns_that_together_tell_rows_apart() -> (
+    None
+):
+    """By chance as many are true as are not, in some batch of a long run."""
+    columns = {"a.b": [1, 1, 2, 2], "day": [5, 6, 5, 6], "tags": [["x"]] * 4}
+    good = [True, False, False, True]
+    rows = pa.table({ROW: pa.array([10, 11, 12, 13], pa.int64()), **columns, "good": good})
+    returned = python("contrary").build()(rows)
+    assert returned["good"].to_pylist() == [False, True, True, False]
+
+
+def test_python_refuses_reordered_rows_beside_columns_that_are_the_same_in_all() -> None:
+    rows = ROWS.append_column("run", pa.array(["today"] * 4)).append_column("no", pa.nulls(4))
+    with pytest.raises(UserCodeBroke, match="'x' in another order"):
+        python("reversed_rows").build()(rows)
+
+
 def test_python_may_reorder_with_ids() -> None:
     returned = python("reversed_rows", with_row_ids=True).build()(ROWS)
     assert returned[ROW].to_pylist() == [13, 12, 11, 10]
