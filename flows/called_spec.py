@@ -72,8 +72,17 @@ def sink_at(output: str) -> str:
     """The override that puts another output, as seen from here, in the place of the spec's."""
     path = os.path.expanduser(output)
     if path and not is_as_written(path):  # an empty one is no folder, least of all this one
-        path = str(Path(path).resolve())
+        path = from_here(Path(path))
     return f"sink.path={json.dumps(path, ensure_ascii=False)}"
+
+
+def from_here(path: Path) -> str:
+    """A path from / on; a link that it names itself is not followed.
+
+    What is known of an output lies beside the name that it was published by.
+    """
+    is_named = path.name not in ("", "..")
+    return str(path.parent.resolve() / path.name if is_named else path.resolve())
 
 
 def load_at(

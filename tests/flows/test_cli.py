@@ -318,6 +318,18 @@ def test_an_output_may_be_called_anything(tmp_path: Path) -> None:
     assert parse_yaml(override.partition("=")[2]) == str(folder)
 
 
+@pytest.mark.parametrize("written", ["latest", "./latest/", "large/../latest", "large/inner/.."])
+def test_an_output_that_is_a_link_is_known_by_the_links_name(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state lies beside the link, as a spec that names it has put it there."""
+    (tmp_path / "large/inner").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    Path("latest").symlink_to("large")
+    meant = "large" if written.endswith("..") else "latest"
+    assert parse_yaml(sink_at(written).partition("=")[2]) == str(tmp_path / meant)
+
+
 @pytest.mark.parametrize("verb", ["run", "search"])
 @pytest.mark.parametrize(
     ("output", "problem"),
