@@ -22,6 +22,7 @@ from tasks.protocol.ids import Mask
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.publication import Keys
 from tasks.ray_job.output_schema import pinned
+from tasks.reporting.addresses import named_on
 
 NO_ROWS = {
     False: "no rows to judge",
@@ -118,13 +119,15 @@ def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
     """Every gate with what it found, and the way out."""
     failed = sum(not each.passed for each in judged)
     lines = [line_of(each) for each in judged]
+    run = named_on(planned.storage, planned.run.path)
+    staging = named_on(planned.storage, planned.run.staging)
     return "\n".join(
         [
             f"{failed} of {counted(len(judged), 'gate')} failed; nothing was published",
             *lines,
-            f"What is done is kept: look at {planned.run.path}/report.md and at the rows in "
-            f"{planned.run.staging}. Run again with --accept to publish them on your word, or mend "
-            "input, model or gates and run again, with --restart where the model changed",
+            f"What is done is kept: look at {run}/report.md and at the rows in {staging}. Run "
+            "again with --accept to publish them on your word, or mend input, model or gates and "
+            "run again, with --restart where the model changed",
         ]
     )
 

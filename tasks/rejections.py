@@ -14,7 +14,9 @@ from tasks.errors import ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.ray_job.writing import SET_ASIDE
 from tasks.recorded import count_rows
+from tasks.reporting.addresses import named_on
 
 EXAMPLES = 3
 place = itemgetter("source", "row")
@@ -123,16 +125,25 @@ def excess(planned: PlannedRun, accepted: Accepted) -> str:
 
 
 def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExceeded:
-    """The error with which errors and which rows, and the way out."""
+    """The error with which errors and which rows, where all of these are, and the way out."""
     accepted = planned.accepted()
     rejections = load_rejections(planned, accepted)
-    way_out = "Mend the input or the spec and run again, or raise the budget to publish the rest"
+    lines = [*error_lines(rejections), f"All of them, with their inputs: {all_of(planned)}"]
+    way_out = (
+        "Mend the input or the spec and run again, with --restart where steps, model or code "
+        "changed, or raise the budget to publish the rest"
+    )
     if is_likely_the_code(planned, accepted, rejections):
         way_out = (
             "No row came through and all failed alike, with what is seldom the data's fault: it is "
             "likely the code; mend it, or what the spec hands it, and run again"
         )
-    return ErrorBudgetExceeded("\n".join([error.message, *error_lines(rejections), way_out]))
+    return ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
+
+
+def all_of(planned: PlannedRun) -> str:
+    """Where rows that an unpublished run has set aside lie, as a pattern for readers of Parquet."""
+    return named_on(planned.storage, f"{planned.run.staging}/*{SET_ASIDE}")
 
 
 def is_likely_the_code(planned: PlannedRun, accepted: Accepted, rejections: Rejections) -> bool:

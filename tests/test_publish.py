@@ -1,6 +1,9 @@
 """What is said of rows set aside, in little memory; and a run given up that ends all the same."""
 
+import glob
 import gzip
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,9 @@ def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: 
         assert f"/{name}, row {row}\n" in said
     assert "      and 2 more\n" in said
     assert planned.ledger.look().version == 0
+    (place,) = re.findall("^All of them, with their inputs: (.*)$", said, re.MULTILINE)
+    lines = [line for file in glob.glob(place) for line in pq.read_table(file).to_pylist()]
+    assert sorted(json.loads(line["input_json"])["id"] for line in lines) == sorted(bad)
 
 
 def cut_off(folder: Path, kind: str) -> None:

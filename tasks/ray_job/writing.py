@@ -26,6 +26,9 @@ UNRECORDED_PER_REPLICA = 3
 UNRECORDED_SECONDS = 5.0
 """The same in seconds of a replica: of a quick model's batches these are more than three."""
 QUARANTINE = ParquetSink(path="quarantine")
+SET_ASIDE = ".set_aside.parquet"
+"""Ends the names of staged files of rows set aside, among those of rows that are not: who has a run
+held back finds them all by it."""
 QUARANTINE_SCHEMA = pa.schema(
     [
         ("source", pa.string()),
@@ -162,4 +165,4 @@ def rejected_part(job: Job, batch: RowBatch) -> Part:
     lines = [{**asdict(each), "run_id": job.run_id} for each in batch.rejected]
     table = pa.Table.from_pylist(lines, QUARANTINE_SCHEMA)
     ids = as_ids(each.id for each in batch.rejected)
-    return Part(QUARANTINE.encode(table), ".parquet", ids)
+    return Part(QUARANTINE.encode(table), SET_ASIDE, ids)
