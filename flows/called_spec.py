@@ -2,11 +2,10 @@
 
 import json
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flows.console import harmless
+from flows.console import say
 from tasks.errors import InvalidSpec
 from tasks.kinds.mistaken_paths import is_as_written
 from tasks.preflight import check_spec
@@ -101,7 +100,7 @@ def warn_of_no_use(spec: BatchInferenceSpec, scheduled_time: str | None) -> None
     """
     if scheduled_time is not None and not is_scheduled(spec):
         problem = "changes nothing: no path of the spec holds {scheduled:...}"
-        print(harmless(f"warning: --scheduled-time {scheduled_time} {problem}"), file=sys.stderr)
+        say(f"warning: --scheduled-time {scheduled_time} {problem}")
 
 
 def time_meant(scheduled_time: str | None) -> datetime:

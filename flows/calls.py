@@ -1,6 +1,5 @@
 """What the verbs do that start a flow: run, preview, redrive, backfill and search."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.called_spec import load_at, sink_at, time_meant, warn_of_no_use
-from flows.console import console, escape
+from flows.console import console, escape, print_json
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.errors import HeldBack
 from tasks.kinds.clusters import InlineCluster
@@ -85,7 +84,7 @@ def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
     report = run_flow(spec, **options)
     print_report(console, report)
     if as_json:
-        print(json.dumps(report))
+        print_json(report)
 
 
 def call_redrive(
@@ -109,7 +108,7 @@ def call_redrive(
         line = f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
         console.print(escape(line), soft_wrap=True, highlight=False)
     if as_json:
-        print(json.dumps(report))
+        print_json(report)
 
 
 def call_preview(
@@ -136,7 +135,7 @@ def call_preview(
         found = preview(spec, rows, time_then, on_cluster)
     print_preview(console, found)
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
     if reasons := found["would_be_held_back"]:
         raise HeldBack(f"a run of such rows would publish nothing: {'; '.join(reasons)}")
 
@@ -178,7 +177,7 @@ def call_search(
         found = search(spec, query, **options)
     print_matches(console, found)
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
 
 
 def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
@@ -229,4 +228,4 @@ def call_backfill(
         report = backfill(spec, start, end, every, **options)
     print_periods(console, report)
     if as_json:
-        print(json.dumps(report))
+        print_json(report)

@@ -1,7 +1,15 @@
-"""The terminal that a person reads: what comes from data is shown there, and does nothing."""
+"""What a command says: to a person at a terminal, where data does nothing, and to programs.
 
-from contextlib import suppress
-from typing import Any
+Who is told may have gone, or its disk be full. What was done is done all the same, and the exit
+code says so.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 from rich import markup
 from rich.console import Console
@@ -40,3 +48,29 @@ def harmless(text: str) -> str:
 def escape(text: str) -> str:
     """A harmless text that Rich takes as it stands."""
     return markup.escape(harmless(text))
+
+
+def say(words: str) -> None:
+    """Tell a person something, as it stands."""
+    if sys.stderr is None:  # it was closed, and print would take standard output in its place
+        return
+    with doing_without(sys.stderr):
+        print(harmless(words), file=sys.stderr, flush=True)
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """Tell a program something: one line on standard output."""
+    with doing_without(sys.stdout):
+        print(json.dumps(report), flush=True)
+
+
+@contextmanager
+def doing_without(stream: TextIO) -> Iterator[None]:
+    """A block that writes to a stream, as far as that can be written to."""
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError):  # what is left in it would fail once more at the end, as exit 120
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout:
+            say(f"what --json asks for is lost: standard output: {error.strerror}")

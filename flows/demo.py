@@ -1,12 +1,11 @@
 """The demo: real digits, some files broken, a model trained on the spot, the whole flow."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from flows.calls import run_flow
-from flows.console import console, escape
+from flows.console import console, escape, print_json
 from flows.demo_data import DemoData, prepare_digits
 from flows.printed_report import print_report
 from tasks.errors import InvalidSpec
@@ -37,7 +36,7 @@ def run_demo(folder: Path, as_json: bool) -> None:
     figures = {**report, "set_aside": set_aside(spec)}
     tell(data, figures)
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
 
 
 def tell(data: DemoData, figures: dict[str, Any]) -> None:

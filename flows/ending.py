@@ -1,12 +1,11 @@
 """How a command ends: as one message and an exit code, and with --json as one object too."""
 
-import json
 import sys
 from collections.abc import Callable
 
 import typer
 
-from flows.console import harmless
+from flows.console import print_json, say
 from tasks.errors import BatchInferenceError
 
 
@@ -26,7 +25,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         command()
     except BatchInferenceError as error:
         leave_object(error, str(error), error.exit_code)
-        print(harmless(f"{type(error).__name__}: {error}"), file=sys.stderr)
+        say(f"{type(error).__name__}: {error}")
         sys.exit(error.exit_code)
     except SystemExit as ended:
         if ended.code:
@@ -42,7 +41,7 @@ def leave_object(error: BaseException, words: str, exit_code: object) -> None:
     """The command's end as one line of JSON, for whoever has asked for that."""
     if "--json" in sys.argv:
         told = {"error": words, "error_class": type(error).__name__, "exit_code": exit_code}
-        print(json.dumps({"state": "failed", **told}))
+        print_json({"state": "failed", **told})
 
 
 def reason_of(ended: SystemExit) -> BaseException:

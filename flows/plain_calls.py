@@ -1,12 +1,11 @@
 """What the verbs do that start no flow: check, status, clean and cancel."""
 
-import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from flows.called_spec import load_at
-from flows.console import console, escape
+from flows.console import console, escape, print_json
 from flows.printed_report import print_check, print_orphans
 from tasks.access import access_told
 from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
@@ -99,7 +98,7 @@ def print_status(
         ],
     }
     if as_json:
-        print(json.dumps(body))
+        print_json(body)
         return
     for name, value in body.items():
         # A path that is cut or broken cannot be followed.
@@ -124,7 +123,7 @@ def clean_output(
         if delete:
             remove(spec, orphans)
     if as_json:
-        print(json.dumps({"deleted": delete, "orphans": [asdict(each) for each in orphans]}))
+        print_json({"deleted": delete, "orphans": [asdict(each) for each in orphans]})
         return
     print_orphans(console, spec.sink.path, orphans, deleted=delete)
 

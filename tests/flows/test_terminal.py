@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
 import yaml
@@ -78,15 +81,46 @@ def test_a_run_does_without_a_terminal(numbers: Path, place: str) -> None:
     spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 2})
     file = numbers.parent / "spec.yaml"
     file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
-    reader, writer = os.pipe()
-    os.close(reader)
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file), "--json"]
     environment = {**os.environ, "PREFECT_API_URL": str(PREFECT_API_URL.value())}
-    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
-        errors = full if place == "a full disk" else pipe
+    with unwritable(place) as errors:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
     report = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, report["published"], report["attempts"]) == (0, True, 2)
+
+
+@pytest.mark.parametrize("place", ["a pipe that nobody reads", "a full disk"])
+def test_what_was_done_is_done_where_no_program_can_be_told(numbers: Path, place: str) -> None:
+    """The exit code is that of what was done, and a person is told in a line."""
+    with unwritable(place) as out:
+        done = status_of(numbers, "spec.yaml", stdout=out, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("what --json asks for is lost: standard output: ")
+
+
+def test_what_is_wrong_has_its_exit_code_where_nobody_can_be_told(numbers: Path) -> None:
+    with unwritable("a full disk") as out:
+        assert status_of(numbers, "gone.yaml", stdout=out, stderr=out).returncode == 2
+
+
+@contextmanager
+def unwritable(place: str) -> Iterator[IO[bytes]]:
+    """A file that takes nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe, Path("/dev/full").open("wb") as full:
+        yield full if place == "a full disk" else pipe
+
+
+def status_of(numbers: Path, file: str, **options: Any) -> "subprocess.CompletedProcess[Any]":
+    """The status of a spec, asked for in a process of its own."""
+    fields = spec_of(numbers).model_dump(mode="json", by_alias=True)
+    (numbers.parent / "spec.yaml").write_text(yaml.safe_dump(fields))
+    command = [str(Path(sys.executable).with_name("batch-inference")), "status", file, "--json"]
+    # Else it would have nothing left to write at its end.
+    buffered = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(command, env=buffered, cwd=numbers.parent, **options)
 
 
 def test_lines_elsewhere(
