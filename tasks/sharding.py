@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
+from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.known_columns import refuse_reserved, refuse_unknown_columns
 from tasks.protocol.plan_file import (
     Plan,
@@ -43,7 +45,8 @@ def resume_plan(
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     if old is None:
         refuse_reserved(spec, reader)
-    refuse_unknown_columns(spec, reader)
+    if has_rows(left):  # else a source may know no types, and take its columns for text
+        refuse_unknown_columns(spec, reader)
     shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
         shards = shuffled(shards, spec.source.shuffle_seed)
@@ -56,6 +59,11 @@ def resume_plan(
         return old
     tell_other_columns(spec, reader, storage, left)
     return supersede(old, shards_of(shards), pins)
+
+
+def has_rows(left: Stats) -> bool:
+    """Whether any input is left to be read: there may be none, or such as are gone alone."""
+    return bool(pc.any(pc.not_equal(left.table["identity"], GONE)).as_py())
 
 
 def tell_other_columns(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.steps import FilterStep
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
@@ -68,6 +69,18 @@ def test_deleted_rows_leave_the_output_whatever_is_left_beside_them(
         "INSERT INTO numbers VALUES (12, 12)", "DELETE FROM numbers WHERE id < 10 OR id > 20"
     )
     assert (run(spec), ids(spec)) == (2, [12, 20])
+    assert is_done(spec)
+
+
+def test_where_no_row_is_left_to_be_read_no_step_minds_what_columns_are(
+    spec: BatchInferenceSpec, numbers: Shop
+) -> None:
+    """SQLite's values tell their types, and of none there is none."""
+    steps = [FilterStep(expression="x >= 5")]
+    spec = spec.model_copy(update={"steps": steps})
+    assert (run(spec), is_done(spec)) == (25, True)
+    numbers.execute("DELETE FROM numbers WHERE id >= 10")
+    assert (run(spec), ids(spec)) == (0, [5, 6, 7, 8, 9])
     assert is_done(spec)
 
 
