@@ -27,7 +27,7 @@ from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.kinds.tiny_models import png
-from tests.reporting import run_attempt
+from tests.reporting import classify_spec, run_attempt, run_spec
 
 Rows = dict[str, list[Any]]
 IMAGES: Rows = {"path": ["/in/cat/a.png"], "image": [png(np.zeros((4, 4, 3), np.uint8))]}
@@ -59,6 +59,30 @@ def test_a_step_leaves_the_columns_that_it_says_and_reads_no_other(
         with pytest.raises((UserCodeBroke, InvalidSpec), match=name) as caught:
             step.build()(table.drop_columns([name]))
         assert "__" not in str(caught.value)
+
+
+WITHOUT_VALUES = {
+    "csv": "id,gone\n1,\n2,\n",
+    "jsonl": '{"id": 1, "gone": null}\n{"id": 2, "gone": null}\n',
+}
+
+
+@pytest.mark.parametrize("kind", [*WITHOUT_VALUES, "parquet"])
+def test_a_night_whose_files_have_no_value_in_a_column_is_filtered(
+    kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / f"in/a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"id": [1, 2], "gone": [None, None]}), file)
+    else:
+        file.write_text(WITHOUT_VALUES[kind])
+    spec = classify_spec(
+        tmp_path,
+        source={"kind": kind, "path": str(tmp_path / "in")},
+        steps=[{"kind": "filter", "expression": "gone is None or gone > 5"}],
+    )
+    assert run_spec(spec)[1].rows["written"] == 2
 
 
 @pytest.fixture

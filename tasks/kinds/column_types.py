@@ -88,6 +88,18 @@ def as_text(kind: pa.DataType) -> pa.DataType:
     return pa.list_(as_text(kind.value_type)) if is_list(kind) else kind
 
 
+def text_for_none(each: pa.Field) -> pa.Field:
+    """A column as text where it has no value to tell a type by, which its metadata says then."""
+    if not pa.types.is_null(each.type):
+        return each
+    return pa.field(each.name, pa.string(), metadata=NO_VALUE)
+
+
+def has_no_value(each: pa.Field) -> bool:
+    """Whether a column is text only for want of a value."""
+    return is_text(each.type) and each.metadata == NO_VALUE
+
+
 def is_deep(kind: pa.DataType) -> bool:
     """Whether a column's values are arrays of two or more dimensions, or tensors."""
     if pa.types.is_fixed_size_list(kind):

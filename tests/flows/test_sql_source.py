@@ -82,6 +82,8 @@ def test_where_no_row_is_left_to_be_read_no_step_minds_what_columns_are(
     numbers.execute("DELETE FROM numbers WHERE id >= 10")
     assert (run(spec), ids(spec)) == (0, [5, 6, 7, 8, 9])
     assert is_done(spec)
+    numbers.execute("INSERT INTO numbers (id) VALUES (40)")
+    assert (run(spec), ids(spec)) == (0, [5, 6, 7, 8, 9])
 
 
 def test_what_comes_back_while_its_leaving_is_planned_stays(

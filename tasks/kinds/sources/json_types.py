@@ -23,7 +23,7 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 def settled(field: pa.Field) -> pa.Field:
     """The field with strings where only nulls were seen."""
-    return pa.field(field.name, settled_type(field.type))
+    return field.with_type(settled_type(field.type))
 
 
 def settled_type(found: pa.DataType) -> pa.DataType:

@@ -14,6 +14,7 @@ import pyarrow.json as pj
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import text_for_none
 from tasks.kinds.sources.compressed import CODECS, DamagedFile
 from tasks.kinds.sources.doubles import (
     TOO_LARGE,
@@ -82,7 +83,8 @@ class JsonlSource(Source):
         refuse_arrays(storage, inputs)
         types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
         found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
-        seen = with_given(pa.schema([*map(settled, found.fields)]), self.types)
+        told = (settled(text_for_none(field)) for field in found.fields)
+        seen = with_given(pa.schema([*told]), self.types)
         fields = {field.name: field for field in seen}
         missing = [name for name in self.columns or [] if name not in fields]
         if missing and found.num_fields:

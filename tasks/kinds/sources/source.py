@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from tasks.kinds.column_types import as_text, plain
+from tasks.kinds.column_types import as_text, plain, text_for_none
 from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
@@ -211,7 +211,8 @@ class Source(Kind):
             pins: as `pin` gave them.
         """
         found = schema_of(pins["schema"]) if pins.get("schema") else ()
-        fields = [each.with_type(plain(as_text(each.type))) for each in found]
+        known = map(text_for_none, found)
+        fields = [each.with_type(plain(as_text(each.type))) for each in known]
         return pa.schema(fields) if fields else None
 
     def has_numbers_only(self, pins: dict[str, Any]) -> bool:

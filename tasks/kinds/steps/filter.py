@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
+from tasks.kinds.column_types import has_no_value, is_text
 from tasks.kinds.columns import visible
 from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.holding import holding
@@ -76,8 +77,11 @@ class FilterStep(Step):
         try:
             is_kept = holding(tree, given)
         except (pa.ArrowException, ValueError):
-            self.refuse_misfit(given.schema)
-            raise
+            blank = without_text(given)
+            self.refuse_misfit(blank.schema)
+            if blank.schema == given.schema:
+                raise
+            is_kept = holding(tree, blank)
         return rows.filter(pa.array(is_kept))
 
     def refuse_misfit(self, schema: pa.Schema) -> None:
@@ -89,14 +93,26 @@ class FilterStep(Step):
         Raises:
             InvalidSpec: it cannot.
         """
-        row = pa.table([pa.nulls(1, each.type) for each in schema], schema=schema)
+        kinds = [pa.null() if has_no_value(each) else each.type for each in schema]
+        row = pa.table([pa.nulls(1, kind) for kind in kinds], schema.names)
         try:
-            condition = expression.build_over(tree_of(self.expression), schema)[0]
+            condition = expression.build_over(tree_of(self.expression), row.schema)[0]
             row.filter(condition)  # of no row, time zones would not show
         except (pa.ArrowException, ValueError) as error:
             types = ", ".join(f"{each.name}: {each.type}" for each in schema)
             problem = f"does not fit {types}: {in_words(str(error))}"
             raise InvalidSpec.at("steps.filter.expression", self.expression, problem) from error
+
+
+def without_text(rows: pa.Table) -> pa.Table:
+    """Rows in which a column of texts that has none is one without values: they fit anything.
+
+    Of a column that is empty in all rows, as in the file of some night, sources make text.
+    """
+    for at, each in enumerate(rows.schema):
+        if is_text(each.type) and rows[at].null_count == len(rows):
+            rows = rows.set_column(at, each.name, pa.nulls(len(rows)))
+    return rows
 
 
 def in_words(said: str) -> str:

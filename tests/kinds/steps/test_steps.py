@@ -369,6 +369,26 @@ def test_filter_says_where_types_do_not_fit(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("gone is None or gone > timestamp('2026-01-31T12:00Z')", [10, 11, 12, 13]),
+        ("x > 1 and gone > 5", []),
+        ("not (gone in (1, 2))", []),
+        ("gone + 1 > 2 or x == 3", [13]),
+    ],
+)
+def test_a_column_without_a_value_fits_any_condition(expression: str, kept: list[int]) -> None:
+    """Sources make text of it, and in another night it holds times or numbers."""
+    gone = pa.field("gone", pa.string(), metadata=column_types.NO_VALUE)
+    rows = ROWS.append_column(gone, pa.nulls(4, pa.string()))
+    step = FilterStep(expression=expression)
+    assert step.schema_after(rows.schema.remove(0)) == rows.schema.remove(0)
+    assert step.build()(rows)[ROW].to_pylist() == kept
+    with pytest.raises(InvalidSpec, match=r"does not fit gone: string"):
+        step.schema_after(pa.schema([("x", pa.int64()), ("gone", pa.string())]))
+
+
+@pytest.mark.parametrize(
     ("expression", "reason"),
     [
         ("at > timestamp('2026-01-31T12:00Z')", "without timezone"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.kinds.column_types import text_for_none
 from tasks.kinds.sources.sql_reading import arrow
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.dialects import types_tell
@@ -33,7 +34,8 @@ def inferred(database: Database, paths: Sequence[str], names: Sequence[str]) -> 
         types = merged(types, declared(database, unknown))
     if paths and (unknown := without_type(types)):
         types = merged(types, of_first_values(database, unknown))
-    return pa.schema([(name, arrow.settled(of)) for name, of in types.items()])
+    found = (text_for_none(pa.field(name, of)) for name, of in types.items())
+    return pa.schema([each.with_type(arrow.settled(each.type)) for each in found])
 
 
 def without_type(types: Types) -> list[str]:
