@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.errors import InvalidSpec, SchemaMismatch, UserCodeBroke
 from tasks.kinds.steps import (
     AnyStep,
     ChunkTextStep,
@@ -23,6 +23,7 @@ from tasks.known_columns import refuse_unknown_columns, refuse_unpublished
 from tasks.plan import make_plan
 from tasks.protocol.batch import ROW
 from tasks.publish import publish_planned
+from tasks.published import published_rows
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
@@ -83,6 +84,22 @@ def test_a_night_whose_files_have_no_value_in_a_column_is_filtered(
         steps=[{"kind": "filter", "expression": "gone is None or gone > 5"}],
     )
     assert run_spec(spec)[1].rows["written"] == 2
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_night_without_a_value_in_a_column_makes_no_text_of_the_next_ones_numbers(
+    kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    spec = classify_spec(tmp_path, sink={"kind": kind, "path": str(tmp_path / "out")})
+    for night, gone in enumerate([None, "at noon"], 1):
+        rows = pa.table({"id": [night], "gone": [gone]})
+        pq.write_table(rows, tmp_path / f"in/{night}.parquet")
+        assert run_spec(spec)[1].version == night
+    assert published_rows(spec)["gone"].to_pylist() == [None, "at noon"]
+    pq.write_table(pa.table({"id": [3], "gone": [2.5]}), tmp_path / "in/3.parquet")
+    with pytest.raises(SchemaMismatch, match=r"gone had no value.* here it is double: .*--replace"):
+        run_spec(spec)
 
 
 @pytest.fixture

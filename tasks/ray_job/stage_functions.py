@@ -129,7 +129,7 @@ def joined(spec: BatchInferenceSpec, predict: Function) -> Function:
                 continue
             if name in kept.column_names:
                 at = kept.column_names.index(name)
-                kept = kept.set_column(at, name, returned[name])
+                kept = kept.set_column(at, returned.schema.field(name), returned[name])
             elif name not in rows.column_names:
                 kept = kept.append_column(name, returned[name])
         return kept

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import NO_VALUE, as_text, has_null
+from tasks.kinds.column_types import NO_VALUE, as_text, has_no_value, has_null
 from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.hive import NULL_FOLDER, hive_folder
 from tasks.kinds.kind import Kind
@@ -185,7 +185,8 @@ class Sink(Kind):
 def published_field(column: pa.Field) -> pa.Field:
     """A column in the output; of categories its values, since other batches have other ones."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return pa.field(column.name, as_text(kind), metadata=NO_VALUE if has_null(kind) else None)
+    is_untyped = has_null(kind) or has_no_value(column)
+    return pa.field(column.name, as_text(kind), metadata=NO_VALUE if is_untyped else None)
 
 
 def partitioned(

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tasks.errors import InvalidSpec, SchemaMismatch
-from tasks.kinds.column_types import has_null
+from tasks.kinds.column_types import has_no_value, has_null
 from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
@@ -120,8 +120,10 @@ class TableSink(Sink):
         """
         there = self.look_at_columns()
         known = {each.name: each.type for each in there or ()}
+        told = [pa.null() if has_no_value(each) else each.type for each in rows]
         types = [
-            known.get(each.name, each.type) if has_null(each.type) else each.type for each in rows
+            known.get(name, kind) if has_null(kind) else kind
+            for name, kind in zip(rows.names, told, strict=True)
         ]
         schema = super().schema_for(pa.schema(zip(rows.names, types, strict=True)))
         wanted = self.as_stored(schema)

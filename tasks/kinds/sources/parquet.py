@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import plain
+from tasks.kinds.column_types import plain, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
@@ -215,8 +215,8 @@ def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
 
 def settled(schema: pa.Schema) -> pa.Schema:
     """Names and types alone, with strings where no file has a value."""
-    kinds = [pa.string() if pa.types.is_null(each.type) else plain(each.type) for each in schema]
-    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+    named = (pa.field(each.name, plain(each.type)) for each in schema)
+    return pa.schema([*map(text_for_none, named)])
 
 
 def several(names: Sequence[str]) -> set[str]:
