@@ -83,6 +83,8 @@ class BoundsMeter:
     total: int = 0
     smallest: float = math.inf
     largest: float = -math.inf
+    has_text: bool = False
+    """Whether rows had texts that are no numbers: where the first had nothing, any may come."""
 
     def add(self, rows: pa.Table) -> None:
         """Count some rows."""
@@ -90,7 +92,11 @@ class BoundsMeter:
             values = chunk
             while is_list(values.type):
                 values = pc.list_flatten(values)
-            found = numbers(values)
+            try:
+                found = numbers(values)
+            except pa.ArrowInvalid:
+                self.has_text = True
+                continue
             found = found[found == found]  # NaN does not equal itself
             if not len(found):
                 continue
@@ -102,6 +108,8 @@ class BoundsMeter:
 
     def judge(self) -> Judgement:
         """The share outside."""
+        if self.has_text:
+            return self.gate.judgement(None, False, note=f"{self.gate.column} holds text")
         if not self.total:
             return self.gate.judgement(None, False, note=f"{self.gate.column} has no values")
         value = self.outside / self.total

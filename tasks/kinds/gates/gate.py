@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import NO_VALUE, is_text
+from tasks.kinds.gates.values import value_type
 from tasks.kinds.kind import Kind
 
 
@@ -113,6 +115,8 @@ def written(value: float) -> str:
 def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:
     """See that the columns the gates look at are there, and of types that fit.
 
+    What nobody knows the type of yet, since no row has had a value, is text for now.
+
     Raises:
         InvalidSpec: names the field, the column, and the columns there are.
     """
@@ -123,6 +127,7 @@ def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:
                 raise InvalidSpec.at(
                     place, column, f"is no column of the output, which has {schema.names}"
                 )
-            problem = gate.refuse_type(schema.field(column).type)
-            if problem:
+            found = schema.field(column)
+            problem = gate.refuse_type(found.type)
+            if problem and not (found.metadata == NO_VALUE and is_text(value_type(found.type))):
                 raise InvalidSpec.at(place, column, f"{problem}: name another column")

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.judging import line_of
 from tasks.kinds.gates.bounds import BoundsGate, BoundsMeter
-from tasks.kinds.gates.gate import check_columns
+from tasks.kinds.gates.gate import LastRun, check_columns
 from tasks.kinds.gates.rows import RowsGate, RowsMeter
+from tasks.kinds.sinks.sink import published_field
 from tests.kinds.gates.measuring import gate_of, judge
 
 VALUES = st.lists(
@@ -87,6 +88,21 @@ def test_bounds_take_numbers_of_every_kind(values: Any) -> None:
     found = judge(gate, rows, cut=1)
     assert (found.value, found.passed, found.note) == (0.5, False, "values from 1 to 5")
     assert judge(gate_of(kind="bounds", column="x", minimum=1, maximum=5), rows).passed
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null())], ids=str)
+def test_bounds_take_a_column_of_which_the_first_rows_have_no_value(kind: pa.DataType) -> None:
+    """Later ones tell what it holds; where none does, or they tell of text, the gate fails."""
+    gate = BoundsGate(column="score", minimum=0)
+    schema = pa.schema([published_field(pa.field("score", kind))])
+    check_columns([gate], schema)
+    with pytest.raises(InvalidSpec, match="not numbers"):
+        check_columns([gate], schema.remove_metadata().set(0, schema.field(0).remove_metadata()))
+    meter = gate.meter(schema, LastRun())
+    meter.add(pa.table([pa.nulls(2, schema.field(0).type)], schema))
+    assert meter.judge().note == "score has no values"
+    meter.add(pa.table([pa.array(["a"]).cast(pa.string())], ["score"]))
+    assert (meter.judge().passed, meter.judge().note) == (False, "score holds text")
 
 
 def test_what_just_fails_is_seen_to_fail() -> None:
