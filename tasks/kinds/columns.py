@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.kinds.column_types import is_deep, is_list, is_plain_number
+from tasks.kinds.column_types import is_deep, is_list, is_plain_number, is_text
 from tasks.kinds.tensors import is_tensor, tensor_array, tensor_from
 from tasks.protocol.batch import RESERVED
 
@@ -59,6 +59,11 @@ def children(rows: pa.Table, parents: Sequence[int], each: pa.Field, values: pa.
 def visible(rows: pa.Table) -> list[str]:
     """Columns user code sees: neither row ids nor what a model needs only on the way."""
     return [name for name in rows.column_names if not name.startswith(RESERVED)]
+
+
+def is_blank(column: pa.ChunkedArray) -> bool:
+    """Whether a column is text and has none: sources make text of one that is empty in all rows."""
+    return is_text(column.type) and column.null_count == len(column) > 0
 
 
 def with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:

@@ -54,6 +54,16 @@ def test_columns_go_by_name_and_not_by_place(tmp_path: Path, ending: str) -> Non
     np.testing.assert_allclose(values(made), booster.predict(xgboost.DMatrix(FRAME)), atol=1e-6)
 
 
+def test_a_column_that_is_empty_in_all_rows_is_missing_in_all(tmp_path: Path) -> None:
+    """Sources make text of it, as of a night's file of which one sensor was away."""
+    model = saved(train(FRAME, CLASS > 0), tmp_path / "m.ubj")
+    table = pa.Table.from_pandas(FRAME.assign(b=np.nan))
+    blank = table.set_column(1, "b", pa.nulls(len(table), pa.string()))
+    np.testing.assert_array_equal(values(predicted(model, blank)), values(predicted(model, table)))
+    with pytest.raises(InvalidSpec, match="'b' holds string, and numbers are wanted"):
+        predicted(model, table.set_column(1, "b", pa.array(["x"] * len(table))))
+
+
 def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
     import xgboost
 

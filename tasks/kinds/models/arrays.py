@@ -9,7 +9,7 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import is_list
-from tasks.kinds.columns import column_to_numpy, visible
+from tasks.kinds.columns import column_to_numpy, is_blank, visible
 from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
 from tasks.kinds.models.output_names import refuse_taken
@@ -111,7 +111,8 @@ def matrix(
     kind, whole = pa.from_numpy_dtype(out.dtype), out.dtype.kind in "iu"
     for name in names:
         column = column_of(rows, name, field)
-        refuse_other_than_numbers(column.type, name, field)
+        if not is_blank(column):
+            refuse_other_than_numbers(column.type, name, field)
         if column.null_count and not missing:
             raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
     for start in range(0, len(rows), ROWS_IN_CACHE):

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
-from tasks.kinds.column_types import has_no_value, is_text
-from tasks.kinds.columns import visible
+from tasks.kinds.column_types import has_no_value
+from tasks.kinds.columns import is_blank, visible
 from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.holding import holding
 from tasks.kinds.sql_habits import with_python_instead
@@ -105,13 +105,10 @@ class FilterStep(Step):
 
 
 def without_text(rows: pa.Table) -> pa.Table:
-    """Rows in which a column of texts that has none is one without values: they fit anything.
-
-    Of a column that is empty in all rows, as in the file of some night, sources make text.
-    """
-    for at, each in enumerate(rows.schema):
-        if is_text(each.type) and rows[at].null_count == len(rows):
-            rows = rows.set_column(at, each.name, pa.nulls(len(rows)))
+    """Rows in which a column of texts that has none is one without values: it fits anything."""
+    for at, name in enumerate(rows.column_names):
+        if is_blank(rows[at]):
+            rows = rows.set_column(at, name, pa.nulls(len(rows)))
     return rows
 
 

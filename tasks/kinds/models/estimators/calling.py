@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_text
-from tasks.kinds.columns import to_pandas
+from tasks.kinds.columns import is_blank, to_pandas
 from tasks.kinds.models.arrays import column_of, is_any_list, refuse_moved, stacked
 from tasks.kinds.models.input_types import refuse_other_than_numbers
 
@@ -131,7 +131,8 @@ def numbers(names: list[str], given: list[pa.ChunkedArray]) -> np.ndarray:
         InvalidSpec: one holds no numbers.
     """
     for name, column in zip(names, given, strict=True):
-        refuse_other_than_numbers(column.type, name, "model.columns")
+        if not is_blank(column):
+            refuse_other_than_numbers(column.type, name, "model.columns")
     return np.column_stack([each.cast(pa.float64(), safe=False).to_numpy() for each in given])
 
 
