@@ -1,10 +1,12 @@
 """Rows that stayed rejected, and the budget for them."""
 
 import io
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +14,14 @@ import pyarrow.parquet as pq
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
+from tasks.output_rows import READERS
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.ray_job.writing import SET_ASIDE
 from tasks.recorded import count_rows
 from tasks.reporting.addresses import named_on
 
+T = TypeVar("T")
 EXAMPLES = 3
 place = itemgetter("source", "row")
 SHOWN = ["source", "row", "stage", "error_type", "error_message"]
@@ -76,17 +80,31 @@ def load_rejections(planned: PlannedRun, accepted: Accepted) -> Rejections:
     """The rows that stayed rejected, from the staged quarantine files: before publishing only."""
     left = set(accepted.rejected.ids().tolist())
     found = Rejections()
-    for record in reversed(accepted.records):
-        if record.quarantine is None:
-            continue
-        ids = record.quarantine.ids.ids().tolist()
-        data = planned.storage.read(f"{planned.run.staging}/{record.quarantine.name}")
+    files = [each.quarantine for each in reversed(accepted.records) if each.quarantine]
+    places = [f"{planned.run.staging}/{file.name}" for file in files]
+    for file, data in zip(files, fetched(planned.storage.read, places), strict=True):
+        ids = file.ids.ids().tolist()
         keep = []
         for id_ in ids:
             keep.append(id_ in left)
             left.discard(id_)
         found.add(data, keep)
     return found
+
+
+def fetched(read: Callable[[T], bytes], files: Iterable[T]) -> Iterator[bytes]:
+    """What files hold, in their order; the next ones are fetched meanwhile.
+
+    A run of thousands of batches has as many files of rows set aside, and stores answer late.
+    """
+    waiting: deque[Future[bytes]] = deque()
+    with ThreadPoolExecutor(READERS) as pool:
+        for file in files:
+            waiting.append(pool.submit(read, file))
+            if len(waiting) == READERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def check_budget(planned: PlannedRun, accepted: Accepted) -> None:

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from tasks.errors import ErrorBudgetExceeded, OutputHeld
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
-from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
+from tasks.rejections import EXAMPLES, Rejections, error_lines, fetched, with_rows
 from tasks.run import left_to_do
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
@@ -52,6 +53,17 @@ def test_of_rows_set_aside_few_are_held_and_all_counted(monkeypatch: pytest.Monk
         *(f"      in, row {row}" for row in (3, 4)),
     ]
     assert found.by_stage == {"infer": 302}
+
+
+def test_files_of_rows_set_aside_are_fetched_side_by_side() -> None:
+    """Each takes a store's answer, and a run may have thousands: one by one that is minutes."""
+    both = Barrier(2, timeout=10)
+
+    def read(name: str) -> bytes:
+        both.wait()
+        return name.encode()
+
+    assert list(fetched(read, ["a", "b", "c", "d"])) == [b"a", b"b", b"c", b"d"]
 
 
 def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
-from tasks.rejections import Rejections, load_rejections
+from tasks.rejections import Rejections, fetched, load_rejections
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 
@@ -126,8 +126,9 @@ class Evidence:
         if self.ledger.version_of(self.planned.run_key) is None:
             return load_rejections(self.planned, self.accepted)
         found = Rejections()
-        for file in self.published("quarantine"):
-            found.add(read_published(self.planned.storage, self.planned.output, file))
+        read = partial(read_published, self.planned.storage, self.planned.output)
+        for data in fetched(read, self.published("quarantine")):
+            found.add(data)
         return found
 
     @cached_property
