@@ -88,7 +88,8 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     if is_list(kind) and is_plain_number(kind.value_type) and not has_gaps(column):
         return stack(pieces(column))
     if is_list(kind):
-        return stack([None if value is None else array_of(value) for value in column.to_pylist()])
+        number, values = number_in(kind), column.to_pylist()
+        return stack([None if each is None else array_of(each, number) for each in values])
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)  # else a missing value shows as another one
     return in_one(column).to_numpy(zero_copy_only=False)
@@ -114,15 +115,28 @@ def pieces(column: pa.ChunkedArray) -> list[np.ndarray]:
     return found
 
 
-def array_of(values: list[Any]) -> np.ndarray:
-    """A list as an array; where lists in it differ in length, an array of arrays."""
+def number_in(kind: pa.DataType) -> np.dtype | None:
+    """NumPy's type of the numbers in lists, however deep; None where they hold something else."""
+    while is_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return np.dtype(kind.to_pandas_dtype()) if is_plain_number(kind) else None
+
+
+def array_of(values: list[Any], number: np.dtype | None) -> np.ndarray:
+    """A list as an array; where lists in it differ in length, an array of arrays.
+
+    Args:
+        values: of the list.
+        number: type of the numbers in it: Python's own are of 64 bits, whatever the column has.
+    """
     try:
-        return np.asarray(values)
+        found = np.asarray(values)
     except ValueError:
-        out = np.empty(len(values), dtype=object)
+        found = np.empty(len(values), dtype=object)
         for at, value in enumerate(values):
-            out[at] = array_of(value) if isinstance(value, list) else value
-        return out
+            found[at] = array_of(value, number) if isinstance(value, list) else value
+    is_other = number is not None and found.dtype.kind in "iuf" and found.dtype != number
+    return np.asarray(values, number) if is_other else found
 
 
 def stack(values: Sequence[np.ndarray | None]) -> np.ndarray:

@@ -91,6 +91,27 @@ def test_lists_of_one_length_become_an_array_where_they_lie() -> None:
     assert column_to_numpy(two.slice(4, 4)).tolist() == found[[4, 5, 0, 1]].tolist()
 
 
+@pytest.mark.parametrize("number", ["uint8", "uint64", "int16", "float32"])
+def test_numbers_in_lists_are_of_the_columns_type_whatever_other_rows_lack(number: str) -> None:
+    flat, nested = (
+        pa.list_(pa.type_for_alias(number)),
+        pa.list_(pa.list_(pa.type_for_alias(number))),
+    )
+    values = [0.5, 1.0] if number == "float32" else [int(np.iinfo(number).max), 1]
+    lists = pa.chunked_array([pa.array([values, None, []], flat)])
+    first, missing, last = column_to_numpy(lists)
+    assert (first.dtype, first.tolist(), missing, last.dtype) == (number, values, None, number)
+    deep = column_to_numpy(pa.chunked_array([pa.array([[values, values]], nested)]))
+    assert (deep.dtype, deep.tolist()) == (number, [[values, values]])
+    ragged = column_to_numpy(pa.chunked_array([pa.array([[values, []]], nested)]))
+    assert [each.dtype for each in ragged[0]] == [number, number]
+
+
+def test_a_list_that_lacks_a_number_keeps_all_digits_of_the_others() -> None:
+    lists = pa.chunked_array([pa.array([[2**60 + 1, None]], pa.list_(pa.int64()))])
+    assert column_to_numpy(lists)[0].tolist() == [2**60 + 1, None]
+
+
 def test_a_hopeless_label_may_score_the_logarithm_of_nothing() -> None:
     found = label_columns(np.array([[0.0, -np.inf]], np.float32), ["a", "b"], top_k=2)
     assert found["predicted_label"].to_pylist() == [["a", "b"]]
