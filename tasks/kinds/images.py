@@ -19,6 +19,8 @@ MAX_DECODED_BYTES = 2 << 30
 """Of a column's images, where there are several: small files can become any size."""
 JPEG = b"\xff\xd8\xff"
 ORIENTATION = 0x0112
+BITS_PER_SAMPLE, WHITE_IS = 0x0102, 0x0106
+"""Tags of TIFF; of the latter 0 stands for 0, and 1 for the largest number."""
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -99,9 +101,10 @@ def to_rgb(image: Image.Image) -> Pixels:
     """Any of Pillow's modes as 8-bit RGB."""
     image.load()
     turn = turn_of(image)  # Pillow's own way writes EXIF anew, and fails where that is odd
-    image = image if turn is None else image.transpose(turn)
     if image.mode.startswith("I") or image.mode == "F":
-        image = Image.fromarray(in_8_bits(np.nan_to_num(np.asarray(image)), is_deep(image)))
+        grey = as_stored_in_16_bits(np.nan_to_num(np.asarray(image)), image)
+        image = Image.fromarray(in_8_bits(grey, is_deep(image)))
+    image = image if turn is None else image.transpose(turn)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -112,6 +115,18 @@ def to_rgb(image: Image.Image) -> Pixels:
 def is_deep(image: Image.Image) -> bool:
     """Whether the file says that its grey is one of 16 bits."""
     return image.mode.startswith("I;16") or (image.mode, image.format) == ("I", "PPM")
+
+
+def as_stored_in_16_bits(grey: npt.NDArray[Any], image: Image.Image) -> npt.NDArray[Any]:
+    """Grey of TIFF files that have 12 bits a pixel, or 0 for white, as others have it.
+
+    Pillow hands out the numbers as they are in the file, and makes 8 bits alone what they mean.
+    """
+    tags = getattr(image, "tag_v2", {})
+    if tuple(tags.get(BITS_PER_SAMPLE, ())) == (12,):
+        grey = grey << 4 | grey >> 8
+    is_negative = is_deep(image) and tags.get(WHITE_IS) == 0
+    return 65_535 - grey if is_negative else grey
 
 
 def in_8_bits(grey: npt.NDArray[Any], says_16_bits: bool) -> Pixels:

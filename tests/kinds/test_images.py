@@ -109,6 +109,26 @@ def test_sixteen_bits_become_eight() -> None:
     assert pixels[0, :, 0].tolist() == [0, 1, 128, 255]
 
 
+def tiff(bits: int, white_is: int, pixels: str) -> bytes:
+    """A line of four grey pixels, given as hexadecimal."""
+    data = bytes.fromhex(pixels.replace(" ", ""))
+    tags = {256: 4, 257: 1, 258: bits, 259: 1, 262: white_is, 273: 110, 278: 1, 279: len(data)}
+    entries = (struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, 8) + b"".join(entries) + bytes(4) + data
+
+
+@pytest.mark.parametrize(
+    ("data", "grey"),
+    [
+        (tiff(12, 1, "000 808 fff 101"), [0, 128, 255, 16]),
+        (tiff(16, 1, "0000 8080 ffff 0101"), [0, 128, 255, 1]),
+        (tiff(16, 0, "0000 8080 ffff 0101"), [255, 127, 0, 254]),
+    ],
+)
+def test_grey_is_what_the_file_says_that_its_numbers_mean(data: bytes, grey: list[int]) -> None:
+    assert decode_image(data)[0, :, 0].tolist() == grey
+
+
 @pytest.mark.parametrize(
     ("grey", "expected"),
     [
