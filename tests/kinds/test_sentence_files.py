@@ -211,3 +211,14 @@ def test_texts_end_where_the_arguments_of_the_tokenizer_say(
     cut_off = embedded(sentences, ["a b c d e"], max_length=4)
     write(sentences, "sentence_bert_config.json", max_seq_length=6, **fields)
     np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), cut_off)
+
+
+def test_texts_end_where_the_library_lets_them_also_beyond_the_tokenizers_own_limit(
+    sentences: Path,
+) -> None:
+    whole = embedded(sentences, ["a b c d e"])
+    file = sentences / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": 4}))
+    assert not np.array_equal(embedded(sentences, ["a b c d e"]), whole)
+    write(sentences, "sentence_bert_config.json", max_seq_length=60)
+    np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), whole)

@@ -34,14 +34,10 @@ def longest_text(
     positions = getattr(config, "max_position_embeddings", None) or NO_LIMIT
     positions = NO_LIMIT if positions < 0 else positions  # as XLNet says that it has none
     shifted = any(each in config.model_type for each in POSITIONS_AFTER_PADDING)
-    limits = [
-        tokenizer.model_max_length,
-        NO_LIMIT,
-        positions - (config.pad_token_id + 1 if shifted else 0),
-    ]
-    if task == "feature-extraction":
-        limits.append(sentence_files.most_tokens(checkpoint) or NO_LIMIT)
-    room = int(min(limits))
+    own = sentence_files.most_tokens(checkpoint) if task == "feature-extraction" else None
+    positions_of_texts = positions - (config.pad_token_id + 1 if shifted else 0)
+    # As the library has it: what its files say stands in the place of the tokenizer's own limit.
+    room = int(min(own or tokenizer.model_max_length, positions_of_texts, NO_LIMIT))
     if task in GENERATION:
         room = room_beside_output(room, positions, task, options)
     return min(room, options.max_length or room)
