@@ -142,6 +142,15 @@ def test_labels_are_as_many_as_classes_of_a_classifier(tmp_path: Path) -> None:
         two.model_copy(update={"labels": ["no", "yes", "both"]}).check()
 
 
+def test_several_targets_are_no_classes_of_one(tmp_path: Path) -> None:
+    both = np.stack([CLASS > 0, FRAME["c"] > 0], axis=1).astype(int)
+    booster = train(FRAME, both)
+    made = predicted(saved(booster, tmp_path / "m.json"), FRAME)
+    assert ((values(made) > 0.5) == both).mean() > 0.9
+    with pytest.raises(InvalidSpec, match="classes of one target, and the model has 2, each with"):
+        saved(booster, tmp_path / "m.json", labels=["likes", "buys"])
+
+
 def test_a_model_stopped_early_predicts_with_its_best_iteration(tmp_path: Path) -> None:
     import xgboost
 

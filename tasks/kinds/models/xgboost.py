@@ -156,11 +156,17 @@ class XGBoostModel(FileModel):
         """See that the model is a classifier of as many classes as there are labels, if any.
 
         Raises:
-            InvalidSpec: it is none, or of more or fewer.
+            InvalidSpec: it is none, or of more or fewer, or it tells of several things.
         """
         objective, classes = booster.objective(loaded), booster.num_classes(loaded)
         if self.labels and objective not in CLASSIFIERS:
             problem = f"need a classifier ({', '.join(CLASSIFIERS)}); this model is {objective}"
+            raise InvalidSpec.at("model.labels", self.labels, problem)
+        if self.labels and (targets := booster.num_targets(loaded)) > 1:
+            problem = (
+                f"name the classes of one target, and the model has {targets}, each with a "
+                "probability of its own: leave labels out, and prediction lists them"
+            )
             raise InvalidSpec.at("model.labels", self.labels, problem)
         if self.labels and len(self.labels) != classes:
             problem = f"names {counted(len(self.labels), 'label')}, and the model knows {classes}"

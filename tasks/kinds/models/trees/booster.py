@@ -132,6 +132,11 @@ def num_classes(booster: Any) -> int:
     return max(2, int(settings(booster)["learner_model_param"]["num_class"]))
 
 
+def num_targets(booster: Any) -> int:
+    """What a booster tells of each row: of one thing which class, or of several whether."""
+    return int(settings(booster)["learner_model_param"].get("num_target", 1))
+
+
 def prediction(booster: Any, placement: Placement, *, best: bool) -> Callable[[Matrix], np.ndarray]:
     """A booster as a function over matrices, on a device and a number of threads.
 
