@@ -274,6 +274,15 @@ def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch
             predicted(model_of(file, backend="torch"), rows, device="cuda")
 
 
+def test_what_a_model_calculates_in_64_bits_is_given_in_them(tmp_path: Path, keras: Any) -> None:
+    number = keras.Input((1,), dtype="float64")
+    third = keras.layers.Rescaling(1 / 3, dtype="float64")
+    file = save(keras.Model(number, third(number)), tmp_path / "wide.keras")
+    given = np.array([1.0, 123_456_789.25])
+    made = predicted(model_of(file), rows_of(pixels=given))
+    assert made["prediction"].to_pylist() == (given * (1 / 3)).tolist()
+
+
 @pytest.mark.parametrize("backend", ["jax", "tensorflow"])
 def test_other_backends_predict_as_they_do_alone(tmp_path: Path, keras: Any, backend: str) -> None:
     """From files that Keras wrote on torch. A process has one backend, so each gets its own."""

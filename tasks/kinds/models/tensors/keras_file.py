@@ -11,6 +11,7 @@ import numpy as np
 from tasks.errors import InvalidSpec
 from tasks.kinds import user_modules
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.tensors import torch_running
 from tasks.kinds.models.tensors.inputs import Arrays, Input
 from tasks.kinds.models.tensors.keras_backend import at_work
 from tasks.kinds.models.tensors.outputs import named
@@ -142,10 +143,5 @@ def with_names(model: Any, returned: Any) -> Any:
 def as_numpy(values: Any) -> np.ndarray:
     """An array of any backend's."""
     if hasattr(values, "detach"):
-        import torch
-
-        values = values.detach()
-        is_half = values.dtype == torch.float16  # which NumPy has too
-        known = is_half or not values.is_floating_point()
-        return np.asarray((values if known else values.float()).cpu().numpy())
+        return torch_running.as_numpy([values.detach()])
     return np.asarray(values)
