@@ -163,6 +163,11 @@ def test_an_adapter_is_never_left_out_without_a_word(
         ),
         (edit_config(is_encoder_decoder=True), "feature-extraction", "encoder-decoder"),
         (
+            edit_config(architectures=["Siglip2Model"], model_type="siglip2"),
+            "image-feature-extraction",
+            "takes images of any shape, .* give a checkpoint for images of one size",
+        ),
+        (
             edit_config(auto_map={"AutoModel": "x.Y"}, model_type=None),
             "feature-extraction",
             "without a model_type, and brings Python code of its own, which is never run: give a ",

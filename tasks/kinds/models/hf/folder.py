@@ -12,7 +12,7 @@ from typing import Any
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.options import EMBEDDING, SEQ2SEQ, TEXT, Task
+from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.parts import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.safetensors_file import check_whole
 
@@ -40,6 +40,8 @@ HALVES: dict[str, tuple[str, ...]] = {
 """One half of a model of two media, with its way into the space that both share."""
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
+OF_ANY_SHAPE = "siglip2"
+"""Beginning of the types of NaFlex models; those of one size are of the type siglip."""
 TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
 """Where transformers lists the types of models that it has."""
 OWN_CODE = (
@@ -139,6 +141,12 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if any(each.startswith(TOLD_IN_WORDS) for each in have):
         problem = f"holds {', '.join(have)}, which looks for what it is told in words: give a "
         raise InvalidSpec.at(FIELD, name, f"{problem}detector that has classes of its own")
+    if task in IMAGE and type_of(config).startswith(OF_ANY_SHAPE):
+        problem = (
+            "takes images of any shape, as patches with a mask, which no task here hands on: give "
+            "a checkpoint for images of one size, as google/siglip2-base-patch16-224 is"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
     if task in EMBEDDING and have and have[0].endswith("WithProjection"):
         refuse_other_half(name, have[0], task)
     wanted = ARCHITECTURES.get(task, ())
