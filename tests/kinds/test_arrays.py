@@ -100,9 +100,12 @@ def test_numbers_in_lists_are_of_the_columns_type_whatever_other_rows_lack(numbe
     values = [0.5, 1.0] if number == "float32" else [int(np.iinfo(number).max), 1]
     lists = pa.chunked_array([pa.array([values, None, []], flat)])
     first, missing, last = column_to_numpy(lists)
-    assert (first.dtype, first.tolist(), missing, last.dtype) == (number, values, None, number)
+    assert first.dtype == last.dtype == number
+    assert first.tolist() == values
+    assert missing is None
     deep = column_to_numpy(pa.chunked_array([pa.array([[values, values]], nested)]))
-    assert (deep.dtype, deep.tolist()) == (number, [[values, values]])
+    assert deep.dtype == number
+    assert deep.tolist() == [[values, values]]
     ragged = column_to_numpy(pa.chunked_array([pa.array([[values, []]], nested)]))
     assert [each.dtype for each in ragged[0]] == [number, number]
 

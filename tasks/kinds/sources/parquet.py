@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import plain, text_for_none
+from tasks.kinds.column_types import text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
+from tasks.kinds.sources.stored_arrays import as_stored, in_shape, type_in_rows
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -78,7 +79,7 @@ class ParquetSource(Source):
             types = types or {each.name: pa.null() for each in schema}
             for each in schema:
                 if pa.types.is_null(types.get(each.name, each.type)):
-                    types[each.name] = plain(each.type)
+                    types[each.name] = type_in_rows(each)
             if not any(map(pa.types.is_null, types.values())):
                 break
         self.refuse_twice(types)
@@ -164,9 +165,10 @@ class ParquetSource(Source):
                 rows = file.metadata.num_rows if shard.rows is None else shard.rows
                 yield from repeat(BadRow(error), rows)
                 return
-            schema = settled(file.schema_arrow) if pinned is None else without(pinned, folders)
+            own = settled(schema_in(file))
+            schema = own if pinned is None else without(pinned, folders)
             if not self.columns:
-                tell_of_other_columns(shard.path, file.schema_arrow, schema)
+                tell_of_other_columns(shard.path, own, schema)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):
                 for read in read_group(file, group, schema, self.columns_inside):
@@ -180,7 +182,8 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
         pyarrow.ArrowInvalid: it says that it has more rows than anybody counts, or fewer than none.
         OSError: it cannot be read, or storage failed.
     """
-    file = pq.ParquetFile(opened, pre_buffer=True, coerce_int96_timestamp_unit=INT96_UNIT)
+    with as_stored():
+        file = pq.ParquetFile(opened, pre_buffer=True, coerce_int96_timestamp_unit=INT96_UNIT)
     counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
         raise pa.ArrowInvalid(f"its footer says that it has {sum(counts):,} rows")
@@ -192,10 +195,17 @@ def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schem
     for stat in inputs:
         with storage.open(stat.path) as opened:
             try:
-                file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=INT96_UNIT)
-                yield file.schema_arrow
+                with as_stored():
+                    file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=INT96_UNIT)
+                yield schema_in(file)
             except DATA_ERRORS as error:
                 data_error(error)
+
+
+def schema_in(file: pq.ParquetFile) -> pa.Schema:
+    """The names and types of a file's columns, as they are stored."""
+    with as_stored():
+        return file.schema_arrow
 
 
 def damaged(error: Exception) -> DamagedParquet:
@@ -215,7 +225,7 @@ def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
 
 def settled(schema: pa.Schema) -> pa.Schema:
     """Names and types alone, with strings where no file has a value."""
-    named = (pa.field(each.name, plain(each.type)) for each in schema)
+    named = (pa.field(each.name, type_in_rows(each)) for each in schema)
     return pa.schema([*map(text_for_none, named)])
 
 
@@ -228,16 +238,17 @@ def read_group(
     file: pq.ParquetFile, group: int, schema: pa.Schema, demanded: list[str]
 ) -> Iterator[Read]:
     """One row group's rows; those that cannot be read are bad rows, each of them."""
-    have = set(file.schema_arrow.names)
+    names = schema_in(file).names
+    have = set(names)
     missing = [name for name in demanded if name not in have]
-    twice = sorted(several(file.schema_arrow.names) & {*schema.names})
+    twice = sorted(several(names) & {*schema.names})
     left = file.metadata.row_group(group).num_rows
     if missing or twice:
         problem = f"no column {', '.join(missing)}" if missing else f"two columns {twice[0]}"
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
     try:
-        fit = partial(fitted, schema)
+        fit = partial(arrays_and_others, schema)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
         for batch in file.iter_batches(size, row_groups=[group], columns=names):
@@ -245,3 +256,8 @@ def read_group(
             left -= len(batch)
     except DATA_ERRORS as error:
         yield from repeat(BadRow(damaged(error)), left)
+
+
+def arrays_and_others(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Rows with the pinned names and types, arrays in their shape; errors as `fitted`."""
+    return fitted(schema, in_shape(rows, schema))

@@ -1,0 +1,121 @@
+"""Arrays that Ray Data has written come back in their shape, whether or not Ray is imported."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.kinds.columns import column_to_numpy
+from tasks.kinds.sources import ParquetSource, stored_arrays
+from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
+from tests.kinds.sources.reading import read_all
+
+# Of Ray's own settings, which it looks at where it makes arrays.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (3, 4, 5, 3), np.uint8)
+OF_ANY_SHAPE = [IMAGES[0], IMAGES[1][:2], IMAGES[2][:, :1]]
+
+
+@pytest.fixture(params=[True, False], ids=["ray-imported", "ray-not-imported"])
+def ray(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Ray's types, which Arrow knows when a file is read, or not."""
+    types = import_module(stored_arrays.RAYS_TYPES)
+    if request.param:
+        yield types
+        return
+    with stored_arrays.as_stored(), monkeypatch.context() as patch:
+        patch.setattr(stored_arrays, "RAYS_TYPES", "of nobody")
+        yield types
+
+
+def rows_in(folder: Path) -> pa.Table:
+    """Those of the one file, as tables and not as dictionaries: shapes and types show."""
+    source = ParquetSource(path=str(folder))
+    storage, stats = list_inputs(source)
+    pins = json.loads(json.dumps(source.pin(storage, stats)))
+    shards = [shard for stat in stats for shard in source.split(storage, stat)]
+    (rows,) = (read for shard in shards for read in source.read(storage, shard, pins))
+    assert isinstance(rows, pa.Table)
+    assert rows.schema == source.schema_of_rows(pins)
+    return rows
+
+
+def test_arrays_have_their_shape(ray: Any, tmp_path: Path) -> None:
+    uneven = np.empty(3, object)
+    uneven[:] = OF_ANY_SHAPE
+    made = {
+        "image": ray.ArrowTensorArray.from_numpy(IMAGES),
+        "native": pa.FixedShapeTensorArray.from_numpy_ndarray(IMAGES.astype(np.float32)),
+        "mask": ray.ArrowTensorArray.from_numpy(IMAGES > 128),
+        "vector": ray.ArrowTensorArray.from_numpy(IMAGES[:, 0, 0].astype(np.float32)),
+        "uneven": ray.ArrowTensorArray.from_numpy(uneven),
+    }
+    pq.write_table(pa.table(made), tmp_path / "a.parquet")
+    rows = rows_in(tmp_path)
+    found = {name: column_to_numpy(rows[name]) for name in rows.column_names}
+    assert np.array_equal(found["image"], IMAGES)
+    assert found["image"].dtype == np.uint8
+    assert np.array_equal(found["native"], IMAGES.astype(np.float32))
+    assert np.array_equal(found["mask"], IMAGES > 128)
+    assert rows.schema.field("vector").type == pa.list_(pa.float32())
+    assert np.array_equal(found["vector"], IMAGES[:, 0, 0])
+    assert all(map(np.array_equal, found["uneven"], OF_ANY_SHAPE))
+
+
+def stored(note: bytes, lists: list[Any]) -> pa.Table:
+    """A column as Ray stores it, with what it notes of its shape."""
+    name = "ray.data.arrow_tensor_v2"
+    metadata = {stored_arrays.NAME: name.encode(), stored_arrays.NOTE: note}
+    field = pa.field("x", pa.large_list(pa.uint8()), metadata=metadata)
+    return pa.Table.from_arrays([pa.array(lists, field.type)], schema=pa.schema([field]))
+
+
+class Runs:
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("code of a file was run",))
+
+
+@pytest.mark.parametrize(
+    ("note", "wanted"),
+    [
+        (pickle.dumps((2, 2)), [[[1, 2], [3, 4]], None, [[5, 6], [7, 8]]]),
+        (pickle.dumps(Runs()), [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
+        (b"[2, -2]", [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
+        (b"no shape", [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
+    ],
+)
+def test_a_shape_that_was_pickled_is_read_and_nothing_else_is_unpickled(
+    ray: Any, tmp_path: Path, note: bytes, wanted: list[Any]
+) -> None:
+    with stored_arrays.as_stored():
+        table = stored(note, [[1, 2, 3, 4], None, [5, 6, 7, 8]])
+        pq.write_table(table, tmp_path / "a.parquet")
+    assert [row["x"] for row in read_all(ParquetSource(path=str(tmp_path)))] == wanted
+
+
+def test_an_array_of_another_size_is_a_bad_row(tmp_path: Path) -> None:
+    with stored_arrays.as_stored():
+        table = stored(b"[2, 2]", [[1, 2, 3, 4], [1, 2, 3]])
+        pq.write_table(table, tmp_path / "a.parquet")
+    good, bad = read_all(ParquetSource(path=str(tmp_path)))
+    assert good == {"x": [[1, 2], [3, 4]]}
+    assert isinstance(bad, BadRow)
+    assert "arrays of 2 x 2 are wanted, of 4 numbers, and there are some of [3]" in str(bad.error)
+
+
+def test_ray_reads_its_own_files_as_before(tmp_path: Path) -> None:
+    types = import_module(stored_arrays.RAYS_TYPES)
+    pq.write_table(
+        pa.table({"x": types.ArrowTensorArray.from_numpy(IMAGES)}), tmp_path / "a.parquet"
+    )
+    read_all(ParquetSource(path=str(tmp_path)))
+    assert type(pq.read_table(tmp_path / "a.parquet")["x"].type) is types.ArrowTensorTypeV2
