@@ -17,6 +17,7 @@ from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
 from tests.kinds.tiny_writers import (
     save_bart,
     save_gemma,
+    save_minimax,
     save_nllb,
     save_recurrent_gemma,
     save_rwkv,
@@ -36,6 +37,7 @@ SAVE: dict[str, Callable[[Path], Any]] = {
     "recurrent-gemma": save_recurrent_gemma,
     "rwkv": save_rwkv,
     "xlnet": save_xlnet,
+    "minimax": save_minimax,
     "penalty": lambda folder: save_penalising(folder),
 }
 GREEDY: list[tuple[str, str, dict[str, Any]]] = [
@@ -48,6 +50,7 @@ GREEDY: list[tuple[str, str, dict[str, Any]]] = [
     ("recurrent-gemma", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("rwkv", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("xlnet", "text-generation", {"max_new_tokens": NEW_TOKENS}),
+    ("minimax", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("penalty", "text-generation", {"max_new_tokens": NEW_TOKENS}),
 ]
 SAMPLED = ("bart", "text2text-generation", {"max_new_tokens": 6, "do_sample": True, "top_k": 5})

@@ -168,6 +168,30 @@ def save_xlnet(folder: Path) -> Any:
     return saved(with_large_weights(XLNetLMHeadModel(config)), folder)
 
 
+def save_minimax(folder: Path) -> Any:
+    """One whose first layer keeps a sum of all that came before, and no list."""
+    import torch
+    from transformers import MiniMaxConfig, MiniMaxForCausalLM
+
+    torch.manual_seed(0)
+    config = MiniMaxConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=64,
+        num_local_experts=2,
+        layer_types=["linear_attention", "full_attention"],
+        pad_token_id=0,
+        eos_token_id=3,
+        bos_token_id=2,
+    )
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(with_large_weights(MiniMaxForCausalLM(config)), folder)
+
+
 def with_large_weights(model: Any) -> Any:
     """The model; with usual ones it would write one word all the time."""
     import torch
