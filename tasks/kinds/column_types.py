@@ -104,4 +104,4 @@ def is_deep(kind: pa.DataType) -> bool:
     """Whether a column's values are arrays of two or more dimensions, or tensors."""
     if pa.types.is_fixed_size_list(kind):
         return pa.types.is_fixed_size_list(kind.value_type)
-    return is_tensor(kind)
+    return is_tensor(kind) or isinstance(kind, pa.FixedShapeTensorType)

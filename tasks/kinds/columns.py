@@ -81,6 +81,8 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     kind = column.type
     if is_tensor(kind):
         return stack([tensor_from(value) for value in column.to_pylist()])
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return arrays_of_one_shape(column)
     if pa.types.is_fixed_size_list(kind) and not column.null_count:
         flat = in_one(column).flatten()
         inner = column_to_numpy(pa.chunked_array([flat]))
@@ -93,6 +95,18 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)  # else a missing value shows as another one
     return in_one(column).to_numpy(zero_copy_only=False)
+
+
+def arrays_of_one_shape(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of Arrow's own tensors; as objects where one is missing."""
+    kind, present = column.type, pa.chunked_array([in_one(column.drop_null()).storage])
+    order = kind.permutation or range(len(kind.shape))
+    stored = column_to_numpy(present).reshape(-1, *kind.shape)
+    arrays = stored.transpose(0, *(1 + axis for axis in order))
+    if not column.null_count:
+        return arrays
+    left = iter(arrays)
+    return stack([next(left) if there else None for there in column.is_valid().to_pylist()])
 
 
 def in_one(column: pa.ChunkedArray) -> pa.Array:

@@ -60,6 +60,8 @@ def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarra
 
 def lacks_items(column: pa.ChunkedArray) -> bool:
     """Whether a list has empty items, which would show as NaN."""
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        column = pa.chunked_array([column.combine_chunks().storage])
     while is_any_list(column.type):
         column = pa.chunked_array([column.combine_chunks().flatten()])
     return bool(column.null_count)
@@ -71,8 +73,9 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def innermost(kind: pa.DataType) -> pa.DataType:
-    """The type of what lists hold, however deep, and of what stands for categories."""
-    while is_any_list(kind) or pa.types.is_dictionary(kind):
+    """The type of what lists and tensors hold, however deep, and of what stands for categories."""
+    of_others = (pa.FixedShapeTensorType, pa.DictionaryType)
+    while is_any_list(kind) or isinstance(kind, of_others):
         kind = kind.value_type
     return kind
 

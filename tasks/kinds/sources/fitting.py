@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from tasks.kinds import lossless
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
+from tasks.kinds.sources.stored_arrays import in_shape
 
 DATA_ERRORS = (
     *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError),
@@ -97,7 +98,7 @@ def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read
 
 
 def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
-    """A column as the pinned type; null where the file lacks it.
+    """A column as the pinned type, arrays in their shape; null where the file lacks it.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or would not stay what it is.
@@ -105,7 +106,8 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
     if wanted.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     try:
-        return lossless.cast(rows[wanted.name], wanted.type, all_fields=False)
+        column = in_shape(rows[wanted.name], wanted.type)
+        return lossless.cast(column, wanted.type, all_fields=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         way_out = "give it one type in all files, or leave it out"
         raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}: {way_out}") from error

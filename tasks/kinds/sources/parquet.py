@@ -17,7 +17,7 @@ from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
-from tasks.kinds.sources.stored_arrays import as_stored, in_shape, type_in_rows
+from tasks.kinds.sources.stored_arrays import as_stored, type_in_rows
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -248,7 +248,7 @@ def read_group(
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
     try:
-        fit = partial(arrays_and_others, schema)
+        fit = partial(fitted, schema)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
         for batch in file.iter_batches(size, row_groups=[group], columns=names):
@@ -256,8 +256,3 @@ def read_group(
             left -= len(batch)
     except DATA_ERRORS as error:
         yield from repeat(BadRow(damaged(error)), left)
-
-
-def arrays_and_others(schema: pa.Schema, rows: pa.Table) -> pa.Table:
-    """Rows with the pinned names and types, arrays in their shape; errors as `fitted`."""
-    return fitted(schema, in_shape(rows, schema))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.kinds.columns import column_to_numpy
+from tasks.kinds.models.arrays import stacked
 from tasks.kinds.sources import ParquetSource, stored_arrays
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
@@ -22,6 +23,7 @@ from tests.kinds.sources.reading import read_all
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (3, 4, 5, 3), np.uint8)
+FIVE_ON = [5, 6, 7, 8]
 OF_ANY_SHAPE = [IMAGES[0], IMAGES[1][:2], IMAGES[2][:, :1]]
 
 
@@ -68,7 +70,8 @@ def test_arrays_have_their_shape(ray: Any, tmp_path: Path) -> None:
     assert np.array_equal(found["mask"], IMAGES > 128)
     assert rows.schema.field("vector").type == pa.list_(pa.float32())
     assert np.array_equal(found["vector"], IMAGES[:, 0, 0])
-    assert all(map(np.array_equal, found["uneven"], OF_ANY_SHAPE))
+    shapes = [tuple(each["shape"]) for each in found["uneven"]]
+    assert shapes == [each.shape for each in OF_ANY_SHAPE]
 
 
 def stored(note: bytes, lists: list[Any]) -> pa.Table:
@@ -85,21 +88,23 @@ class Runs:
 
 
 @pytest.mark.parametrize(
-    ("note", "wanted"),
+    ("note", "shape"),
     [
-        (pickle.dumps((2, 2)), [[[1, 2], [3, 4]], None, [[5, 6], [7, 8]]]),
-        (pickle.dumps(Runs()), [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
-        (b"[2, -2]", [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
-        (b"no shape", [[1, 2, 3, 4], None, [5, 6, 7, 8]]),
+        (pickle.dumps((2, 2)), (2, 2)),
+        (pickle.dumps(Runs()), (4,)),
+        (b"[2, -2]", (4,)),
+        (b"no shape", (4,)),
     ],
 )
 def test_a_shape_that_was_pickled_is_read_and_nothing_else_is_unpickled(
-    ray: Any, tmp_path: Path, note: bytes, wanted: list[Any]
+    ray: Any, tmp_path: Path, note: bytes, shape: tuple[int, ...]
 ) -> None:
     with stored_arrays.as_stored():
-        table = stored(note, [[1, 2, 3, 4], None, [5, 6, 7, 8]])
+        table = stored(note, [[1, 2, 3, 4], None, FIVE_ON])
         pq.write_table(table, tmp_path / "a.parquet")
-    assert [row["x"] for row in read_all(ParquetSource(path=str(tmp_path)))] == wanted
+    first, missing, last = column_to_numpy(rows_in(tmp_path)["x"])
+    assert first.shape == last.shape == shape
+    assert (first.ravel().tolist(), missing, last.ravel().tolist()) == ([1, 2, 3, 4], None, FIVE_ON)
 
 
 def test_an_array_of_another_size_is_a_bad_row(tmp_path: Path) -> None:
@@ -107,9 +112,22 @@ def test_an_array_of_another_size_is_a_bad_row(tmp_path: Path) -> None:
         table = stored(b"[2, 2]", [[1, 2, 3, 4], [1, 2, 3]])
         pq.write_table(table, tmp_path / "a.parquet")
     good, bad = read_all(ParquetSource(path=str(tmp_path)))
-    assert good == {"x": [[1, 2], [3, 4]]}
+    assert good == {"x": [1, 2, 3, 4]}
     assert isinstance(bad, BadRow)
-    assert "arrays of 2 x 2 are wanted, of 4 numbers, and there are some of [3]" in str(bad.error)
+    assert str(bad.error).startswith("column 'x': ListType can only be casted to FixedSizeListType")
+
+
+def test_axes_are_in_the_order_that_the_type_says() -> None:
+    kind = pa.fixed_shape_tensor(pa.int64(), [2, 3], permutation=[1, 0])
+    stored = pa.array([range(6), None, range(6, 12)], kind.storage_type)
+    column = pa.chunked_array([pa.ExtensionArray.from_storage(kind, stored)])
+    first, missing, last = column_to_numpy(column)
+    assert (first.tolist(), missing) == ([[0, 3], [1, 4], [2, 5]], None)
+    assert np.array_equal(column_to_numpy(column[2:]), [last])
+    whole = stacked(pa.table({"x": column[2:]}), "x")
+    assert np.array_equal(whole, column[2:].combine_chunks().to_numpy_ndarray())
+    with pytest.raises(ValueError, match="is empty in this row, or a part of it is"):
+        stacked(pa.table({"x": column}), "x")
 
 
 def test_ray_reads_its_own_files_as_before(tmp_path: Path) -> None:
