@@ -21,7 +21,7 @@ from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors, version_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_threads import torch_threads
-from tests.kinds import tiny_models
+from tests.kinds import tiny_models, torch_code
 from tests.kinds.digits import digits_module, rows_of, unseen, values
 
 DIGITS = "tests.kinds.torch_code:Digits"
@@ -223,14 +223,14 @@ def test_a_batch_of_no_numbers_proves_nothing(monkeypatch: pytest.MonkeyPatch) -
     def wrong(module: Any, _example: Tensors, _num_threads: int) -> Any:
         return lambda arguments: [each * 2 for each in module(*arguments)]
 
-    monkeypatch.setitem(COMPILERS, "openvino", wrong)
+    monkeypatch.setitem(COMPILERS, "onnx", wrong)
     module, placement = torch.nn.ReLU(), Placement()
     module.register_buffer("precision", torch.zeros(1))
 
     def both(batch: running.Batch) -> Any:
         return module(batch["x"]), torch.zeros(len(batch["x"]), dtype=torch.int64)
 
-    call = running.run_on("openvino", module, both, placement, lambda _: 2)
+    call = running.run_on("onnx", module, both, placement, lambda _: 2)
     with torch.inference_mode():
         assert call({"x": torch.full((2, 3), torch.nan)})[0].isnan().all()
         assert placement.runtimes.told == []
@@ -238,6 +238,25 @@ def test_a_batch_of_no_numbers_proves_nothing(monkeypatch: pytest.MonkeyPatch) -
             assert call({"x": torch.ones(2, 3)})[0].equal(torch.ones(2, 3))
     (used,) = placement.runtimes.told
     assert (used.used, used.difference) == ("eager", 1.0)
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "onnx"])
+def test_what_is_no_number_gets_what_eager_makes_of_it(tmp_path: Path, runtime: str) -> None:
+    """Also in later batches than the one that is compared."""
+    import torch
+
+    torch.manual_seed(0)
+    code = "tests.kinds.torch_code:Rectified"
+    torch.save(torch_code.Rectified().state_dict(), tmp_path / "weights.pt")
+    given = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
+    given[300, 0], given[301, 1], given[302, 2] = np.nan, np.inf, -np.inf
+    rows = rows_of(pixels=given)
+    wanted, _ = predicted(kind(tmp_path / "weights.pt", "eager", **{"class": code}), rows)
+    assert np.isnan(wanted[300]).all()
+    found, told = predicted(kind(tmp_path / "weights.pt", runtime, **{"class": code}), rows)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    problems = [each.problem for each in told]
+    assert problems == ([None, running.LEFT_OUT] if runtime == "openvino" else [None])
 
 
 def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,17 @@ class Digits(torch.nn.Module):
         return self.layer(x)
 
 
+class Rectified(torch.nn.Module):
+    """Two layers with the usual step between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
 class Within(torch.nn.Module):
     """Has a part of the name that wrappers give a module."""
 

@@ -22,6 +22,10 @@ from tasks.kinds.models.tensors.torch_running import precision_of
 Batch = Mapping[str, Any]
 """A model's arguments by name: tensors, rows first."""
 Call = Callable[[Batch], Any]
+MAKE_NUMBERS_OF_NAN: tuple[Runtime, ...] = ("openvino",)
+"""Runtimes by which a row that holds NaN or an infinity may get a number as others do: its largest
+of NaN and 0 is 0."""
+LEFT_OUT = "makes numbers of NaN: batches that hold it, or an infinity, are left out"
 MOST_SHAPES = 4
 """Compiled models that a replica keeps; batches of further shapes run in eager."""
 CALLS_ON_GPU = 3
@@ -73,9 +77,13 @@ class Compiled:
         self.on_gpu = placement.device != "cpu"
         self.tolerance = TOLERANCES.get(precision, TOLERANCE)
         self.ready: dict[Any, Call] = {}
+        self.has_met_odd_numbers = False
 
     def __call__(self, batch: Batch) -> Any:
         """The model's outputs for a batch."""
+        if self.runtime in MAKE_NUMBERS_OF_NAN and not are_finite(batch):
+            self.tell_of_odd_numbers()
+            return self.call(batch)
         size = max(self.rows(batch), num_rows(batch))
         shape = tuple((name, size, *each.shape[1:], each.dtype) for name, each in batch.items())
         if shape not in self.ready:
@@ -168,6 +176,14 @@ class Compiled:
         if len(self.ready) > MOST_SHAPES:
             raise ValueError(f"batches are of more than {MOST_SHAPES} shapes")
 
+    def tell_of_odd_numbers(self) -> None:
+        """Say once that some batches are not for the compiled model."""
+        if not self.has_met_odd_numbers:
+            self.has_met_odd_numbers = True
+            self.tell(
+                problem="makes numbers of NaN: batches that hold it, or an infinity, are left out"
+            )
+
     def tell(self, problem: str | None = None, difference: float | None = None) -> None:
         """Say what is calculated with from here on."""
         is_told = difference is not None and math.isfinite(difference)  # JSON has no infinity
@@ -221,6 +237,11 @@ def seconds_of(call: Callable[[], Any]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - begun
+
+
+def are_finite(batch: Batch) -> bool:
+    """Whether a batch's numbers are finite, and not so large that their sum is not."""
+    return all(bool(each.sum().isfinite()) for each in batch.values() if each.is_floating_point())
 
 
 def num_rows(batch: Batch) -> int:
