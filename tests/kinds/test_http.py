@@ -108,6 +108,15 @@ def test_a_chat_is_sent_as_it_is_with_options(server: LlmServer) -> None:
     ]
 
 
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_talk_that_says_first_what_the_model_is_is_sent_as_it_is(
+    server: LlmServer, role: str
+) -> None:
+    talk = [{"role": role, "content": "mine"}, {"role": "user", "content": "c"}]
+    asked(server, [talk], system_prompt="be brief")
+    assert [each["messages"] for each in server.bodies] == [talk]
+
+
 def test_a_message_that_calls_a_tool_has_no_words(server: LlmServer) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "time", "arguments": "{}"}}
     talk = [

@@ -10,6 +10,8 @@ Message = dict[str, Any]
 Conversation = list[Message]
 SAYS = {"content", "tool_calls"}
 """What a message says something in: one that calls tools has as a rule no words."""
+TELLS_FIRST = ("system", "developer")
+"""Roles of what a model is told before all else; some servers refuse both in one conversation."""
 
 
 def conversations_of(rows: pa.Table, column: str, system_prompt: str | None) -> list[Conversation]:
@@ -80,6 +82,6 @@ def without_gaps(value: Any) -> Any:
 
 def with_system_prompt(messages: Conversation, system_prompt: str | None) -> Conversation:
     """Messages with what the model is told first, unless they say so themselves."""
-    if system_prompt is None or messages[0]["role"] == "system":
+    if system_prompt is None or messages[0]["role"] in TELLS_FIRST:
         return messages
     return [{"role": "system", "content": system_prompt}, *messages]
