@@ -16,7 +16,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel, TorchModel, TorchvisionModel
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.runtimes import choice, running
+from tasks.kinds.models.runtimes import choice, odd_inputs, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors, version_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
@@ -256,7 +256,51 @@ def test_what_is_no_number_gets_what_eager_makes_of_it(tmp_path: Path, runtime: 
     found, told = predicted(kind(tmp_path / "weights.pt", runtime, **{"class": code}), rows)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     problems = [each.problem for each in told]
-    assert problems == ([None, running.LEFT_OUT] if runtime == "openvino" else [None])
+    assert problems == ([None, odd_inputs.LEFT_OUT] if runtime == "openvino" else [None])
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "onnx"])
+def test_whole_numbers_beyond_32_bits_stay_what_they_are(tmp_path: Path, runtime: str) -> None:
+    """Also in later batches than the one that is compared, and on the way to the outputs."""
+    import torch
+
+    torch.manual_seed(0)
+    torch.save(torch_code.Hashed().state_dict(), tmp_path / "weights.pt")
+    fields = {"class": "tests.kinds.torch_code:Hashed", "integers": ["pixels"]}
+    given = np.concatenate([np.arange(300), 2**29 + np.arange(300), 2**40 + np.arange(300)])
+    rows = rows_of(pixels=given)
+    wanted, _ = predicted(kind(tmp_path / "weights.pt", "eager", **fields), rows)
+    found, told = predicted(kind(tmp_path / "weights.pt", runtime, **fields), rows)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    used = [each.used for each in told]
+    assert used == (["openvino", "eager"] if runtime == "openvino" else ["onnx"])
+
+
+def test_whole_numbers_that_grow_on_are_not_compared_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    calls = []
+
+    def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
+        def run(arguments: Tensors) -> Tensors:
+            calls.append(len(arguments))
+            outputs: Tensors = module(*arguments)
+            return outputs
+
+        return run
+
+    monkeypatch.setitem(COMPILERS, "openvino", compiler)
+    module, placement = torch.nn.Identity(), Placement()
+    module.register_buffer("precision", torch.zeros(1))
+    call = running.run_on("openvino", module, lambda b: module(b["x"]), placement, lambda _: 1)
+    with torch.inference_mode():
+        for number in [5, 3, 5, *range(6, 100), 3]:
+            assert call({"x": torch.tensor([-number])}).tolist() == [-number]
+    first, last = (each.problem for each in placement.runtimes.told)
+    assert (first, last) == (None, odd_inputs.GROWS_ON)
+    assert len(calls) == 1 + running.TIMED_CALLS + 2 + odd_inputs.MOST_COMPARISONS
 
 
 def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:

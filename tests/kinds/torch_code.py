@@ -27,6 +27,17 @@ class Rectified(torch.nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
+class Hashed(torch.nn.Module):
+    """A number for each of some drawers that whole numbers go to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawers = torch.nn.Embedding(97, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drawers((x * 31 + 7) % 97).sum(-1)
+
+
 class Within(torch.nn.Module):
     """Has a part of the name that wrappers give a module."""
 
