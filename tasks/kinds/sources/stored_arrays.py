@@ -11,7 +11,8 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import RLock
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Never
 
 import pyarrow as pa
@@ -23,7 +24,6 @@ RAYS_TYPES = "ray.data._internal.tensor_extensions.arrow"
 """The module that tells Arrow of them."""
 NAME, NOTE = b"ARROW:extension:name", b"ARROW:extension:metadata"
 SAME_SHAPE = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
-ONE_AT_A_TIME = RLock()
 
 
 class NoObjects(pickle.Unpickler):
@@ -38,16 +38,40 @@ class NoObjects(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is no number")
 
 
+@dataclass
+class Forgotten:
+    """Ray's types while Arrow does not know them: until the last of those who read is done."""
+
+    types: list[Any] = field(default_factory=list)
+    readers: int = 0
+    changing: Lock = field(default_factory=Lock)
+
+    def begin(self) -> None:
+        """Somebody reads."""
+        with self.changing:
+            if not self.readers:
+                self.types = [each for each in types_of_ray() if forgotten(each)]
+            self.readers += 1
+
+    def end(self) -> None:
+        """Somebody is done."""
+        with self.changing:
+            self.readers -= 1
+            for each in self.types if not self.readers else ():
+                pa.register_extension_type(each)
+
+
+FORGOTTEN = Forgotten()
+
+
 @contextmanager
 def as_stored() -> Iterator[None]:
     """Have Arrow read columns of Ray's types as if Ray Data had not been imported."""
-    with ONE_AT_A_TIME:
-        known = [each for each in types_of_ray() if forgotten(each)]
-        try:
-            yield
-        finally:
-            for each in known:
-                pa.register_extension_type(each)
+    FORGOTTEN.begin()
+    try:
+        yield
+    finally:
+        FORGOTTEN.end()
 
 
 def types_of_ray() -> list[Any]:
