@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec
-from tasks.kinds.audio import Samples
+from tasks.kinds.audio import Samples, audio_field
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.sounds import encoded, save, tone
 from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of
@@ -123,6 +124,24 @@ def wav_of_nothing() -> bytes:
 def test_what_cannot_be_heard_is_an_error(whisper: Path, sound: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predicted(whisper, TASK, rows_of("audio", [sound]))
+
+
+def test_samples_of_another_rate_are_not_heard_as_if_they_had_the_models(whisper: Path) -> None:
+    """As a step has them that has cut a sound which the source decodes at that rate."""
+    decoded = rows_of("audio", [sounds(1)[0].tolist()])
+
+    def at(rate: int) -> pa.Table:
+        field = audio_field("audio", rate).with_type(decoded["audio"].type)
+        return decoded.set_column(1, field, decoded["audio"])
+
+    assert predicted(whisper, TASK, at(RATE)).column(2) == predicted(whisper, TASK, decoded).column(
+        2
+    )
+    with pytest.raises(InvalidSpec, match=r"'audio' holds samples of 8,000 Hz, .* at 16,000: set"):
+        predicted(whisper, TASK, at(8_000))
+    files = rows_of("audio", [encoded([sounds(1)[0]], RATE)])
+    files = files.set_column(1, audio_field("audio", 8_000), files["audio"])
+    assert len(predicted(whisper, TASK, files)) == 1, "files are decoded at the model's rate"
 
 
 def test_no_sounds_give_the_same_columns(whisper: Path) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.audio import Samples, decode_audio
+from tasks.kinds.audio import Samples, audio_rate, decode_audio
+from tasks.kinds.column_types import is_list, is_media
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
@@ -48,6 +49,7 @@ def features_function(checkpoint: Checkpoint, column: str, num_threads: int) -> 
 
     def preprocess(rows: pa.Table) -> pa.Table:
         sounds = column_of(rows, column).to_pylist()
+        refuse_other_rate(rows.schema.field(column), extractor.sampling_rate)
         features = [spectrogram(extractor, each, column) for each in sounds]
         return rows.append_column(FEATURES, tensor_array(features))
 
@@ -69,8 +71,26 @@ def spectrogram(extractor: Any, sound: Any, column: str) -> np.ndarray:
     return np.asarray(found["input_features"][0], np.float32)
 
 
+def refuse_other_rate(field: pa.Field, sampling_rate: int) -> None:
+    """See that samples which a step was given by the source have the model's rate.
+
+    Files are decoded at that rate whatever the source says; what is called otherwise is the step's.
+
+    Raises:
+        InvalidSpec: they have another, so that the model would hear something else.
+    """
+    rate = audio_rate(field)
+    if is_list(field.type) and is_media(field) and rate != sampling_rate:
+        problem = (
+            f"holds samples of {rate:,} Hz, and the model listens at {sampling_rate:,}: set "
+            f"source.sampling_rate: {sampling_rate}; or, where a step has resampled them, have it "
+            "return them as another column, and name that here"
+        )
+        raise InvalidSpec.at("model.column", field.name, problem)
+
+
 def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
-    """A sound file's samples at the model's rate; those of a step are taken to have it.
+    """A sound file's samples at the model's rate; those of a column of a step's own have it.
 
     Raises:
         ValueError: there are none, or they are no sound.
