@@ -101,9 +101,11 @@ def test_one_probability_names_both_labels(tmp_path: Path, keras: Any) -> None:
 
 def test_softmax_is_asked_of_logits_only(tmp_path: Path, keras: Any) -> None:
     one = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    fields = {"columns": ["a"], "labels": ["no", "yes"]}
-    with pytest.raises(InvalidSpec, match=r"model.activation: 'softmax' makes 1 of any one score"):
-        predicted(model_of(save(one, tmp_path / "one.keras"), **fields), rows_of(a=[3.0]))
+    file = save(one, tmp_path / "one.keras")
+    for labels in (["no", "yes"], ["yes"]):
+        model = model_of(file, columns=["a"], labels=labels)
+        with pytest.raises(InvalidSpec, match="model.activation: 'softmax' makes 1 of any one sco"):
+            predicted(model, rows_of(a=[3.0]))
     done = digits_model(keras, tmp_path / "digits.keras", activation="softmax")
     with pytest.raises(InvalidSpec, match=r"is done already, .* add up to 1: set none"):
         predicted(model_of(done, labels=10), rows_of(pixels=unseen()))

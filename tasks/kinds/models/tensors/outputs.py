@@ -120,10 +120,10 @@ def refuse_no_logits(scores: np.ndarray, labels: Sequence[str]) -> None:
             probabilities already.
     """
     field, (rows, width) = "model.activation", scores.shape
-    if width == 1 and len(labels) == 2:
+    if width == 1 and len(labels) <= 2:
         problem = (
-            "makes 1 of any one score, and the model gives one a row for both labels: set sigmoid, "
-            "or none where its last layer is one"
+            "makes 1 of any one score, and the model gives one a row: set sigmoid, or none where "
+            "its last layer is one"
         )
         raise InvalidSpec.at(field, "softmax", problem)
     add_up = np.allclose(scores.sum(axis=1), 1, atol=1e-3) and scores.min(initial=0) >= 0
