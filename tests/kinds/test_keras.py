@@ -104,7 +104,7 @@ def test_softmax_is_asked_of_logits_only(tmp_path: Path, keras: Any) -> None:
     file = save(one, tmp_path / "one.keras")
     for labels in (["no", "yes"], ["yes"]):
         model = model_of(file, columns=["a"], labels=labels)
-        with pytest.raises(InvalidSpec, match="model.activation: 'softmax' makes 1 of any one sco"):
+        with pytest.raises(InvalidSpec, match=r"model.activation: 'softmax' makes 1 of any one s"):
             predicted(model, rows_of(a=[3.0]))
     done = digits_model(keras, tmp_path / "digits.keras", activation="softmax")
     with pytest.raises(InvalidSpec, match=r"is done already, .* add up to 1: set none"):
