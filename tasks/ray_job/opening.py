@@ -60,6 +60,7 @@ class OpenShard:
 
     todo: Todo
     reads: Iterator[Read]
+    source: Source
     storage: FsspecStorage
 
     @property
@@ -75,9 +76,9 @@ class OpenShard:
         Raises:
             InputChanged: the input was rewritten or is gone.
         """
-        stat = self.storage.stat(self.shard.path)
-        if stat is None or stat.identity != self.shard.identity:
-            changed = InputChanged("the input was rewritten after it was planned")
+        if not self.source.is_unchanged(self.storage, self.shard):
+            way_out = self.source.way_out_of_changes
+            changed = InputChanged(f"the input was rewritten after it was planned{way_out}")
             raise changed.locate("read", self.shard.path)
 
 
@@ -97,12 +98,12 @@ def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Itera
     """Shards that are read with the same settings, in order."""
     if not source.one_row_per_file:
         for item in todo:
-            yield OpenShard(item, read_rows(source, storage, item), storage)
+            yield OpenShard(item, read_rows(source, storage, item), source, storage)
         return
 
     def fetch(item: Todo) -> OpenShard:
         reads = list(read_rows(source, storage, item))
-        opened = OpenShard(item, iter(reads), storage)
+        opened = OpenShard(item, iter(reads), source, storage)
         opened.check_unchanged()
         return opened
 

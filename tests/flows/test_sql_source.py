@@ -1,6 +1,7 @@
 """An output follows a database's table, without Ray or Prefect; and nothing but a table."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from tasks.kinds.steps import FilterStep
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
+from tasks.publish import publish_planned
+from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tasks.standing import look_at
 from tests.flows.conftest import spec_of
+from tests.flows.test_s3 import predict
 from tests.flows.test_table_sources import ids, run
 from tests.kinds.sources.shop import Shop, sqlite_shop
 from tests.kinds.sources.test_sql import shop  # noqa: F401
@@ -94,6 +98,48 @@ def test_what_comes_back_while_its_leaving_is_planned_stays(
     assert len(make_plan(spec).plan.shards) == 1
     numbers.execute("INSERT INTO numbers VALUES (4, 4)")
     assert (run(spec), ids(spec)) == (1, [4, *range(10, 30)])
+
+
+@pytest.mark.parametrize("asked", [{}, {"table": None, "query": "SELECT * FROM numbers"}])
+def test_a_table_may_grow_while_it_is_read(
+    asked: dict[str, Any], tmp_path: Path, numbers: Shop
+) -> None:
+    numbers.execute("DELETE FROM numbers WHERE id > 25")
+    spec = spec_over(tmp_path, numbers, **asked)
+    planned = make_plan(spec)
+    numbers.execute("INSERT INTO numbers VALUES (26, 26), (27, 27), (30, 30)")
+    predict(planned)
+    publish_planned(planned)
+    assert ids(spec) == list(range(26))
+    assert (run(spec), ids(spec)) == (8 + 1, [*range(28), 30])
+
+
+def test_rows_that_are_updated_while_they_are_read_are_read_again(
+    tmp_path: Path, numbers: Shop
+) -> None:
+    numbers.execute("CREATE TABLE at_work AS SELECT id, x, 0 AS version FROM numbers")
+    spec = spec_over(tmp_path, numbers, table="at_work", version_column="version")
+    planned = make_plan(spec)
+    numbers.execute("UPDATE at_work SET version = 1 WHERE id = 13")
+    predict(planned)
+    publish_planned(planned)
+    assert (run(spec), ids(spec)) == (10, list(range(30)))
+    assert is_done(spec)
+
+
+def test_rows_that_come_between_others_are_planned_anew(tmp_path: Path, numbers: Shop) -> None:
+    numbers.execute("DELETE FROM numbers WHERE id = 25")
+    spec = spec_over(tmp_path, numbers)
+    planned = make_plan(spec)
+    numbers.execute("INSERT INTO numbers VALUES (25, 25)")
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    attempt.ensure_started()
+    while (result := attempt.look().result) is None:
+        time.sleep(0.02)
+    assert result["error"]["class"] == "InputChanged"
+    assert "rows came between" in result["error"]["message"]
+    assert "source.exclude" in result["error"]["message"]
+    assert (run(spec), ids(spec)) == (30, list(range(30)))
 
 
 def test_an_emptied_table_empties_the_output_where_the_spec_allows_it(

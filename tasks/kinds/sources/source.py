@@ -94,6 +94,8 @@ class Source(Kind):
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
+    way_out_of_changes: ClassVar[str] = ""
+    """What helps where an input changes each time that it is read, as the end of a sentence."""
     has_media: ClassVar[bool] = False
     """Whether columns may hold encoded media; their fields say so (tasks/kinds/column_types.py)."""
 
@@ -239,6 +241,11 @@ class Source(Kind):
     def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
         """Rows of an input, where that is told without reading it; else None."""
         return 1 if self.one_row_per_file else None
+
+    def is_unchanged(self, storage: FsspecStorage, shard: Shard) -> bool:
+        """Whether a shard's rows are those that were planned."""
+        stat = storage.stat(shard.path)
+        return stat is not None and stat.identity == shard.identity
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the shard's rows in order: tables of at most ROWS_PER_READ rows, and bad rows.

@@ -38,6 +38,10 @@ class SqlSource(Source):
     they were is not seen, between runs nor between attempts of one: name a version_column where
     rows are updated, or replaced under keys that are no whole numbers.
 
+    A table may grow while a run reads it: rows whose keys come after those that were planned are
+    the next run's, and so are updates that a version_column tells of; that one predicts their
+    ranges again. Where rows come between others of a range, or go, the run is planned anew.
+
     The output follows a table: rows that were deleted leave it with the next run, one by one or all
     of a range. What a query or a view gives no more need not be deleted, as where it gives the last
     days only. There a range that has no rows any more keeps those that are published, while one
@@ -98,6 +102,11 @@ class SqlSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = ()
     holds: ClassVar[str] = "row"
     names_tell_all: ClassVar[bool] = False
+    way_out_of_changes: ClassVar[str] = (
+        ": rows came between others of the range, or went; where they do so all the time, leave "
+        "out what still changes, by a condition in source.query or by source.exclude, of days as "
+        'in ["{scheduled:%Y-%m-%d}"]'
+    )
 
     @field_validator("path")
     @classmethod
@@ -217,6 +226,12 @@ class SqlSource(Source):
     def count_rows(self, storage: FsspecStorage, stat: Stat) -> int:
         """Rows of a range, which its identity begins with."""
         return 0 if stat.identity == GONE else int(stat.identity.partition(":")[0])
+
+    def is_unchanged(self, storage: FsspecStorage, shard: Shard) -> bool:
+        """Whether a range's first rows by key are those that were planned: no others are read."""
+        if super().is_unchanged(storage, shard):
+            return True
+        return bool(storage.filesystem.begins_as(shard.path, shard.identity))
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the range's rows by key; one with a value that does not fit is a bad row."""

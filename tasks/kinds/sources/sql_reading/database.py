@@ -12,6 +12,7 @@ from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading import queries
 from tasks.kinds.sources.sql_reading.dialects import (
     engine_options,
+    highest_is_last,
     in_utc,
     refuse_others,
     with_ends,
@@ -138,23 +139,36 @@ class Database:
             raise InvalidSpec.at(f"source.{field}", name, f"is not among the columns {known}")
         return self.rows.c[name]
 
-    def facts(self, *, of_numbers: bool) -> list[Any]:
+    def facts(self, *, of_numbers: bool, of: Any = None) -> list[Any]:
         """What a range's identity is made of: its rows, its keys, then what tells of changes.
 
         Args:
             of_numbers: whether the range is one of whole numbers.
+            of: some of the rows, with these columns; all of them where None.
         """
-        from sqlalchemy import Integer, func, literal_column
+        from sqlalchemy import func, literal_column
 
-        key = self.column("key", self.key)
+        given = [self.column("key", self.key)]
+        if self.version_column:
+            given.append(self.column("version_column", self.version_column))
+        key, *versions = given if of is None else [of.c[each.name] for each in given]
         ends = with_ends(key, self.engine.dialect.name)
         found = [func.count(), func.count(key.distinct()), func.min(ends), func.max(ends)]
-        if isinstance(key.type, Integer) or (of_numbers and self.key == self.range_column):
+        if self.has_whole_keys(of_numbers=of_numbers):
             # Remainders, whose sum no database's integers are too small for.
             found.append(func.sum(key % literal_column(str(self.range_size))))
-        if self.version_column:
-            found.append(func.max(self.column("version_column", self.version_column)))
-        return found
+        return [*found, *map(func.max, versions)]
+
+    def has_whole_keys(self, *, of_numbers: bool) -> bool:
+        """Whether the keys of a range are known to be whole numbers.
+
+        Args:
+            of_numbers: whether the range is one of whole numbers.
+        """
+        from sqlalchemy import Integer
+
+        is_range = of_numbers and self.key == self.range_column
+        return is_range or isinstance(self.column("key", self.key).type, Integer)
 
     def find(self, path: str, detail: bool = True) -> dict[str, Info]:
         """All ranges that hold rows.
@@ -230,6 +244,36 @@ class Database:
         if not line[0]:
             raise FileNotFoundError(path)
         return self.info_of(each, line)
+
+    def begins_as(self, path: str, identity: str) -> bool:
+        """Whether a range's first rows by key are those that it had, updated or not.
+
+        Args:
+            path: of the range.
+            identity: of then.
+
+        Raises:
+            ConnectionError: the database does not answer.
+        """
+        from sqlalchemy import select
+
+        each = range_of(path.removeprefix(f"{self.root}/"))
+        of_numbers = isinstance(each, Numbers)
+        key, backend = self.column("key", self.key), self.engine.dialect.name
+        # Else it would not show that others had come between them.
+        is_told = self.has_whole_keys(of_numbers=of_numbers) or highest_is_last(key, backend)
+        names = dict.fromkeys([self.key, self.version_column or self.key])
+        rows = select(*(self.rows.c[name] for name in names)).where(self.where(each))
+        count = int(identity.partition(":")[0])
+        first = rows.order_by(key).limit(count) if is_told else rows
+        facts = select(*self.facts(of_numbers=of_numbers, of=first.subquery("first_rows")))
+        with self.connected() as connection:
+            *keys, last = [str(fact) for fact in connection.execute(facts).one()]
+        if not self.version_column:
+            return identity == ":".join([*keys, last])
+        known = "".join(f"{fact}:" for fact in keys)
+        # Of another version, which is written like this one: what else is longer was a longer key.
+        return identity.startswith(known) and identity.count(":", len(known)) == last.count(":")
 
     def info_of(self, each: Range, facts: tuple[Any, ...]) -> Info:
         """A range as a filesystem shows a file; rows stand for bytes, which nobody knows."""

@@ -48,6 +48,17 @@ def with_ends(key: Any, backend: str) -> Any:
     return cast(key, Text) if isinstance(key.type, types) else key
 
 
+def highest_is_last(key: Any, backend: str) -> bool:
+    """Whether the highest of the keys, as `with_ends` has them, is last of rows sorted by key.
+
+    Not where numbers may be compared as texts; and of UUIDs Postgres alone is known to sort so.
+    """
+    from sqlalchemy import Uuid
+
+    is_sorted_alike = backend == POSTGRES and isinstance(key.type, Uuid)
+    return is_sorted_alike or with_ends(key, backend) is key
+
+
 def day_parts(column: Any, backend: str) -> list[Any]:
     """Year, month and day of a column's times; all empty where Python has no such day."""
     from sqlalchemy import case, extract
