@@ -3,9 +3,11 @@
 from datetime import UTC
 from typing import Any, Literal, Self
 
+import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import is_list
 from tasks.kinds.extras import require
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.iceberg import IcebergSnapshot, as_then
@@ -82,6 +84,14 @@ class IcebergSource(TableSource):
         except ValueError as error:
             raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
 
+    def check_columns(self, schema: pa.Schema) -> None:
+        """See TableSource; pyiceberg reads by no column of lists, and says so in the job only."""
+        super().check_columns(schema)
+        names = sorted(self.columns_of_filter)
+        if bad := [name for name in names if is_of_several(schema.field(name).type)]:
+            problem = f"names {bad}, which hold lists or maps: choose rows in a step filter"
+            raise InvalidSpec.at("source.filter", self.filter, problem)
+
     def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
         """The metadata file, so that no catalog is asked, and the snapshot unless it is the newest.
 
@@ -144,3 +154,8 @@ class IcebergSource(TableSource):
         if found is None:
             raise self.gone(field, LookupError("it is not in the table's metadata"))
         return int(found.snapshot_id)
+
+
+def is_of_several(kind: pa.DataType) -> bool:
+    """Whether a value is a list or a map."""
+    return is_list(kind) or bool(pa.types.is_map(kind))

@@ -64,10 +64,15 @@ class LanceSource(TableSource):
         """
         self.check_columns(found.schema)
         try:
-            found.dataset.scanner(filter=found.condition)
-        except DATA_ERRORS as error:
+            # Some of what it does not take it says when it has to plan only.
+            found.dataset.scanner(filter=found.condition).explain_plan()
+        except (*DATA_ERRORS, ValueError) as error:
             problem = f"is none that Lance reads by: {' '.join(str(error).split())}; "
-            way_out = "compare columns with values of their own type, or choose rows in a step"
+            way_out = (
+                "compare columns with values of their own type, or choose rows in a step filter, "
+                "as is needed where the table has a column of a type that Lance takes in no "
+                "filter, such as large_list, time64 or duration, whichever columns are compared"
+            )
             raise InvalidSpec.at("source.filter", self.filter, problem + way_out) from error
 
     def version_then(self, found: LanceVersion) -> int:

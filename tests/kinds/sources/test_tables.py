@@ -238,6 +238,30 @@ def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> Non
         list_inputs(lake.source(filter="vector is not None"))
 
 
+@pytest.mark.parametrize("kind", [pa.time64("us"), pa.large_list(pa.int64()), pa.duration("s")])
+def test_a_column_that_keeps_lance_from_filtering_by_others_is_said_before_a_run(
+    kind: pa.DataType, tmp_path: Path
+) -> None:
+    import lance
+
+    rows = pa.table({"id": [1], "other": pa.nulls(1, kind)})
+    lance.write_dataset(rows, str(tmp_path), data_storage_version="2.2")
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .*none that Lance reads.*step filter"):
+        list_inputs(LanceSource(path=str(tmp_path), filter="id == 1"))
+
+
+@pytest.mark.parametrize("column", ["list", "map"])
+def test_what_iceberg_cannot_filter_by_is_said_before_a_run(column: str, tmp_path: Path) -> None:
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    lake.append(1)
+    with lake.table.update_schema() as update:
+        update.union_by_name(
+            pa.schema([("list", pa.list_(pa.int64())), ("map", pa.map_(pa.string(), pa.int64()))])
+        )
+    with pytest.raises(InvalidSpec, match=rf"source\.filter: .*names \['{column}'\].*step filter"):
+        list_inputs(lake.source(filter=f"{column} is None"))
+
+
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_blobs_of_lance_come_as_bytes(version: str, tmp_path: Path) -> None:
     import lance
