@@ -347,6 +347,16 @@ def test_names_with_colons_are_told_apart(shop: Shop) -> None:
     assert rows(shop.source(table=None, query=query)) == [{"id": 1, "dc:title": "a", "dc:date": 7}]
 
 
+def test_long_numbers_in_decimals_keep_their_digits(sqlite: Shop) -> None:
+    sqlite.execute(
+        "CREATE TABLE ledger (id INTEGER, number DECIMAL(20, 0), amount NUMERIC)",
+        "INSERT INTO ledger VALUES (1, 1234567890123456789, 9007199254740993), (2, 2, 0.5)",
+    )
+    found = rows(sqlite.source(table="ledger"))
+    assert [row["number"] for row in found] == [1234567890123456789, 2]
+    assert [row["amount"] for row in found] == [9007199254740993, Decimal("0.5")]
+
+
 def test_values_of_no_one_type(sqlite: Shop) -> None:
     sqlite.insert(1, note="'dear'")
     sqlite.insert(2, note="7.5")

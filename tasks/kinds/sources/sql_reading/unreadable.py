@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tasks.kinds.sources.sql_reading.dialects import SQLITE
@@ -87,6 +88,15 @@ def lenient_context(strict: type[Any]) -> type[Any]:
     return type(strict.__name__, (strict,), {"get_result_processor": get_result_processor})
 
 
+def as_whole(stored: Any, found: Any) -> Any:
+    """What a type makes of a whole number: of SQLite's decimals the number itself.
+
+    SQLAlchemy writes it as a float first, which changes the last digits of a long one.
+    """
+    is_changed = isinstance(found, Decimal) and isinstance(stored, int) and found != stored
+    return Decimal(stored) if is_changed else found
+
+
 def lenient(process: Callable[[Any], Any], kind: type[Unreadable]) -> Callable[[Any], Any]:
     """What a type makes of a value; it itself, as a `kind`, where the type refuses it."""
 
@@ -94,7 +104,7 @@ def lenient(process: Callable[[Any], Any], kind: type[Unreadable]) -> Callable[[
         if isinstance(value, Unreadable):
             return value
         try:
-            return process(value)
+            return as_whole(value, process(value))
         except Exception as error:  # of whatever class: it is about this value alone
             return kind(value, error)
 
