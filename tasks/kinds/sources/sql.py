@@ -16,6 +16,7 @@ from tasks.kinds.sources.listing import is_excluded
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
+from tasks.kinds.sources.sql_reading.held import fetched_first
 from tasks.kinds.sources.sql_reading.inferring import inferred
 from tasks.kinds.sources.sql_reading.ranges import is_range, order_of, range_of
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -235,6 +236,7 @@ class SqlSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the range's rows by key; one with a value that does not fit is a bad row."""
-        schema = schema_of(pins["schema"])
-        for rows in storage.filesystem.read(shard.path, schema.names):
-            yield from arrow.conformed(rows, schema)
+        database, schema = storage.filesystem, schema_of(pins["schema"])
+        fetched = database.read(shard.path, schema.names)
+        reads = (read for rows in fetched for read in arrow.conformed(rows, schema))
+        yield from fetched_first(reads) if database.keeps_writers_out else reads

@@ -1,6 +1,8 @@
 """Ranges of a table are inputs: cut alike each time, read in one order, known by their content."""
 
+import sqlite3
 import traceback
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from tasks.errors import InputNotFound, InvalidSpec, Unreachable
 from tasks.kinds.places import check_source
 from tasks.kinds.sources import SqlSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow
 from tasks.kinds.sources.sql import RANGES_TO_INFER
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.inferring import VALUES_TO_INFER
@@ -152,6 +154,28 @@ def test_another_key_between_the_same_ends_shows_in_a_range_of_another_column(
     storage, inputs = list_inputs(shop.source(range_column=column))
     shop.execute("UPDATE orders SET id = 7 WHERE id = 3")
     assert [storage.stat(each.path) == each for each in inputs] == [False, True]
+
+
+def test_nobody_waits_to_write_to_sqlite_until_a_model_is_done(sqlite: Shop) -> None:
+    """Its journal is by default one that readers keep writers out of."""
+    last = 2 * ROWS_PER_READ + 1
+    numbers = f"SELECT 1 AS n UNION ALL SELECT n + 1 FROM some WHERE n < {last}"
+    sqlite.execute(
+        f"INSERT INTO orders (id) WITH RECURSIVE some AS ({numbers}) SELECT n FROM some",
+        "UPDATE orders SET note = CAST(x'ff' AS TEXT) WHERE id = 7",
+    )
+    found = sqlite.source(columns=["id", "note"], range_size=10**6)
+    storage, (stat,) = list_inputs(found)
+    reads = found.read(storage, shard_of(found, stat), found.pin(storage, [stat]))
+    handed_on = [next(reads)]
+    with closing(sqlite3.connect(sqlite.path.removeprefix("sqlite:///"), timeout=0)) as application:
+        application.execute("DELETE FROM orders")
+        application.commit()
+    handed_on += reads
+    (bad,) = (each for each in handed_on if isinstance(each, BadRow))
+    assert "cannot be read" in str(bad.error)
+    ids = [n for each in handed_on if not isinstance(each, BadRow) for n in each["id"].to_pylist()]
+    assert ids == [n for n in range(1, last + 1) if n != 7]
 
 
 KEYS = {

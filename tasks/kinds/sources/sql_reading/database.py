@@ -11,6 +11,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading import queries
 from tasks.kinds.sources.sql_reading.dialects import (
+    SQLITE,
     engine_options,
     highest_is_last,
     in_utc,
@@ -110,6 +111,11 @@ class Database:
         name, schema = self.names
         with without_secrets(self.url):
             return self.query is None and name in inspect(self.engine).get_table_names(schema)
+
+    @property
+    def keeps_writers_out(self) -> bool:
+        """Whether nobody can write while rows are read: SQLite's writers are told it is locked."""
+        return bool(self.engine.dialect.name == SQLITE)
 
     def reflected(self, name: str, schema: str | None) -> Any:
         """A table with the types of its columns."""
