@@ -28,6 +28,9 @@ from tasks.protocol.storage import FsspecStorage
 logger = logging.getLogger(__name__)
 
 RANGES_TO_INFER = 10
+ROWS_FETCHED_FIRST = 50_000
+"""Of a range: of more, the first would be waited for. The connection is let go then: while a model
+is at work its transaction would stay open, which servers end after a while, and replicas soon."""
 
 
 class SqlSource(Source):
@@ -239,4 +242,5 @@ class SqlSource(Source):
         database, schema = storage.filesystem, schema_of(pins["schema"])
         fetched = database.read(shard.path, schema.names)
         reads = (read for rows in fetched for read in arrow.conformed(rows, schema))
-        yield from fetched_first(reads) if database.keeps_writers_out else reads
+        is_small = shard.rows is not None and shard.rows <= ROWS_FETCHED_FIRST
+        yield from fetched_first(reads) if is_small or database.keeps_writers_out else reads

@@ -1,6 +1,7 @@
 """What Postgres holds that SQLite does not: its types, its zones, its roles, its cursors."""
 
 import re
+import time
 import traceback
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -192,7 +193,29 @@ def test_a_query_with_signs_of_the_drivers_own(shop: Shop) -> None:
     assert read_all(shop.source(table=None, query=query)) == odd
 
 
-def test_a_large_range_is_fetched_some_rows_at_a_time(shop: Shop, postgres: Postgres) -> None:
+def test_no_transaction_stays_open_while_a_model_is_at_work(shop: Shop, postgres: Postgres) -> None:
+    query = f"SELECT n AS id FROM generate_series(1, {2 * ROWS_PER_READ}) AS n"
+    found = shop.source(table=None, query=query, range_size=10**6)
+    storage, (stat,) = list_inputs(found)
+    (shard,) = found.split(storage, stat)
+    reads = found.read(storage, shard, found.pin(storage, [stat]))
+    sizes = [len(each) for each in [next(reads)] if isinstance(each, pa.Table)]
+    asked, until = (
+        f"SELECT 1 FROM pg_stat_activity WHERE usename = '{READER}'",
+        time.monotonic() + 5,
+    )
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        while is_open := connection.execute(asked).fetchall():
+            assert time.monotonic() < until, is_open
+            time.sleep(0.01)  # a server takes a moment to let go
+    sizes += [len(each) for each in reads if isinstance(each, pa.Table)]
+    assert sizes == [ROWS_PER_READ, ROWS_PER_READ]
+
+
+def test_a_large_range_is_fetched_some_rows_at_a_time(
+    shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.kinds.sources.sql.ROWS_FETCHED_FIRST", 0)
     query = f"SELECT n AS id FROM generate_series(1, {4 * ROWS_PER_READ}) AS n"
     found = shop.source(table=None, query=query, range_size=10**6)
     storage, (stat,) = list_inputs(found)

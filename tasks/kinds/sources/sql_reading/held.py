@@ -1,4 +1,4 @@
-"""Rows that are fetched in one go, for a database that nobody can write to meanwhile."""
+"""Rows that are fetched in one go, so that the database is free again."""
 
 import pickle
 from collections.abc import Iterator
