@@ -113,3 +113,15 @@ def test_parts_that_files_here_cannot_have_are_not_to_be_asked_for(tmp_path: Pat
     part_by(spec, "at", "day")
     with pytest.raises(InvalidSpec, match=r"\['day\(at\)'\]: use another path, or part it by"):
         make_plan(spec)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("name", ["", "a\tday"])
+def test_a_name_by_which_no_file_is_found_is_refused_in_the_plan(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"id": [0], "x": [1.0], name: ["a"]}), tmp_path / "in/0.parquet")
+    sink = {"kind": kind, "path": str(tmp_path / "out"), "partition_by": [name]}
+    with pytest.raises(InvalidSpec, match=r"sink\.partition_by: .*cannot part a table.*rename"):
+        make_plan(spec_of(tmp_path / "in", sink=sink))

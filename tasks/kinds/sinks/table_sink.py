@@ -1,5 +1,6 @@
 """What sinks have in common that make their files the data files of a table."""
 
+import re
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -23,6 +24,9 @@ from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.storage import FsspecStorage, open_storage
 
+NO_PART = re.compile(r"^$|[\x00-\x1f\x7f]")
+"""Names of columns that cannot be folders: Iceberg has no empty one, and Delta escapes in its log
+what it does not escape where it looks for files."""
 LOOKED_AT: dict[str, pa.Schema | None] = {}
 """Columns of tables by URL, as this process has last seen them: no write asks a catalog again."""
 
@@ -176,8 +180,14 @@ class ParquetTableSink(TableSink, ParquetSink):
         """See that the table, where there is one, is parted as the rows will be.
 
         Raises:
-            InvalidSpec: it is not.
+            InvalidSpec: it is not, or no table can be.
         """
+        if bad := [name for name in self.partition_by if NO_PART.search(name)]:
+            problem = (
+                "cannot part a table, whose files would not be found or whose transaction would "
+                "fail once the run is decided: give the column another name in a step rename"
+            )
+            raise InvalidSpec.at("sink.partition_by", bad, problem)
         there = self.partition_columns()
         if there is None or there == self.partition_by:
             return
