@@ -262,6 +262,35 @@ def test_what_iceberg_cannot_filter_by_is_said_before_a_run(column: str, tmp_pat
         list_inputs(lake.source(filter=f"{column} is None"))
 
 
+def test_missing_lists_and_maps_of_objects_stay_missing(tmp_path: Path) -> None:
+    """Pyiceberg makes empty ones of them."""
+    lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
+    one = pa.struct([("a", pa.int64())])
+    kinds = {
+        "list": pa.list_(one),
+        "map": pa.map_(pa.string(), one),
+        "deep": pa.list_(pa.list_(one)),
+    }
+    values: list[dict[str, Any]] = [
+        {"list": [{"a": 1}, {"a": 2}], "map": [("k", {"a": 1})], "deep": [None, [{"a": 1}]]},
+        {"list": None, "map": None, "deep": None},
+        {"list": [], "map": [], "deep": [[], None]},
+        {"list": [{"a": 3}], "map": [("l", {"a": 2})], "deep": [[{"a": 2}, None]]},
+        {"list": None, "map": None, "deep": [None]},
+    ]
+    rows = [{"id": at, **each, "within": each} for at, each in enumerate(values)]
+    schema = pa.schema(
+        [("id", pa.int64()), *kinds.items(), ("within", pa.struct([*kinds.items()]))]
+    )
+    with lake.table.update_schema() as update:
+        update.union_by_name(schema)
+    # Its own files have empty ones, too.
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "others.parquet")
+    lake.table.add_files([str(tmp_path / "others.parquet")])
+    assert read_all(lake.source(columns=schema.names)) == rows
+    assert read_all(lake.source(columns=schema.names, filter="id >= 3")) == rows[3:]
+
+
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_blobs_of_lance_come_as_bytes(version: str, tmp_path: Path) -> None:
     import lance

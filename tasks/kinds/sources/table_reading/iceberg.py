@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.table_reading.iceberg_missing import keep_missing
 from tasks.kinds.sources.table_reading.version import TableFile
 from tasks.kinds.tables.iceberg import planned
 
@@ -76,6 +77,7 @@ class IcebergSnapshot:
         """Rows of a file."""
         from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
+        keep_missing()
         columns, task = self.table.schema().select(*names), [self.tasks[path]]
         arrow = ArrowScan(self.table.metadata, self.table.io, columns, self.filter)
         deletes = _read_all_delete_files(self.table.io, task)
