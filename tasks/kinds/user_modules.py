@@ -40,7 +40,7 @@ def source_file(field: str, reference: str) -> Path:
     if module == "__main__":
         problem = "is of a script or notebook, which no other process can import: put it into a "
         raise InvalidSpec.at(field, reference, problem + "module of its own")
-    refuse_namesake(field, reference)
+    refuse_namesake(field, reference, module)
     spec = module_spec(field, reference)
     if spec is None or spec.origin is None:
         problem = (
@@ -81,21 +81,37 @@ def is_own(name: str) -> bool:
     return bool(places) and not any(INSTALLED & {*Path(each).parts} for each in places if each)
 
 
-def refuse_namesake(field: str, reference: str) -> None:
-    """See that this process has imported no other module of that name, as for another spec.
+def refuse_namesake(
+    field: str, reference: str, module: str, folders: list[str] | None = None
+) -> None:
+    """See that this process has imported no other module of a name, as for another spec.
+
+    Args:
+        field: names the reference.
+        reference: whose code is to run.
+        module: its own, or one that it imports.
+        folders: where that is looked for; None: on the Python path.
 
     Raises:
         InvalidSpec: it has, and would run that one's code.
     """
-    top = reference.partition(":")[0].partition(".")[0]
-    held = getattr(sys.modules.get(top), "__file__", None)
-    found = PathFinder.find_spec(top)
-    if held and found and found.origin and not is_same_file(held, found.origin):
-        problem = (
-            f"lies in {found.origin}, and this process has imported {held} under that name: give "
-            "the module another name, or start another process"
-        )
-        raise InvalidSpec.at(field, reference, problem)
+    parts = module.split(".")
+    for name in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
+        if name not in sys.modules:
+            return  # nor is anything within it
+        found = PathFinder.find_spec(name, folders)
+        held = getattr(sys.modules[name], "__file__", None)
+        if held and found and found.origin and not is_same_file(held, found.origin):
+            is_its_own = module == reference.partition(":")[0]
+            problem = (
+                f"{'' if is_its_own else f'imports {name}, which '}lies in {found.origin}, and "
+                f"this process has imported {held} under that name: give the module another name, "
+                "or start another process"
+            )
+            raise InvalidSpec.at(field, reference, problem)
+        if found is None or found.submodule_search_locations is None:
+            return
+        folders = list(found.submodule_search_locations)
 
 
 def is_same_file(one: str, other: str) -> bool:
@@ -109,7 +125,7 @@ def load(field: str, reference: str) -> Any:
     Raises:
         InvalidSpec: it is not there, or is there as it was before its source was changed.
     """
-    source_file(field, reference)
+    own_files(field, reference)
     module, _, name = reference.partition(":")
     is_new, seen = module not in sys.modules, DIGESTS.get(module)
     found: Any = importlib.import_module(module)
@@ -129,18 +145,43 @@ def load(field: str, reference: str) -> Any:
 
 
 def digest(field: str, reference: str) -> str:
-    """Digest of the module's source, of its package's, and of what lies beside and is imported."""
+    """Digest of the module's source, of its package's, and of what lies beside and is imported.
+
+    Raises:
+        InvalidSpec: as `own_files`.
+    """
+    content = hashlib.sha256()
+    for path in own_files(field, reference):
+        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    module = reference.partition(":")[0]
+    DIGESTS[module] = content.hexdigest()[:16]
+    return DIGESTS[module]
+
+
+def own_files(field: str, reference: str) -> list[Path]:
+    """The module's source, its package's, and what lies beside and is imported.
+
+    Raises:
+        InvalidSpec: as `source_file`; or this process has imported another spec's module under the
+            name of one of these, and would run that one's code.
+    """
     file = source_file(field, reference)
     module = reference.partition(":")[0]
     spec = importlib.util.find_spec(module.partition(".")[0])
     folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(path for each in folders for path in Path(each).rglob("*.py")) or [file]
     beside = Path(folders[0]).parent if folders else file.parent
-    content = hashlib.sha256()
-    for path in [*files, *sorted(imported_from(beside, files))]:
-        content.update(path.name.encode() + b"\0" + path.read_bytes())
-    DIGESTS[module] = content.hexdigest()[:16]
-    return DIGESTS[module]
+    imported = sorted(imported_from(beside, files))
+    for path in filter(lambda each: each.is_relative_to(beside), imported):
+        name = name_of(path.relative_to(beside))
+        if name.partition(".")[0] not in sys.stdlib_module_names:  # Python may have its own first
+            refuse_namesake(field, reference, name, [str(beside)])
+    return [*files, *imported]
+
+
+def name_of(path: Path) -> str:
+    """A module's name, by where it lies below a folder that modules are looked for in."""
+    return ".".join((path.parent if path.name == "__init__.py" else path.with_suffix("")).parts)
 
 
 def imported_from(folder: Path, files: list[Path]) -> set[Path]:

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,56 @@ def test_another_specs_module_of_the_same_name_is_not_run(
     importlib.invalidate_caches()
     with pytest.raises(InvalidSpec, match=r"lies in .*other/brought\.py, and this process has imp"):
         user_modules.load("model.class", "brought:twice")
+
+
+@pytest.fixture
+def imports_undone() -> Iterator[None]:
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("imports_undone")
+@pytest.mark.parametrize(
+    ("helper", "within"), [("helper", []), ("lib.helper", []), ("lib.helper", ["lib/__init__.py"])]
+)
+def test_what_another_specs_code_imports_by_the_same_name_is_not_run(
+    helper: str, within: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `utils` is called in many folders: the second spec's rows would be made by the first's."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code = f"from {helper} import times\n\ndef f(batch):\n    return batch * times\n"
+    for times, name in enumerate(("first", "second"), 2):
+        content = {f"{name}.py": code, f"{helper.replace('.', '/')}.py": f"times = {times}\n"}
+        for file, text in {**dict.fromkeys(within, ""), **content}.items():
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text(text)
+    user_modules.put_first(str(tmp_path / "first"))
+    assert user_modules.load("model.class", "first:f")(10) == 20
+    user_modules.put_first(str(tmp_path / "second"))
+    refused = rf"'second:f' imports lib\S*, which lies in .*second/lib.*, and .* {tmp_path}/first/"
+    refused = refused.replace("lib", helper.split(".")[0])
+    for use in (user_modules.digest, user_modules.load):
+        with pytest.raises(InvalidSpec, match=refused):
+            use("model.class", "second:f")
+    assert user_modules.digest("model.class", "first:f"), "it is as it was imported"
+
+
+@pytest.mark.usefixtures("imports_undone")
+def test_another_specs_module_in_a_folder_of_the_same_name_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which neither has an __init__.py."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("first", "second"):
+        (tmp_path / name / "spaced").mkdir(parents=True)
+        (tmp_path / name / "spaced" / "model.py").write_text(CODE)
+    user_modules.put_first(str(tmp_path / "first"))
+    user_modules.load("model.class", "spaced.model:twice")
+    user_modules.put_first(str(tmp_path / "second"))
+    with pytest.raises(InvalidSpec, match=r"lies in .*second/spaced/model\.py, and this process"):
+        user_modules.digest("model.class", "spaced.model:twice")
 
 
 @pytest.mark.parametrize("decorator", ["@ray.remote", "@ray.remote(num_gpus=1)"])
