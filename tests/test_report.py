@@ -271,6 +271,32 @@ def test_a_run_on_a_limit_that_an_earlier_one_has_found_is_judged_by_it(
     assert judged == [False, True]
 
 
+def test_who_did_a_part_of_the_rows_is_judged_as_such(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A redrive, a trial, and the rest of a run that another call began; new inputs are a run's."""
+    judged: list[bool] = []
+    monkeypatch.setattr(
+        "tasks.reporting.run_report.judge_run", lambda *_, is_part, **more: judged.append(is_part)
+    )
+
+    def run(options: RunOptions, *, rest: bool = False) -> None:
+        begun = time.time()
+        spec = classify_spec(folder, {"bad": [7]}, errors={"max_rejected_fraction": 1})
+        planned = make_plan(spec, options)
+        run_attempt(planned)
+        started = time.time() if rest else begun
+        report_run(planned, started, publish_planned(planned), 1)
+
+    run(RunOptions())
+    (folder / "in" / "4.parquet").write_bytes((folder / "in" / "3.parquet").read_bytes())
+    run(RunOptions())
+    run(RunOptions(redrive=True))
+    run(RunOptions(replace_output=True, limit=60))
+    run(RunOptions(replace_output=True), rest=True)
+    assert judged == [False, False, True, True, True]
+
+
 def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:
     spec = classify_spec(folder)
     run_spec(spec)

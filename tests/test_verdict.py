@@ -50,8 +50,9 @@ def having(found: Timings, stage: str, **changes: Any) -> Timings:
 
 def judge(folder: Path, found: Timings | None, **spec: Any) -> Verdict:
     given = {"stages": ONE, "resources": MODEL, "cluster": {"kind": "local"}, **spec}
-    seconds, short = given.pop("seconds", LONG), given.pop("memory_ran_out", False)
-    verdict = judge_run(classify_spec(folder, **given), seconds, found, memory_ran_out=short)
+    seconds = given.pop("seconds", LONG)
+    told = {name: given.pop(name, False) for name in ("memory_ran_out", "is_part")}
+    verdict = judge_run(classify_spec(folder, **given), seconds, found, **told)
     assert verdict is not None
     return verdict
 
@@ -651,6 +652,15 @@ def test_a_short_run_is_mostly_start_up(tmp_path: Path) -> None:
     assert "; the job is small" in judge(tmp_path, timings({}), **inline).reason
 
 
+def test_a_part_of_a_run_says_nothing_of_how_small_the_whole_is(tmp_path: Path) -> None:
+    """The last rows of a run of hours, that of a trial, or of a redrive."""
+    found = judge(tmp_path, timings({}), seconds=SHORT, is_part=True)
+    assert (found.stage, found.setting) == ("start-up", None)
+    assert found.reason == (
+        "9.0 s before the first row, then 2.0 s; it did only a part of the rows"
+    )
+
+
 def test_start_up_that_goes_by_with_compiling_what_is_imported_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -674,6 +684,37 @@ def test_a_job_that_works_for_long_is_not_small_whatever_it_waited_for(tmp_path:
     waited = {"startup": 3600.0, "steady": 2400.0}
     found = judge(tmp_path, timings({"infer": 2300.0}, seconds=2400.0), seconds=waited)
     assert (found.stage, found.share) == ("infer", 0.958)
+
+
+HTTP = {"kind": "http", "url": "http://llm:8000/v1", "model": "small"}
+
+
+@pytest.mark.parametrize("cluster", ["local", "inline"])
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, "nothing: it waits for its server: raise model.concurrency 16 where that can"),
+        (
+            {"requests_per_minute": 60},
+            "nothing: each replica keeps model.requests_per_minute 60 by itself: raise that where",
+        ),
+        (
+            {"requests_per_minute": 60, "tokens_per_minute": 1e5},
+            "model.requests_per_minute 60 and model.tokens_per_minute 100000 by itself",
+        ),
+    ],
+)
+def test_no_replicas_are_advised_that_would_break_a_servers_limit(
+    tmp_path: Path, cluster: str, limits: dict[str, Any], said: str
+) -> None:
+    """Each would keep the limit for itself, and together they would ask for several times it."""
+    given = {"model": {**HTTP, **limits}, "cluster": {"kind": cluster}}
+    waiting = timings({"infer": 96.0}, {"infer": 2.0}, machine_busy=0.1)
+    found = judge(tmp_path, waiting, **given)
+    assert (found.stage, found.setting, found.gain) == ("infer", None, None)
+    assert said in found.reason
+    computing = timings({"infer": 96.0}, {"infer": 90.0}, machine_busy=0.3)
+    assert "model." not in judge(tmp_path, computing, **given).reason, "its steps need cores"
 
 
 def test_what_many_workers_did_is_not_sent_to_one_process(tmp_path: Path) -> None:

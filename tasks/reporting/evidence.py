@@ -111,6 +111,13 @@ class Evidence:
         earlier = [each for each in self.accepted.records if self.is_earlier(each)]
         return sum(len(each.ok) + len(each.filtered) for each in earlier)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether this call did a part of what a run does: a trial, a redrive, or only the rest."""
+        planned = self.planned
+        asked_for_part = planned.options.limit is not None or planned.plan.redrives
+        return asked_for_part or self.resumed_rows > 0
+
     def is_earlier(self, record: Record) -> bool:
         """Whether a record was there before this call."""
         return record_time(record) < self.started

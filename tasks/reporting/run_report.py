@@ -129,6 +129,7 @@ def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunRep
             timings,
             given=planned.spec,
             memory_ran_out=bool(halvings) or is_short(evidence.job_spec, fingerprints),
+            is_part=evidence.is_part,
         ),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),

@@ -64,6 +64,7 @@ def judge_run(
     *,
     given: BatchInferenceSpec | None = None,
     memory_ran_out: bool = False,
+    is_part: bool = False,
 ) -> Verdict | None:
     """What bounds the run; None where nothing ran.
 
@@ -73,6 +74,7 @@ def judge_run(
         timings: of the steady time.
         given: what was asked for, where that names no Ray that the job has joined.
         memory_ran_out: whether batches are halved, since this run or since one before.
+        is_part: whether the timings are of a few of the rows that such a run has.
     """
     if not isinstance(spec.cluster, InlineCluster):  # of which it is measured, and not reckoned
         spec = with_cores(spec, gpus_here(spec))
@@ -80,7 +82,7 @@ def judge_run(
     if startup is None or steady is None:
         return None
     if timings is None or steady < min(startup, SMALL_SECONDS):
-        return of_startup(given or spec, startup, steady, timings)
+        return of_startup(given or spec, startup, steady, timings, is_part=is_part)
     if timings.batches < ENOUGH_BATCHES:
         said = f"nothing can be said of {counted(timings.rows, 'row')} in so few batches"
         return Verdict(None, None, None, None, said)
@@ -91,17 +93,24 @@ def judge_run(
 
 
 def of_startup(
-    given: BatchInferenceSpec, startup: float, steady: float, timings: Timings | None
+    given: BatchInferenceSpec,
+    startup: float,
+    steady: float,
+    timings: Timings | None,
+    *,
+    is_part: bool,
 ) -> Verdict:
-    """A run that was mostly start-up."""
+    """A run that was mostly start-up; of a part of one nobody can say how small the whole is."""
     # One word changes the cluster where it has no other field, and nothing is lost with it.
     is_plain = given.cluster == LocalCluster()
     stays = not is_plain or given.stages.preprocess.materialize or not could_run_inline(given)
     # There each stage has one worker.
     stays = stays or (timings is not None and seconds_inline(timings) > startup + steady)
+    stays = stays or is_part
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
-    reason += "; the job is small" if stays else "; set cluster.kind: inline for jobs so small"
+    small = "the job is small" if stays else "set cluster.kind: inline for jobs so small"
+    reason += f"; {'it did only a part of the rows' if is_part else small}"
     if isinstance(given.cluster, InlineCluster | LocalCluster) and compiles_anew():
         reason += COMPILES_ANEW
     return Verdict("start-up", share, None, None if stays else "cluster.kind=inline", reason)
@@ -146,6 +155,8 @@ def advised(
     spec: BatchInferenceSpec, stage: str, timings: Timings, *, memory_ran_out: bool
 ) -> Advice:
     """What to change, if anything."""
+    if stage == "infer" and spec.model.bound and not computes(stage, timings):
+        return Advice(f"nothing: {spec.model.bound}")
     if memory_ran_out and (stage == "infer" or isinstance(spec.cluster, InlineCluster)):
         return Advice("memory ran out: give replicas more of it, more of them would have less")
     if isinstance(spec.cluster, InlineCluster):

@@ -132,6 +132,20 @@ class HttpModel(Model):
         """The endpoint has its own."""
         return False
 
+    @property
+    def bound(self) -> str | None:
+        """The server; each replica more asks it for as much again, whatever limit it has set."""
+        limits = {
+            f"model.{name}": limit
+            for name in ("requests_per_minute", "tokens_per_minute")
+            if (limit := getattr(self, name)) is not None
+        }
+        if limits:
+            told = " and ".join(f"{name} {limit:g}" for name, limit in limits.items())
+            return f"each replica keeps {told} by itself: raise that where the server allows more"
+        asked = f"model.concurrency {self.concurrency}"
+        return f"it waits for its server: raise {asked} where that can answer more at a time"
+
     @field_validator("system_prompt", "answer_schema")
     @classmethod
     def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:

@@ -153,6 +153,11 @@ class Model(Kind):
         return True
 
     @property
+    def bound(self) -> str | None:
+        """What bounds it that more replicas do not change, and the way out; None where none is."""
+        return None
+
+    @property
     def is_known_by_content(self) -> bool:
         """Whether two models whose fingerprints are the same are one, wherever they lie."""
         return True
