@@ -31,6 +31,9 @@ OURS: dict[str, Any] = {
     "task_runner": ThreadPoolTaskRunner(max_workers=8),
     # What is published tells what is left to do: no result of an earlier try may stand in for it.
     "persist_result": False,
+    # Whatever a team has all flows do: what may pass by itself is tried again in here, and a run
+    # that somebody has stopped, or a gate holds back, would begin anew.
+    "retries": 0,
 }
 """Options of all flows of ours."""
 WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)

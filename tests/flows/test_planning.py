@@ -127,16 +127,21 @@ def test_what_may_pass_by_itself(error: Exception, passes: bool) -> None:
     assert sum(planning.WAITS_SECONDS) == 600
 
 
-def test_what_a_team_has_all_tasks_do_again_is_not_for_ours() -> None:
+def test_what_a_team_has_all_flows_and_tasks_do_again_is_not_for_ours() -> None:
     """They know by themselves when that helps: one that follows a job ends with it."""
     script = """
-from flows import backfill, planning, search
+from flows import backfill, batch_inference, planning, preview, redrive, search
 from tasks import stages
 tasks = [stages.follow_stage, stages.skip_stage, planning.plan]
 tasks += [backfill.check, backfill.look, search.embed_query]
 assert [each.retries for each in tasks] == [0] * 6, [each.retries for each in tasks]
+flows = [backfill.backfill, batch_inference.batch_inference, preview.preview]
+flows += [redrive.redrive, search.search]
+assert [each.retries for each in flows] == [0] * 5, [each.retries for each in flows]
+assert flows[1].with_options(retries=1).retries == 1, "who asks for it has it"
 """
-    environment = os.environ | {"PREFECT_TASKS_DEFAULT_RETRIES": "2"}
+    twice = dict.fromkeys(("PREFECT_TASKS_DEFAULT_RETRIES", "PREFECT_FLOWS_DEFAULT_RETRIES"), "2")
+    environment = os.environ | twice
     subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
 
