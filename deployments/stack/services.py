@@ -25,6 +25,8 @@ NOT_INHERITED = (
 )
 """Settings of a person's own that would lead the stack's processes elsewhere, or tell them more
 than they need."""
+LEASES_IN_FILES = "prefect.server.concurrency.lease_storage.filesystem"
+"""Where a server notes which runs hold a deployment's places, each for five minutes at a time."""
 QUERY_SECONDS = 2
 """Between two questions of the worker's for runs; Prefect's 10 are for a server that many ask."""
 ROOM_FOR_TWO_RUNS = 6
@@ -65,6 +67,9 @@ def prefect_server(folder: Path, state: State) -> Service:
     environment = environment_of(folder, state) | {
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": pages,
         DATABASE_VARIABLES[0]: server_database(folder),
+        # In memory, as else, they would be lost where it is started once more, and Prefect end all
+        # runs of deployments with a limit that are at work then.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": LEASES_IN_FILES,
     }
     return Service("server", command, environment, lambda: answers(f"{state.api_url}/health"))
 

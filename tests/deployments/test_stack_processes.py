@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from deployments.stack.__main__ import app
 from deployments.stack.ports import free_port_from
 from deployments.stack.processes import ServiceFailedError, await_ready, start
-from deployments.stack.services import Service
+from deployments.stack.services import Service, prefect_server
 from deployments.stack.stack import down, known_or_new
 from deployments.stack.state import State, load_state, save_state, state_file
 from tasks.lease import Holder
@@ -89,6 +89,34 @@ def test_a_service_whose_port_somebody_else_has_taken_is_not_started(tmp_path: P
         save_state(tmp_path, State(prefect_port=listener.getsockname()[1], ray_port=2))
         with pytest.raises(ServiceFailedError, match="make down, then make up"):
             known_or_new(tmp_path)
+
+
+def test_a_server_that_is_started_once_more_knows_who_holds_a_deployments_places(
+    tmp_path: Path,
+) -> None:
+    """Else Prefect ends each run whose place the server does not know, minutes later."""
+    told = prefect_server(tmp_path, State(prefect_port=1, ray_port=2)).environment
+    names = ("PREFECT_HOME", "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE")
+    script = """
+import asyncio, sys
+from datetime import timedelta
+from uuid import UUID, uuid4
+from prefect.server.concurrency.lease_storage import get_concurrency_lease_storage
+leases, for_long = get_concurrency_lease_storage(), timedelta(minutes=5)
+if known := sys.argv[1:]:
+    print(asyncio.run(leases.renew_lease(UUID(known[0]), for_long)))
+else:
+    print(asyncio.run(leases.create_lease([uuid4()], for_long)).id)
+"""
+    environment = os.environ | {name: told[name] for name in names}
+
+    def server(*known: str) -> str:
+        command = [sys.executable, "-c", script, *known]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    lease = server()
+    assert server(lease) == "True"
 
 
 def test_nobody_else_can_read_the_state(tmp_path: Path) -> None:
