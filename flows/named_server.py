@@ -23,8 +23,11 @@ def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
     server, cause = PREFECT_API_URL.value(), cause_of(error)
     if server and is_no_api(error) and (cause is None or is_refusal(cause)):
         return elsewhere(str(hide_credentials(server)))
-    if not server or cause is None or not asked_of(cause).startswith(server):
+    if not server or cause is None or not asked_of(cause).startswith(as_asked(server)):
         return None
+    if isinstance(cause, httpx.UnsupportedProtocol):
+        problem = "must begin with https:// or http://"
+        return InvalidSpec.at("PREFECT_API_URL", str(hide_credentials(server)), problem)
     if TOO_LONG in str(cause):
         return InvalidSpec(
             "Prefect's server takes no spec of that length: name folders in place of files, or set "
@@ -38,6 +41,18 @@ def cause_of(error: BaseException | None) -> httpx.HTTPError | None:
     while error is not None and not isinstance(error, (httpx.HTTPError, BatchInferenceError)):
         error = error.__cause__
     return error if isinstance(error, httpx.HTTPError) else None
+
+
+def as_asked(server: str) -> str:
+    """A URL as errors have it: a host in small letters, a port that goes without saying left out.
+
+    Args:
+        server: as somebody has written it.
+    """
+    try:
+        return str(httpx.URL(server))
+    except httpx.InvalidURL:
+        return server
 
 
 def asked_of(error: httpx.HTTPError) -> str:
@@ -78,6 +93,6 @@ def away(server: str, error: httpx.HTTPError) -> Unreachable:
     return Unreachable(
         f"Prefect's server at {server} does not answer, or does not let us in "
         f"({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "
-        "PREFECT_API_AUTH_STRING are its own; nothing that is recorded or published is lost, run "
-        "again to go on"
+        "PREFECT_API_AUTH_STRING, or PREFECT_API_KEY, are its own; nothing that is recorded or "
+        "published is lost, run again to go on"
     )

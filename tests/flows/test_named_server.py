@@ -43,6 +43,34 @@ def test_what_is_told_of_an_error(error: Exception, told: type[Exception] | None
     assert "hush" not in str(found)
 
 
+@pytest.mark.parametrize(
+    ("server", "asked"),
+    [
+        ("https://Prefect.Example.com/api", "https://prefect.example.com/api/flows/"),
+        ("https://prefect.example.com:443/api", "https://prefect.example.com/api/flows/"),
+        ("http://127.0.0.1:80/api/", "http://127.0.0.1/api/flows/"),
+    ],
+)
+def test_a_url_is_known_however_it_is_written(server: str, asked: str) -> None:
+    """The client leaves out a port that goes without saying, and writes hosts in small letters."""
+    request = httpx.Client(base_url=server).build_request("GET", "flows/")
+    assert str(request.url) == asked
+    with temporary_settings({PREFECT_API_URL: server}):
+        found = trouble_with_server(httpx.ConnectError("refused", request=request))
+    assert isinstance(found, Unreachable)
+    assert f"Prefect's server at {server} does not answer" in str(found)
+
+
+def test_a_url_without_its_beginning_is_named() -> None:
+    request = httpx.Request("GET", "localhost:4200/api/flows/")
+    with temporary_settings({PREFECT_API_URL: "localhost:4200/api"}):
+        found = trouble_with_server(httpx.UnsupportedProtocol("no protocol", request=request))
+    assert isinstance(found, InvalidSpec)
+    assert str(found) == (
+        "PREFECT_API_URL: 'localhost:4200/api' must begin with https:// or http://"
+    )
+
+
 def test_a_command_ends_with_one_message(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
