@@ -163,15 +163,15 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
             '"source.path=that/folder"'
         )
         raise InvalidSpec.at("rows", counted(len(rows), "row"), problem)
-    options = {"delimiter": source.delimiter} if isinstance(source, CsvSource) else {}
-    sink = WRITERS[source.kind](path=str(folder), **options)
+    sink = WRITERS[source.kind](path=str(folder))
     names = dict.fromkeys(name for row in rows for name in row)
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{len(list(folder.iterdir()))}{sink.suffix}").write_bytes(sink.encode(table))
     changes: dict[str, Any] = {"path": str(folder), "exclude": [], "storage_options": {}}
     if isinstance(source, CsvSource):
-        changes["column_names"] = None  # the file has a header
+        # The file has a header, and what our writer puts between and around values.
+        changes |= {"column_names": None, "delimiter": ",", "quote_char": '"'}
     return source.model_copy(update=changes)
 
 

@@ -214,8 +214,12 @@ def test_an_output_of_each_time_stays_one(run_spec: RunSpec) -> None:
 
 def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
     rows: list[Row] = [{"a": 1}, {"a": 2, "b": "x"}]
-    csv = few_rows(CsvSource(path="nowhere", delimiter=";"), rows, tmp_path / "csv")
-    assert (Path(csv.paths[0]) / "0.csv").read_text() == '"a";"b"\n1;\n2;"x"\n'
+    for delimiter in (";", ":"):  # which no writer of ours puts between values
+        given = CsvSource(path="nowhere", delimiter=delimiter, quote_char="'")
+        csv = few_rows(given, rows, tmp_path / delimiter)
+        assert (Path(csv.paths[0]) / "0.csv").read_text() == '"a","b"\n1,\n2,"x"\n'
+        assert isinstance(csv, CsvSource)
+        assert (csv.delimiter, csv.quote_char) == (",", '"'), "as the file was written"
     bare = few_rows(CsvSource(path="nowhere", column_names=["a", "b"]), rows, tmp_path / "bare")
     assert isinstance(bare, CsvSource)
     assert bare.column_names is None, "the file has a header"
