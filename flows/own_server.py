@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from tempfile import TemporaryFile
+from urllib.request import getproxies_environment
 
 import httpx
 from prefect.settings import (
@@ -23,6 +24,7 @@ from flows.server_database import with_plugin
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.quick_imports import import_ahead
 
+HOST = "127.0.0.1"
 END_SECONDS = 5.0
 """For the server to end by itself."""
 NO_LIMITS = {"PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "0"}
@@ -47,6 +49,7 @@ def start_own_server(imports: Iterable[str] = ()) -> None:
     if PREFECT_API_URL.value() or not PREFECT_SERVER_EPHEMERAL_ENABLED.value():
         return
     check_home()
+    pass_proxies_by()
     address = started(settings.to_environment_variables(exclude_unset=True))
     import_ahead(imports)
     await_answer(address)
@@ -77,6 +80,18 @@ def check_home() -> None:
         ) from error
 
 
+def pass_proxies_by() -> None:
+    """See that no proxy is asked for what is on this machine, where the environment names any.
+
+    Prefect's client would ask it for the server, and no proxy reaches this machine's own addresses.
+    """
+    known = getproxies_environment()  # with what is to be passed by, which all clients go by
+    others = known.pop("no", "")
+    if known and others != "*":
+        # In both spellings: of two that differ the small letters count.
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, [others, HOST]))
+
+
 def started(settings: dict[str, str]) -> str:
     """The address of a server that was started, and ends with this process.
 
@@ -85,7 +100,7 @@ def started(settings: dict[str, str]) -> str:
     """
     url = with_plugin(PREFECT_API_DATABASE_CONNECTION_URL.value())
     database = {PREFECT_SERVER_DATABASE_CONNECTION_URL.name: url}
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server((HOST, 0)) as listening:
         descriptor = listening.fileno()
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "flows.prefect_server", str(descriptor)],
@@ -93,7 +108,7 @@ def started(settings: dict[str, str]) -> str:
             pass_fds=[descriptor],
             env=NO_LIMITS | os.environ | settings | database,
         )
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        address = f"http://{HOST}:{listening.getsockname()[1]}"
     atexit.register(end, process)
     threading.Thread(target=give_up_after, args=(process.wait,), daemon=True).start()
     return address

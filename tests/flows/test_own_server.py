@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import getproxies_environment, proxy_bypass
 
 import psutil
 import pytest
@@ -153,6 +154,34 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> Non
         own_server.start_own_server()
     with temporary_settings({**with_records_in(made), PREFECT_HOME: impossible}):
         own_server.start_own_server()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {}),
+        ({"NO_PROXY": "a.corp"}, {"NO_PROXY": "a.corp"}),
+        ({"HTTP_PROXY": "http://proxy:1"}, {"NO_PROXY": "127.0.0.1"}),
+        ({"https_proxy": "http://proxy:1", "NO_PROXY": "a.corp"}, {"NO_PROXY": "a.corp,127.0.0.1"}),
+        ({"http_proxy": "http://proxy:1", "no_proxy": "*"}, {"no_proxy": "*"}),
+    ],
+)
+@pytest.mark.usefixtures("a_server")
+def test_no_proxy_is_asked_for_it(
+    before: dict[str, str], after: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        for each in (name, name.upper()):
+            monkeypatch.setenv(each, "")  # to be put back
+            monkeypatch.delenv(each)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    with temporary_settings(with_records_in(tmp_path)):
+        own_server.start_own_server()
+    assert {name: os.environ.get(name) for name in after} == after
+    names_any = bool({*getproxies_environment()} - {"no"})
+    assert bool(proxy_bypass("127.0.0.1")) is names_any
+    assert bool(proxy_bypass("elsewhere")) is (after == {"no_proxy": "*"})
 
 
 def test_a_server_that_does_not_start_is_no_traceback(
