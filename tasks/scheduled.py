@@ -9,8 +9,10 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import at_any_time, fill, is_timed
 from tasks.spec import BatchInferenceSpec
 
-NEIGHBOURS = [f"{sign}{step}" for step in ("1m", "1h", "12h", "1d", "1w", "31d") for sign in "+-"]
-"""Steps to times near by: of an output for a day, a month or a year at least one leads not out."""
+STEPS = ("1m", "1h", "12h", "1d", "1w", "31d", "366d")
+NEIGHBOURS = [f"{sign}{step}" for step in STEPS for sign in "+-"]
+"""Steps to other times: of an output for a day, a month or a year at least one leads not out, and
+of one for all times at least one leads to other inputs, were they those of a whole year."""
 
 
 def at_time(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:

@@ -266,6 +266,8 @@ def test_wrong_ranges(
         (DAILY, "/out/{scheduled:%Y-%m-%dT%H}", False),
         ("/in/{scheduled:%Y-%m-%d}/{scheduled:%p}*", "/out/{scheduled:%Y-%m-%d}", True),
         ("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", True),
+        ("/in/{scheduled:%Y}", "/out", True),
+        ("/in/{scheduled:%Y}", "/out/{scheduled:%Y}", False),
         ("/in", "/out/{scheduled:%Y-%m-%d}", False),
         ("/in", "/out", False),
     ],
