@@ -42,12 +42,17 @@ def start_own_server(imports: Iterable[str] = ()) -> None:
         imports: modules that this process is going to need; it has seconds to wait.
 
     Raises:
-        InvalidSpec: it would have nowhere to keep its records.
+        InvalidSpec: it would have nowhere to keep its records, or there is to be none.
         Unreachable: it does not start.
     """
     settings = get_current_settings()
-    if PREFECT_API_URL.value() or not PREFECT_SERVER_EPHEMERAL_ENABLED.value():
+    if PREFECT_API_URL.value():
         return
+    if not PREFECT_SERVER_EPHEMERAL_ENABLED.value():
+        raise InvalidSpec(
+            "no Prefect server is named, and PREFECT_SERVER_EPHEMERAL_ENABLED=false lets a run "
+            "start none of its own: set PREFECT_API_URL to one that runs, or leave that out"
+        )
     check_home()
     pass_proxies_by()
     address = started(settings.to_environment_variables(exclude_unset=True))

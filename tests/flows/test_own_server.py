@@ -156,6 +156,14 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> Non
         own_server.start_own_server()
 
 
+def test_where_no_server_may_be_there_is_to_be_a_named_one(tmp_path: Path) -> None:
+    none = {**with_records_in(tmp_path), PREFECT_SERVER_EPHEMERAL_ENABLED: False}
+    with temporary_settings(none), pytest.raises(InvalidSpec, match="set PREFECT_API_URL to one"):
+        own_server.start_own_server()
+    with temporary_settings({**none, PREFECT_API_URL: "http://127.0.0.1:4200/api"}):
+        own_server.start_own_server()
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
