@@ -125,7 +125,7 @@ def load(field: str, reference: str) -> Any:
     Raises:
         InvalidSpec: it is not there, or is there as it was before its source was changed.
     """
-    own_files(field, reference)
+    refuse_namesakes_of_imports(field, reference)
     module, _, name = reference.partition(":")
     is_new, seen = module not in sys.modules, DIGESTS.get(module)
     found: Any = importlib.import_module(module)
@@ -145,25 +145,21 @@ def load(field: str, reference: str) -> Any:
 
 
 def digest(field: str, reference: str) -> str:
-    """Digest of the module's source, of its package's, and of what lies beside and is imported.
-
-    Raises:
-        InvalidSpec: as `own_files`.
-    """
+    """Digest of the module's source, of its package's, and of what lies beside and is imported."""
+    _, files, imported = own_files(field, reference)
     content = hashlib.sha256()
-    for path in own_files(field, reference):
+    for path in [*files, *imported]:
         content.update(path.name.encode() + b"\0" + path.read_bytes())
     module = reference.partition(":")[0]
     DIGESTS[module] = content.hexdigest()[:16]
     return DIGESTS[module]
 
 
-def own_files(field: str, reference: str) -> list[Path]:
-    """The module's source, its package's, and what lies beside and is imported.
+def own_files(field: str, reference: str) -> tuple[Path, list[Path], list[Path]]:
+    """A module's source, or its package's, and what it imports of the same folder.
 
-    Raises:
-        InvalidSpec: as `source_file`; or this process has imported another spec's module under the
-            name of one of these, and would run that one's code.
+    Returns:
+        The folder, the sources, and those of what they import.
     """
     file = source_file(field, reference)
     module = reference.partition(":")[0]
@@ -171,12 +167,22 @@ def own_files(field: str, reference: str) -> list[Path]:
     folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(path for each in folders for path in Path(each).rglob("*.py")) or [file]
     beside = Path(folders[0]).parent if folders else file.parent
-    imported = sorted(imported_from(beside, files))
+    return beside, files, sorted(imported_from(beside, files))
+
+
+def refuse_namesakes_of_imports(field: str, reference: str) -> None:
+    """See that what a module imports of its folder is no other spec's here, as each's `utils`.
+
+    Only where it is to be imported: on a cluster it has a process of its own.
+
+    Raises:
+        InvalidSpec: it is, and would run that one's code.
+    """
+    beside, _, imported = own_files(field, reference)
     for path in filter(lambda each: each.is_relative_to(beside), imported):
         name = name_of(path.relative_to(beside))
         if name.partition(".")[0] not in sys.stdlib_module_names:  # Python may have its own first
             refuse_namesake(field, reference, name, [str(beside)])
-    return [*files, *imported]
 
 
 def name_of(path: Path) -> str:
