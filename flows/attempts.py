@@ -249,7 +249,10 @@ def run_stages(attempt: Attempt, deadline: Deadline) -> None:
         for stage in others:
             attempt.await_stage(stage, deadline)
             futures.append(follow_stage.submit(stage, attempt))
-        if wait(futures, timeout=deadline.seconds_left()).not_done:
+        for future in futures:
+            # Unlike Prefect's `wait`, which takes the flow's own timeout_seconds for this one's.
+            future.wait(deadline.seconds_left())
+        if deadline.seconds_left() == 0:
             raise deadline.missed()
         for future in futures:
             future.wait()  # else its state is asked for at the server, where it comes later

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prefect import flow
+from prefect.flow_engine import FlowRunTimeoutError
 
 from flows import attempts
 from flows import batch_inference as flow_runs
@@ -206,6 +207,17 @@ def test_a_run_has_an_end(numbers: Path) -> None:
     spec = spec_of(numbers, model=slow, timeouts={"run_seconds": 3})
     with pytest.raises(RunTimedOut, match=r"timeouts\.run_seconds 3"):
         batch_inference(spec)
+    assert not Path(spec.sink.path).exists()
+
+
+def test_a_time_limit_of_the_flows_own_is_told_as_what_it_is(numbers: Path) -> None:
+    """A longer one of the run's is not what has passed, and Prefect has a state for the other."""
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.2}}
+    spec = spec_of(numbers, model=slow, timeouts={"run_seconds": 600})
+    state: Any = batch_inference.with_options(timeout_seconds=2)(spec, return_state=True)
+    assert state.name == "TimedOut"
+    with pytest.raises(FlowRunTimeoutError, match=r"timed out after 2\.0 second"):
+        state.result()
     assert not Path(spec.sink.path).exists()
 
 
