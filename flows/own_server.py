@@ -139,12 +139,15 @@ def await_answer(address: str) -> None:
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a server, which does so where nobody holds its standard input; if need be by force."""
+    """End a server, which does so where nobody holds its standard input; if need be by force.
+
+    As where somebody presses Ctrl-C once more, and waits no longer.
+    """
     assert process.stdin
     process.stdin.close()
     try:
         process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()
 

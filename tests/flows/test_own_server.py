@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,6 +77,14 @@ def test_it_takes_specs_of_any_length(numbers: Path, home: Path) -> None:
     assert file.stat().st_size > 1 << 19
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     subprocess.run(command, env=only_with(home), check=True, timeout=240)
+
+
+def test_who_presses_ctrl_c_once_more_does_not_wait_for_its_end() -> None:
+    """At the end of the process, where Python would show a traceback."""
+    deaf = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    own_server.end(deaf)
+    assert deaf.returncode == -signal.SIGKILL
 
 
 def test_nobody_waits_for_a_server_that_has_ended() -> None:
