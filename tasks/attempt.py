@@ -76,6 +76,8 @@ class Attempt:
         self.begun = self.heard_at = self.answered_at = time.monotonic()
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
+        self.followed = set[str]()
+        """Stages whose tasks have begun: Prefect may let only so many run at once."""
         self.drained = set[str]()
         """Stages whose tasks are done; for what a node has lost Ray may have them work again."""
 

@@ -156,7 +156,11 @@ class Stall:
         queued = progress["at"] if progress and progress["state"] == "queued" else None
         if seen != self.seen or queued not in (None, self.queued):
             self.seen, self.queued, self.since = seen, queued, time.monotonic()
-        return time.monotonic() - self.since > self.limit(progress)
+        return self.seconds_beyond(progress) > 0
+
+    def seconds_beyond(self, progress: dict[str, Any] | None) -> float:
+        """For how long nothing has moved that should have; less than nothing before that."""
+        return time.monotonic() - self.since - self.limit(progress)
 
     def limit(self, progress: dict[str, Any] | None) -> float:
         """How long nothing may move."""

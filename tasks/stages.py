@@ -26,6 +26,8 @@ EAGER_SECONDS = 30.0
 REPORT_EVERY_SECONDS = (2.5, 10.0)
 """Between two updates of a stage's artifact, at first and later: a server may have many to follow,
 and a run of hours need not be drawn every second."""
+TURN_SECONDS = 10.0
+"""For a stage's task to begin."""
 LAST_UPDATE_SECONDS = 10.0
 """For the server to take a stage's last update, and as long for the one before."""
 
@@ -44,6 +46,7 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
     if attempt.stopped.is_set() and attempt.running is None:  # red is the stage that says why
         return Cancelled(message="the job did not start")
     running = attempt.ensure_started()
+    attempt.followed.add(stage)
     stages = attempt.job.stages
     if stage == stages[0] and running.where.startswith("http"):
         key = artifact_key(attempt.job.spec.name, "job")
@@ -81,10 +84,16 @@ def is_suspended() -> bool:
 
 
 def speaks_of_stall(attempt: Attempt, look: Look) -> str:
-    """The stage whose task fails where nothing moves: the one that is stuck, while it has one."""
+    """The stage whose task fails where nothing moves: the one that is stuck, while it has one.
+
+    Where its task does not get its turn, as by a limit on tasks of a tag, the last that has speaks.
+    """
     stages = attempt.job.stages
     stuck = nearest(stuck_stage(look.progress), stages)
-    return stages[-1] if stuck in attempt.drained else stuck
+    speaker = stages[-1] if stuck in attempt.drained else stuck
+    if speaker in attempt.followed or attempt.stall.seconds_beyond(look.progress) < TURN_SECONDS:
+        return speaker
+    return [each for each in stages if each in attempt.followed - attempt.drained][-1]
 
 
 @task(task_run_name="{stage}", persist_result=False, retries=0)

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.batch_inference import batch_inference
-from tasks.attempt import FOLLOWED, Attempt
+from tasks.attempt import FOLLOWED, Attempt, Look
 from tasks.errors import InvalidSpec, NoProgress
 from tasks.patience import stuck_stage
+from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
+from tasks.run import left_to_do, next_attempt
+from tasks.stages import TURN_SECONDS, speaks_of_stall
 from tests.flows.conftest import spec_of
 
 HOLD = """
@@ -136,3 +140,33 @@ def progress(works_at: str | None = None, filtered: int = 0, **rows: int) -> dic
 )
 def test_the_stage_that_is_stuck(said: dict[str, Any] | None, stage: str) -> None:
     assert stuck_stage(said) == stage
+
+
+def test_who_speaks_where_the_stuck_stage_has_no_task_yet(numbers: Path) -> None:
+    """As where Prefect lets one task of a tag run at a time; else nobody would, for ever."""
+    planned = make_plan(spec_of(numbers, timeouts={"no_progress_seconds": 60}))
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    look = Look({**progress(read=10, infer=0, write=0), "state": "running"})
+    attempt.stall.lasts(look.progress)
+    attempt.followed.add("read")
+    for seconds, speaker in ((61.0, "infer"), (61.0 + TURN_SECONDS, "read")):
+        attempt.stall.since = time.monotonic() - seconds
+        assert attempt.stall.lasts(look.progress)
+        assert speaks_of_stall(attempt, look) == speaker
+    attempt.followed.add("infer")
+    assert speaks_of_stall(attempt, look) == "infer"
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_where_one_task_runs_at_a_time_a_stall_ends_too(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.stages.TURN_SECONDS", 0.5)
+    monkeypatch.setattr("tasks.clusters.inline.STOP_SECONDS", 0.0)
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 5.0}}
+    spec = spec_of(numbers, model=slow, timeouts={"no_progress_seconds": 1})
+    runner: Any = ThreadPoolTaskRunner(max_workers=1)
+    one_by_one = batch_inference.with_options(task_runner=runner)
+    with pytest.raises(NoProgress, match=r"no row has moved for 1 s \(timeouts\.no_progress_sec"):
+        one_by_one(spec)
