@@ -1,6 +1,7 @@
 """NaN and infinity where they stand for no value, as null does."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,21 @@ def null_for_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 
 
-def finite(value: Any) -> Any:
-    """A value of JSON with null for what is no number."""
+def no_value(value: float) -> None:
+    """What JSON says of no number where only numbers are wanted: null."""
+
+
+def finite(value: Any, said: Callable[[float], str | None] = no_value) -> Any:
+    """A value of JSON, which has no NaN and no infinity.
+
+    Args:
+        value: the value.
+        said: what stands for one of them; `json.dumps` their names, as texts, for people.
+    """
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else said(value)
     if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
+        return {name: finite(each, said) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
+        return [finite(each, said) for each in value]
     return value

@@ -8,17 +8,19 @@ from tasks.kinds.column_types import inner
 def short_floats(rows: pa.Table) -> pa.Table:
     """Single floats as the doubles that a person would write for them: 0.1, not 0.100000001."""
     for at, each in enumerate(rows.schema):
-        kinds = list(inner(each.type))
-        if pa.float32() in kinds and not any(pa.types.is_dictionary(kind) for kind in kinds):
-            text = rows[each.name].cast(with_floats(each.type, pa.string()))
+        if pa.float32() in inner(each.type):
+            values = rows[at].cast(with_floats(each.type, pa.float32()))  # Arrow needs them bare
+            text = values.cast(with_floats(each.type, pa.string()))
             rows = rows.set_column(at, each.name, text.cast(with_floats(each.type, pa.float64())))
     return rows
 
 
 def with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """A type with another one for single floats, at any depth."""
+    """A type with another one for single floats, at any depth, and without dictionaries."""
     if kind == pa.float32():
         return wanted
+    if pa.types.is_dictionary(kind):
+        return with_floats(kind.value_type, wanted)
     if pa.types.is_struct(kind):
         return pa.struct([(each.name, with_floats(each.type, wanted)) for each in kind.fields])
     if pa.types.is_map(kind):

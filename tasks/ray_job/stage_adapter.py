@@ -14,6 +14,7 @@ from tasks.errors import BatchInferenceError, OutOfMemory, UserCodeBroke
 from tasks.kinds import column_types, columns
 from tasks.kinds.models.model import BatchLimit
 from tasks.kinds.models.runtimes.told import RuntimeLog
+from tasks.kinds.no_number import finite
 from tasks.kinds.tensors import is_tensor
 from tasks.protocol.batch import ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
@@ -218,7 +219,7 @@ def as_json(row: pa.Table) -> str:
     large = {n: f"<{size} bytes>" for n, size in sizes.items() if n in media or size > LARGE_BYTES}
     (known,) = python_rows(visible.drop_columns([*large])) or [{}]  # none without a column
     shown = {name: large.get(name, known.get(name)) for name in visible.column_names}
-    return json.dumps(shown, default=readable)[:INPUT_JSON_BYTES]
+    return json.dumps(finite(shown, json.dumps), default=readable)[:INPUT_JSON_BYTES]
 
 
 def is_array(each: pa.Field) -> bool:

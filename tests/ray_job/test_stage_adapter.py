@@ -220,6 +220,19 @@ def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
     }
 
 
+def test_what_a_rejected_row_was_is_json() -> None:
+    """NaN is none to strict readers, and null would hide why the row was refused."""
+
+    def function(rows: pa.Table) -> pa.Table:
+        raise ValueError("no number")
+
+    numbers = {"x": [float("nan")], "y": [[1.5, float("-inf"), None]]}
+    batch = batch_of([4])
+    batch = replace(batch, rows=pa.table({ROW: batch.rows[ROW], **numbers}))
+    (aside,) = next(StageAdapter("infer", (function,))(batch)).rejected
+    assert aside.input_json == '{"x": "NaN", "y": [1.5, "-Infinity", null]}'
+
+
 def test_batches_cross_processes_whole() -> None:
     (out,) = StageAdapter("preprocess", (drop_bad,))(batch_of(list(range(20))))
     back = RowBatch.from_bytes(out.to_bytes())

@@ -103,6 +103,19 @@ def test_jsonl_values() -> None:
     )
 
 
+def test_jsonl_values_that_numbers_stand_for() -> None:
+    """Columns of few values are often kept so, as Parquet does those that Arrow has written."""
+    scores = pa.array([0.1, 0.1, None], pa.float32()).dictionary_encode()
+    names = pa.array(["a", "b", "a"]).dictionary_encode()
+    inside = pa.StructArray.from_arrays([scores, names], ["score", "name"])
+    rows = pa.table({"score": scores, "inside": inside})
+    assert JsonlSink(path="/out").encode(rows).decode().splitlines() == [
+        '{"score": 0.1, "inside": {"score": 0.1, "name": "a"}}',
+        '{"score": 0.1, "inside": {"score": 0.1, "name": "b"}}',
+        '{"score": null, "inside": {"score": null, "name": "a"}}',
+    ]
+
+
 @pytest.mark.parametrize("sink", SINKS[1:3], ids=repr)
 @pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.binary()), pa.large_binary()], ids=str)
 def test_bytes_are_refused(sink: Sink, kind: pa.DataType) -> None:
