@@ -73,6 +73,24 @@ def has_null(kind: pa.DataType) -> bool:
     return any(map(pa.types.is_null, inner(kind)))
 
 
+def completed(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """A type with another one's, at any depth, where nobody knows one yet."""
+    if pa.types.is_null(kind):
+        return other
+    if not has_null(kind):
+        return kind
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        theirs = {each.name: each.type for each in other}
+        types = {each.name: theirs.get(each.name, each.type) for each in kind}
+        return pa.struct([(each.name, completed(each.type, types[each.name])) for each in kind])
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        items = completed(kind.item_type, other.item_type)
+        return pa.map_(completed(kind.key_type, other.key_type), items)
+    if is_list(kind) and is_list(other):
+        return pa.list_(completed(kind.value_type, other.value_type))
+    return kind
+
+
 def as_text(kind: pa.DataType) -> pa.DataType:
     """A type with text where nobody knows one yet."""
     if pa.types.is_null(kind):

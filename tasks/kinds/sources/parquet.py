@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import text_for_none
+from tasks.kinds.column_types import completed, has_null, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
@@ -78,9 +78,9 @@ class ParquetSource(Source):
             twice = twice if types else several(schema.names)
             types = types or {each.name: pa.null() for each in schema}
             for each in schema:
-                if pa.types.is_null(types.get(each.name, each.type)):
-                    types[each.name] = type_in_rows(each)
-            if not any(map(pa.types.is_null, types.values())):
+                if each.name in types:
+                    types[each.name] = completed(types[each.name], type_in_rows(each))
+            if not any(map(has_null, types.values())):
                 break
         self.refuse_twice(types)
         wanted = self.columns_inside

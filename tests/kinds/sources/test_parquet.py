@@ -37,6 +37,28 @@ def test_rows_in_order(tmp_path: Path) -> None:
     assert read_all(source(tmp_path, columns=["x"])) == [{"x": at} for at in range(5000)]
 
 
+@pytest.mark.parametrize(
+    ("empty", "value"),
+    [
+        ([], [1, 2]),
+        ({"x": None, "y": 1}, {"x": 5, "y": 1}),
+        ([{"x": []}], [{"x": ["a"]}]),
+        ([("key", None)], [("key", 0.5)]),
+    ],
+    ids=str,
+)
+def test_what_lists_and_structs_hold_may_show_in_a_later_file(
+    tmp_path: Path, empty: Any, value: Any
+) -> None:
+    """A file in which all lists are empty has no type for what they hold."""
+    is_map = isinstance(value, list) and isinstance(value[0], tuple)
+    for name, held in (("a", empty), ("b", value)):
+        item = pa.null() if held is empty else pa.float64()
+        kind = pa.map_(pa.string(), item) if is_map else None
+        store(tmp_path, f"{name}.parquet", {"x": pa.array([held], kind)})
+    assert read_all(source(tmp_path)) == [{"x": empty}, {"x": value}]
+
+
 def test_fields_of_structs_that_the_first_file_has_not_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
