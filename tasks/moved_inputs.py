@@ -1,4 +1,4 @@
-"""Tells of inputs that are likely published ones, moved, and of a trial's that have changed."""
+"""Tells of inputs that are likely published ones, moved, and of such as may have changed unseen."""
 
 import logging
 from os.path import basename
@@ -11,6 +11,8 @@ from tasks.protocol.stats import Stats
 from tasks.protocol.texts import large
 
 logger = logging.getLogger(__name__)
+NO_TIME = r"^-\d+$"
+"""The identity of an input of which a store says its size at most; else a time stands before it."""
 
 
 def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
@@ -40,6 +42,29 @@ def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
             "from elsewhere, as %s: rows of inputs that were moved come twice into the output. "
             "Move them back, or publish it anew from where they are with --replace-output",
             *(counted(len(moved), "input"), *moved[0]),
+        )
+
+
+def tell_of_unknown_times(inputs: Stats, left: Stats) -> None:
+    """Say which published inputs may be others by now, and nobody would learn of it.
+
+    Some web servers name neither a version nor a time, and no size either where they make the
+    file while they send it: each night it is taken for the one that is published.
+
+    Args:
+        inputs: all that lies at the source.
+        left: those that are not published.
+    """
+    unknown = inputs.table.filter(pc.match_substring_regex(inputs.table["identity"], NO_TIME))
+    published = pc.invert(pc.is_in(large(unknown["path"]), large(left.table["path"])))
+    paths = unknown["path"].filter(published)
+    if len(paths):
+        logger.warning(
+            "%s taken for what is published already, the first of them %s: where they lie nothing "
+            "tells of versions or times, so that new content shows by its size at most. "
+            "--replace-output predicts what lies there now, and sink.mode: replace does so each "
+            "time",
+            *(counted(len(paths), "input"), paths[0]),
         )
 
 

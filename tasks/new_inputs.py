@@ -17,7 +17,11 @@ from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
-from tasks.moved_inputs import tell_of_changed_first_rows, tell_of_moved
+from tasks.moved_inputs import (
+    tell_of_changed_first_rows,
+    tell_of_moved,
+    tell_of_unknown_times,
+)
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.stats import Stats
@@ -75,6 +79,7 @@ class NewInputs:
         refuse_archived(storage, archived, ", or leave them out by source.exclude")
         if source.holds == "file" and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
+            tell_of_unknown_times(inputs, left)
         return cls(spec, storage, left, len(inputs) - len(left) + len(gone))
 
     @staticmethod

@@ -9,6 +9,7 @@ import pytest
 from tasks.plan import make_plan
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_spec
+from tests.web_server import web_server
 
 
 def test_inputs_that_were_moved_are_told_of(
@@ -53,6 +54,26 @@ def test_a_copy_beside_what_is_published_is_an_input_of_its_own(
     planned = make_plan(classify_spec(tmp_path), save=False)
     assert len(planned.plan.shards) == 4
     assert not caplog.messages
+
+
+def test_inputs_that_nothing_tells_the_versions_of_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_inputs(tmp_path / "in")
+    with web_server(tmp_path / "in") as server:
+        server.sends_whole, server.says_size = True, False
+        source = {"kind": "parquet", "path": [server.url(f"{at}.parquet") for at in range(4)]}
+        spec = classify_spec(tmp_path, source=source)
+        run_spec(spec)
+        caplog.clear()
+        assert make_plan(spec, save=False).nothing_to_do
+        (told,) = caplog.messages
+        assert told.startswith("4 inputs taken for what is published already, the first of them ")
+        assert "--replace-output" in told
+        server.sends_whole = False  # its answers have a time, and the files are new by it
+        caplog.clear()
+        assert len(make_plan(spec, save=False).plan.shards) == 4
+        assert not caplog.messages
 
 
 def test_a_trials_inputs_that_have_changed_since_are_told_of(

@@ -19,6 +19,12 @@ class WebServer:
     address: str = ""
     trouble: int | None = None
     """Status of every answer, where there is trouble."""
+    sends_whole: bool = False
+    """Whether a file comes whole whatever part is asked for, and without a word of what it is."""
+    says_size: bool = True
+    """Whether it says how long one is that comes so."""
+    breaks_off: bool = False
+    """Whether one that comes so ends before its end."""
 
     def url(self, name: str) -> str:
         """A file's address."""
@@ -30,9 +36,25 @@ def web_server(folder: Path) -> Iterator[WebServer]:
     """A server of a folder's files on a free port, with ETags and ranges."""
     server = WebServer(folder)
 
+    async def whole(request: web.Request) -> web.StreamResponse:
+        data = (folder / request.path.strip("/")).read_bytes()
+        response = web.StreamResponse()
+        if server.says_size:
+            response.content_length = len(data)
+        else:
+            response.enable_chunked_encoding()
+        await response.prepare(request)
+        if request.method == "GET":
+            await response.write(data[: len(data) // 2] if server.breaks_off else data)
+        if server.breaks_off and request.transport:
+            request.transport.close()
+        return response
+
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return web.Response(status=server.trouble) if server.trouble else await handler(request)
+        if server.trouble:
+            return web.Response(status=server.trouble)
+        return await (whole if server.sends_whole else handler)(request)
 
     async def start() -> web.AppRunner:
         app = web.Application(middlewares=[answer])

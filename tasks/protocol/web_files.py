@@ -1,10 +1,97 @@
 """Files behind a web server, each under a URL of its own."""
 
-from typing import Any
+import io
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from tempfile import TemporaryFile
+from typing import IO, Any
 
-from fsspec.implementations.http import HTTPFileSystem
+from aiohttp import ClientTimeout
+from fsspec.asyn import sync, sync_wrapper
+from fsspec.implementations.http import HTTPFile, HTTPFileSystem, HTTPStreamFile
+
+from tasks.protocol.client_errors import as_oserror
 
 GONE = (404, 410)
+PARTIAL_CONTENT = 206
+PATIENCE = ClientTimeout(total=None, sock_connect=60, sock_read=300)
+"""For an answer that is a whole file: rows are predicted while it comes."""
+
+
+class FileInParts(HTTPFile):
+    """fsspec's, which says of a server that breaks off in the words of its client."""
+
+    async def async_fetch_range(self, start: int, end: int) -> bytes:
+        """Bytes from one place to another.
+
+        Raises:
+            ConnectionError: the server does not answer, or not to the end.
+        """
+        with as_oserror():
+            found: bytes = await super().async_fetch_range(start, end)
+        return found
+
+    _fetch_range = sync_wrapper(async_fetch_range)
+
+
+class FileAsItComes(io.RawIOBase):
+    """A file that its server sends from its beginning to its end alone.
+
+    Whoever reads on has it as it comes; whoever seeks in it, as Parquet has to, from a copy.
+    """
+
+    def __init__(self, begin: Callable[[], IO[bytes]]) -> None:
+        super().__init__()
+        self.begin = begin
+        self.file = begin()
+        self.is_copied = False
+
+    def readable(self) -> bool:
+        """It is; Python's buffers ask."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is, at the cost of a copy."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or a part of it; nothing at the end.
+
+        Raises:
+            ConnectionError: the server does not answer, or not to the end.
+        """
+        with as_oserror():
+            data = self.file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go somewhere else.
+
+        Raises:
+            ConnectionError: the server does not answer, or not to the end.
+        """
+        here = self.file.tell()
+        if (whence, offset) in ((io.SEEK_CUR, 0), (io.SEEK_SET, here)):
+            return here
+        if not self.is_copied:
+            self.copy(here)
+        return self.file.seek(offset, whence)
+
+    def copy(self, position: int) -> None:
+        """Have the file on this machine's disk as long as it is open."""
+        self.file.close()
+        self.file, self.is_copied = TemporaryFile(), True  # noqa: SIM115 - closed as this is
+        with as_oserror(), closing(self.begin()) as arriving:
+            shutil.copyfileobj(arriving, self.file)
+        self.file.seek(position)
+
+    def close(self) -> None:
+        """Let go of the answer, or the copy."""
+        self.file.close()
+        super().close()
 
 
 class WebFiles(HTTPFileSystem):
@@ -34,6 +121,41 @@ class WebFiles(HTTPFileSystem):
         if response.status in GONE:
             raise FileNotFoundError(url)
         response.raise_for_status()
+
+    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        """Open for reading: part by part, where the server sends parts of files.
+
+        Many send the whole whatever is asked for, as `python -m http.server`, or do not say how
+        much that is.
+
+        Raises:
+            FileNotFoundError: the server has none.
+            ConnectionError: the server does not answer, or does not say.
+        """
+        info = self.info(path)
+        size, wanted = info["size"], self.block_size
+        session = sync(self.loop, self.set_session)
+        asking = {"mode": mode, "loop": self.loop, "session": session, **self.kwargs}
+        may = size and wanted and info.get("partial", True)
+        if may and (size <= wanted or sync(self.loop, self.sends_parts, path)):
+            cache = {"cache_type": kwargs.get("cache_type") or self.cache_type}
+            return FileInParts(self, path, block_size=wanted, size=size, **cache, **asking)
+        return FileAsItComes(partial(HTTPStreamFile, self, path, **{"timeout": PATIENCE, **asking}))
+
+    async def sends_parts(self, url: str) -> bool:
+        """Whether the server sends a part of a file to whoever asks for it.
+
+        Raises:
+            FileNotFoundError: the server has none.
+            ConnectionError: the server does not answer, or does not say.
+        """
+        session = await self.set_session()
+        headers = {**self.kwargs.get("headers", {}), "Range": "bytes=1-1"}
+        asking = {**self.kwargs, "headers": headers}
+        with as_oserror():
+            async with session.get(self.encode_url(url), **asking) as response:
+                self._raise_not_found_for_status(response, url)
+                return bool(response.status == PARTIAL_CONTENT)
 
     async def _find(self, path: str, detail: bool = False, **kwargs: Any) -> Any:
         """The file itself."""

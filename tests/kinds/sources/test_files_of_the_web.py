@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,7 +14,7 @@ from tasks.errors import InputNotFound, InvalidSpec, StageFailed, Unreachable
 from tasks.kinds.models import XGBoostModel
 from tasks.kinds.places import check_source
 from tasks.kinds.sinks import ParquetSink
-from tasks.kinds.sources import BinarySource
+from tasks.kinds.sources import BinarySource, CsvSource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
 from tasks.protocol.infos import stat_of
@@ -22,6 +23,7 @@ from tasks.publish import publish_planned
 from tasks.resources import PreprocessOptions
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
+from tests.kinds.sources.reading import read_all, write
 from tests.reporting import run_attempt
 from tests.web_server import WebServer, web_server
 
@@ -103,6 +105,33 @@ def test_a_file_that_is_gone_for_good(server: WebServer) -> None:
     assert storage.stat(path) is None
     with pytest.raises(FileNotFoundError):
         storage.read(path)
+
+
+@pytest.mark.parametrize("says_size", [True, False])
+def test_a_server_that_sends_files_whole(server: WebServer, says_size: bool) -> None:
+    """As `python -m http.server` does, whatever part is asked for."""
+    server.sends_whole, server.says_size = True, says_size
+    rows = {"x": [*range(1_000)], "y": ["a" * 50 + str(at) for at in range(1_000)]}
+    pq.write_table(pa.table(rows), server.folder / "a.parquet", row_group_size=100)
+    pacsv.write_csv(pa.table(rows), server.folder / "a.csv")
+    for kind in (ParquetSource, CsvSource):
+        name = f"a.{kind.__name__.removesuffix('Source').lower()}"
+        options = {"block_size": 8_192}  # less than a file has
+        read = read_all(kind(path=server.url(name), storage_options=options))
+        assert read == pa.table(rows).to_pylist()
+
+
+@pytest.mark.parametrize("says_size", [True, False])
+@pytest.mark.parametrize("kind", [CsvSource, ParquetSource])
+def test_a_server_that_breaks_off(
+    server: WebServer, kind: type[CsvSource | ParquetSource], says_size: bool
+) -> None:
+    """Planning waits such trouble out, as it does that of a store."""
+    server.sends_whole, server.breaks_off, server.says_size = True, True, says_size
+    write(server.folder, "a.bin", b"x\n" * 10_000)
+    source = kind(path=server.url("a.bin"), storage_options={"block_size": 8_192})
+    with pytest.raises(ConnectionError, match="ClientPayloadError"):
+        source.pin(*list_inputs(source))
 
 
 def test_what_is_no_url_is_a_wrong_spec() -> None:
