@@ -12,6 +12,7 @@ from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.listing import (
     glob_in,
+    glob_meant,
     nothing_there,
 )
 from tasks.kinds.sources.source import Source
@@ -36,7 +37,8 @@ def check_source(source: Source) -> None:
         there = any(is_there("source", source.opened, each) for each in (url, folder_of(url)))
         if not there and source.on_empty == "fail":
             hint = "" if source.holds == "row" else mistake_in(url)
-            problem = nothing_there(source) + (f"; it {hint}" if hint else "")
+            way_out = f"; it {hint}" if hint else glob_meant(source, url)
+            problem = f"{nothing_there(source)}{way_out}"
             raise InputNotFound.at("source.path", url, problem)
 
 

@@ -77,7 +77,7 @@ def listing_of(source: "Source") -> Listing:
         if not len(found[-1]) and source.on_empty == "fail":
             num_files = sum(1 for _ in source.found(storage, path))
             why = None if num_files else source.why_empty(storage, path)
-            problem = why or no_input(source, num_files)
+            problem = why or f"{no_input(source, num_files)}{glob_meant(source, path)}"
             raise InputNotFound.at("source.path", url, problem)
         archived += found[-1].table["path"].filter(np.array(are_archived, np.bool_)).chunks
     inputs = source.chosen(storage, Stats.by_path(found))
@@ -117,6 +117,15 @@ def no_input(source: "Source", num_files: int) -> str:
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
     by_glob = ", or name files of other endings by a glob" if wanted else ""
     return f"holds no {source.holds}{wanted}; {MEND}{by_glob}"
+
+
+def glob_meant(source: "Source", path: str) -> str:
+    """How to write a path at which nothing lies, where its characters may be meant otherwise."""
+    if source.holds != "file" or is_web(path):
+        return ""
+    brackets = "[" in path and "; a name with [ in it is written with [[] in a glob"
+    braces = "{" in path and "; {a,b} is no glob: name each path, in a list"
+    return f"{brackets or ''}{braces or ''}"
 
 
 def nothing_there(source: "Source") -> str:
@@ -270,7 +279,15 @@ def is_excluded(path: str, patterns: list[str]) -> bool:
 
 
 def matches(path: str, glob: str) -> bool:
-    """Whether one does; it may be written as a source's path may, as a URL or a relative path."""
+    """Whether one does; it may be written as a source's path may, as a URL or a relative path.
+
+    What names a folder, by a slash at its end or a path without a glob, matches all that is in it.
+    """
     if "/" not in glob:
         return any(fnmatch.fnmatch(each, glob) for each in (path, path.rsplit("/", 1)[-1]))
-    return any(fnmatch.fnmatch(f"/{path}", f"*/{each}") for each in (glob, BEGINNING.sub("", glob)))
+    folder = glob.rstrip("/")
+    globs = [glob] if folder == glob else []
+    if folder != glob or not GLOB.search(glob):
+        globs.append(f"{folder}/*")
+    ends = (end for each in globs for end in (each, BEGINNING.sub("", each)))
+    return any(fnmatch.fnmatch(f"/{path}", f"*/{end}") for end in ends)

@@ -66,7 +66,7 @@ class Source(Kind):
     exclude: list[str] = Field(
         default=[],
         description="Globs; files are left out whose name matches, or whose path does, or its end "
-        "from some folder on, as in tmp/*. Tables leave rows out by their filter.",
+        "from some folder on, as in tmp/* or tmp/. Tables leave rows out by their filter.",
     )
     storage_options: StorageOptions = Field(
         default={},

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.places import check_source
 from tasks.kinds.sources import BinarySource, ImagesSource, ParquetSource
 from tasks.kinds.sources.listing import is_excluded, list_inputs
 from tasks.protocol.infos import stat_of
@@ -93,6 +94,28 @@ def test_exclude_is_written_as_paths_are(folder: Path, exclude: str) -> None:
     (folder / "aday=1").mkdir()
     (folder / "aday=1/z.parquet").touch()
     assert "aday=1/z.parquet" in names(folder, "", exclude=[exclude.format(folder)])
+
+
+@pytest.mark.parametrize("exclude", ["day=1/", "d*1/", "{0}/day=1", "./day=1/", "{0.name}/day=1"])
+def test_exclude_names_folders(folder: Path, exclude: str) -> None:
+    (folder / "day=1/deep").mkdir()
+    (folder / "day=1/deep/z.parquet").touch()
+    found = names(folder, "", exclude=[exclude.format(folder)])
+    assert found == [each for each in ALL if each != "day=1/d.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"), [("x[1]/*.pq", r"with \[\[\] in a glob"), ("{a,b}.parquet", "in a list")]
+)
+def test_what_is_no_glob_is_told(folder: Path, path: str, meant: str) -> None:
+    (folder / "x[1]").mkdir()
+    (folder / "x[1]/y.pq").touch()
+    with pytest.raises(InputNotFound, match=meant):
+        names(folder, path)
+    if "{" in path:
+        with pytest.raises(InputNotFound, match=f"is not there.*{meant}"):
+            check_source(ParquetSource(path=str(folder / path)))
+    assert names(folder, "x[[]1]/*.pq") == ["x[1]/y.pq"]
 
 
 def test_exclude_of_a_bucket_is_a_url() -> None:
