@@ -24,6 +24,7 @@ from tasks.kinds.sources.doubles import (
 )
 from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
 from tasks.kinds.sources.json_arrays import refuse_arrays
+from tasks.kinds.sources.json_misfits import Misfits, is_beyond
 from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
 from tasks.kinds.sources.text import (
@@ -174,23 +175,18 @@ class Parser:
 
     def misfit(self, found: dict[str, Any]) -> str | None:
         """The first key that is new or whose value does not fit."""
-        for key, value in found.items():
-            if key in self.schema.names:
-                try:
-                    self.table([json.dumps({key: value}).encode()])
-                except (ValueError, pa.ArrowException) as error:
-                    given, wanted = json.dumps(value)[:100], self.schema.field(key).type
-                    if str(error) == TOO_LARGE:
-                        return f"{key!r} is {given}, a value that no double holds"
-                    way_out = "; source.types takes it rounded, as float64" * is_beyond(value)
-                    return f"{key!r} is {given}, which does not fit its type {wanted}{way_out}"
-            elif not self.ignores_others:
-                return (
-                    f"the key {key!r} is in none of the first {ROWS_TO_INFER:,} rows; name its "
-                    "type in source.types (beside rows that are published without it by "
-                    "--replace-output), or set source.columns to the keys to read, then all others "
-                    "are ignored"
-                )
+        first_rows = f"the first {ROWS_TO_INFER:,} rows"
+        return Misfits(self.problem_of, self.ignores_others, first_rows).in_object(
+            found, self.schema
+        )
+
+    def problem_of(self, value: Any, wanted: pa.DataType) -> str | None:
+        """Why a value is none of a type; None where it is one."""
+        alone = Parser(pa.schema([("value", wanted)]), ignores_others=self.ignores_others)
+        try:
+            alone.table([json.dumps({"value": value}).encode()])
+        except (ValueError, pa.ArrowException) as error:
+            return str(error)
         return None
 
 
@@ -215,11 +211,6 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"it has the key {twice!r} twice")
     return found
-
-
-def is_beyond(value: Any) -> bool:
-    """Whether a value is a whole number that no type of 64 bits holds."""
-    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def line_type(line: bytes) -> pa.DataType:

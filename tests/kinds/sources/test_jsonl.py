@@ -120,7 +120,7 @@ def test_a_number_beyond_all_doubles_is_bad_wherever_it_is_and_infinity_is_not(
     bad = [line.replace(b"%d", b"9" * 400) for line in (b'{"l":[0,%d]}', b'{"s":{"x":-%d}}')]
     _, second, *rest = parsed(tmp_path, b"\n".join([*good, *bad]))
     assert (second["s"], second["t"]) == ({"x": -float("inf")}, "9" * 400)
-    assert [str(each.error)[:12] for each in rest] == ["'l' is [0, 9", "'s' is {\"x\":"]
+    assert [str(each.error)[:12] for each in rest] == ["'l' is [0, 9", "'s.x' is -99"]
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 5_000, "1e400", "-17.98e307"])
@@ -200,6 +200,33 @@ def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: 
     assert str(bad.error) == "'price' is \"dear\", which does not fit its type double"
     late = parsed(tmp_path, content, columns=["late"], types={"late": "string"})
     assert [row["late"] for row in late] == [None] * 1_000 + ["x", None]
+
+
+WIDE = {f"k{at}": at for at in range(50)}
+
+
+@pytest.mark.parametrize(
+    ("first", "odd", "said"),
+    [
+        ({"a": WIDE}, {"a": {**WIDE, "new": 1}}, "the key 'a.new' is in none of the first 1,000"),
+        ({"a": WIDE}, {"a": {**WIDE, "k49": "x"}}, "'a.k49' is \"x\", which does not fit"),
+        ({"a": [WIDE]}, {"a": [WIDE, {"new": 1}]}, "the key 'a[1].new' is in none of the first"),
+        ({"a": {"b": [WIDE]}}, {"a": {"b": [{"k3": 1.5}]}}, "'a.b[0].k3' is 1.5, which does not"),
+        ({"a": {}}, {"a": {"new": 1}}, "the key 'a.new' is in none of the first 1,000 rows; set"),
+        ({"a": [[1]]}, {"a": [[1], ["x"]]}, "'a' is [[1], [\"x\"]], which does not fit its type"),
+    ],
+)
+def test_what_does_not_fit_within_an_object_is_named(
+    tmp_path: Path, first: Any, odd: Any, said: str
+) -> None:
+    """The beginning of an object of many keys is the same as in rows that are good."""
+    lines = [json.dumps(first)] * 1_000 + [json.dumps(odd)]
+    *_, bad = parsed(tmp_path, "\n".join(lines).encode())
+    assert str(bad.error).startswith(said)
+    if "new" in said:
+        assert "set source.columns to the keys to read" in str(bad.error)
+        *_, read = parsed(tmp_path, "\n".join(lines).encode(), columns=["a"])
+        assert isinstance(read, dict)
 
 
 def test_an_empty_file_has_none_of_the_columns(tmp_path: Path) -> None:
