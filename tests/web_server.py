@@ -23,6 +23,8 @@ class WebServer:
     """Whether a file comes whole whatever part is asked for, and without a word of what it is."""
     says_size: bool = True
     """Whether it says how long one is that comes so."""
+    encoding: str | None = None
+    """What it says that one is compressed with that comes so."""
     breaks_off: bool = False
     """Whether one that comes so ends before its end."""
 
@@ -38,7 +40,8 @@ def web_server(folder: Path) -> Iterator[WebServer]:
 
     async def whole(request: web.Request) -> web.StreamResponse:
         data = (folder / request.path.strip("/")).read_bytes()
-        response = web.StreamResponse()
+        encoded = {"Content-Encoding": server.encoding} if server.encoding else {}
+        response = web.StreamResponse(headers=encoded)
         if server.says_size:
             response.content_length = len(data)
         else:

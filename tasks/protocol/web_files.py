@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from aiohttp import ClientTimeout
 from fsspec.asyn import sync, sync_wrapper
@@ -16,6 +17,8 @@ from tasks.protocol.client_errors import as_oserror
 
 GONE = (404, 410)
 PARTIAL_CONTENT = 206
+COMPRESSED = (".gz", ".tgz", ".zst")
+"""Endings of files by what an answer may be compressed with, too."""
 PATIENCE = ClientTimeout(total=None, sock_connect=60, sock_read=300)
 """For an answer that is a whole file: rows are predicted while it comes."""
 
@@ -140,7 +143,10 @@ class WebFiles(HTTPFileSystem):
         if may and (size <= wanted or sync(self.loop, self.sends_parts, path)):
             cache = {"cache_type": kwargs.get("cache_type") or self.cache_type}
             return FileInParts(self, path, block_size=wanted, size=size, **cache, **asking)
-        return FileAsItComes(partial(HTTPStreamFile, self, path, **{"timeout": PATIENCE, **asking}))
+        asking = {"timeout": PATIENCE, **asking}
+        if is_compressed(path):
+            asking |= {"auto_decompress": False, "headers": as_it_is(self.kwargs)}
+        return FileAsItComes(partial(HTTPStreamFile, self, path, **asking))
 
     async def sends_parts(self, url: str) -> bool:
         """Whether the server sends a part of a file to whoever asks for it.
@@ -161,3 +167,18 @@ class WebFiles(HTTPFileSystem):
         """The file itself."""
         found = {path: await self._info(path)}
         return found if detail else [*found]
+
+
+def is_compressed(url: str) -> bool:
+    """Whether a file's name says that it is compressed.
+
+    Of such a one some servers, and whoever put it into a bucket, say the same by Content-Encoding,
+    as they do of answers that are compressed on their way: the client would decompress it, and
+    whoever reads it find it damaged.
+    """
+    return urlsplit(url).path.lower().endswith(COMPRESSED)
+
+
+def as_it_is(asking: dict[str, Any]) -> dict[str, str]:
+    """Headers for a file that is not to be compressed on its way."""
+    return {"Accept-Encoding": "identity", **asking.get("headers", {})}

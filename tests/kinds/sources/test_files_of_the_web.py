@@ -1,5 +1,6 @@
 """Sources and models behind a web server, which knows files and no folders."""
 
+import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,14 @@ def test_a_server_that_sends_files_whole(server: WebServer, says_size: bool) -> 
         options = {"block_size": 8_192}  # less than a file has
         read = read_all(kind(path=server.url(name), storage_options=options))
         assert read == pa.table(rows).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV.GZ?x=.csv"])
+def test_a_file_that_is_decompressed_once(server: WebServer, name: str) -> None:
+    """Of `a.csv.gz`, too, servers say by Content-Encoding that it is compressed."""
+    server.sends_whole, server.encoding = True, "gzip"
+    write(server.folder, name.partition("?")[0], gzip.compress(b"x\n1\n2\n"))
+    assert read_all(CsvSource(path=server.url(name))) == [{"x": 1}, {"x": 2}]
 
 
 @pytest.mark.parametrize("says_size", [True, False])
