@@ -122,7 +122,7 @@ def test_a_server_that_sends_files_whole(server: WebServer, says_size: bool) -> 
         assert read == pa.table(rows).to_pylist()
 
 
-@pytest.mark.parametrize("name", ["a.csv", "A.CSV.GZ?x=.csv"])
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV.GZ", "a.csv.gz?x=.csv"])
 def test_a_file_that_is_decompressed_once(server: WebServer, name: str) -> None:
     """Of `a.csv.gz`, too, servers say by Content-Encoding that it is compressed."""
     server.sends_whole, server.encoding = True, "gzip"
