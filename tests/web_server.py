@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
@@ -23,6 +23,8 @@ class WebServer:
     """Whether a file comes whole whatever part is asked for, and without a word of what it is."""
     says_size: bool = True
     """Whether it says how long one is that comes so."""
+    asked: list[str] = field(default_factory=list)
+    """Paths of all that was asked for, as they were sent."""
     encoding: str | None = None
     """What it says that one is compressed with that comes so."""
     breaks_off: bool = False
@@ -55,6 +57,7 @@ def web_server(folder: Path) -> Iterator[WebServer]:
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        server.asked.append(request.raw_path)
         if server.trouble:
             return web.Response(status=server.trouble)
         return await (whole if server.sends_whole else handler)(request)

@@ -1,6 +1,7 @@
 """Files behind a web server, each under a URL of its own."""
 
 import io
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -12,11 +13,13 @@ from urllib.parse import urlsplit
 from aiohttp import ClientTimeout
 from fsspec.asyn import sync, sync_wrapper
 from fsspec.implementations.http import HTTPFile, HTTPFileSystem, HTTPStreamFile
+from yarl import URL
 
 from tasks.protocol.client_errors import as_oserror
 
 GONE = (404, 410)
 PARTIAL_CONTENT = 206
+ENCODED = re.compile(r"(?:[\w.~:/?#@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
 COMPRESSED = (".gz", ".tgz", ".zst")
 """Endings of files by what an answer may be compressed with, too."""
 PATIENCE = ClientTimeout(total=None, sock_connect=60, sock_read=300)
@@ -118,6 +121,13 @@ class WebFiles(HTTPFileSystem):
                 raise
             raise ConnectionError(f"{type(cause).__name__}: {cause}") from cause
         return info
+
+    def encode_url(self, url: str) -> URL:
+        """A URL as it is asked for: as it is written, where nothing in it has to be encoded.
+
+        Otherwise %2F would become /, and what a server has signed would be another URL.
+        """
+        return URL(url, encoded=True) if ENCODED.fullmatch(url) else super().encode_url(url)
 
     def _raise_not_found_for_status(self, response: Any, url: str) -> None:
         """Raise FileNotFoundError where the server has no such file, else what it answered."""

@@ -122,6 +122,22 @@ def test_a_server_that_sends_files_whole(server: WebServer, says_size: bool) -> 
         assert read == pa.table(rows).to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("b%20c.csv?sign=a%2Fb%2B%3D&x=1*~", "b%20c.csv?sign=a%2Fb%2B%3D&x=1*~"),
+        ("b c.csv?x=ä", "b%20c.csv?x=%C3%A4"),
+        ("b%20c.csv?x=5%", "b%20c.csv?x=5%25"),
+    ],
+)
+def test_a_signed_url_is_asked_for_as_it_is_written(
+    server: WebServer, written: str, asked: str
+) -> None:
+    write(server.folder, "b c.csv", b"x\n1\n")
+    assert read_all(CsvSource(path=server.url(written))) == [{"x": 1}]
+    assert set(server.asked) == {f"/{asked}"}
+
+
 @pytest.mark.parametrize("name", ["a.csv", "A.CSV.GZ", "a.csv.gz?x=.csv"])
 def test_a_file_that_is_decompressed_once(server: WebServer, name: str) -> None:
     """Of `a.csv.gz`, too, servers say by Content-Encoding that it is compressed."""
