@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 import pyarrow.csv as pc
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
@@ -77,6 +77,15 @@ class CsvSource(Source):
         if names and len(set(names)) < len(names):
             raise ValueError("name each column once")
         return names
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        if self.delimiter == self.quote_char:
+            raise ValueError(
+                f"delimiter and quote_char are both {self.delimiter!r}: give one of them another "
+                "character, quote_char one that no value has where none is quoted"
+            )
+        return self
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer names and types from the first file with rows; without rows all are strings.

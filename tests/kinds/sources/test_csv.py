@@ -187,6 +187,22 @@ def test_a_stray_quote_swallows_no_rows_up_to_the_next_quoted_value(
     assert found[4]["b"] == f"over{end.decode()}two {quote}lines{quote}"
 
 
+@pytest.mark.parametrize("before", range(3))
+def test_a_mark_that_a_value_begins_with_stays(tmp_path: Path, before: int) -> None:
+    """Whichever row of a batch it is in: files that were joined have some."""
+    rows = ["x,1\n"] * before + ["\ufeffx,1\n", '"\ufeff",1\n', "\ufeffa,n\n"]
+    found = parsed(tmp_path, "".join(["a,n\n", *rows]).encode(), types={"n": "int64"})
+    *good, bad = found
+    assert [row["a"] for row in good] == ["x"] * before + ["\ufeffx", "\ufeff"]
+    assert "column 'n'" in str(bad.error)
+
+
+def test_a_delimiter_is_no_quote() -> None:
+    for options in ({"delimiter": '"'}, {"delimiter": ";", "quote_char": ";"}):
+        with pytest.raises(ValidationError, match="delimiter and quote_char are both"):
+            CsvSource(path="/in", **options)
+
+
 def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
     write(tmp_path, "0.csv", b"")
     write(tmp_path, "1.csv", b"n,x,y,t\n")

@@ -20,7 +20,7 @@ from tasks.kinds.sources.doubles import (
     refuse_wrapped,
 )
 from tasks.kinds.sources.source import BadRow, Read
-from tasks.kinds.sources.text import MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
+from tasks.kinds.sources.text import BOM, MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
@@ -129,6 +129,8 @@ class Parser:
 
     def converted(self, block: bytes, conversion: pc.ConvertOptions) -> pa.Table:
         """What Arrow makes of records."""
+        if block.startswith(BOM):
+            block = BOM + block  # else Arrow would take one from the first value
         reading = pc.ReadOptions(
             use_threads=False, block_size=len(block) + 1, column_names=self.header
         )
