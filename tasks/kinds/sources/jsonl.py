@@ -23,7 +23,7 @@ from tasks.kinds.sources.doubles import (
     whole_number,
 )
 from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
-from tasks.kinds.sources.json_arrays import refuse_arrays
+from tasks.kinds.sources.json_arrays import refuse_other_json
 from tasks.kinds.sources.json_misfits import Misfits, is_beyond
 from tasks.kinds.sources.json_types import merged, settled
 from tasks.kinds.sources.source import Read, Source, schema_of
@@ -81,7 +81,7 @@ class JsonlSource(Source):
                 `columns`, or the files are no JSON Lines.
         """
         refuse_unread(self.types, self.columns or None)
-        refuse_arrays(storage, inputs)
+        refuse_other_json(storage, inputs)
         types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
         found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
         told = (settled(text_for_none(field)) for field in found.fields)

@@ -269,3 +269,13 @@ def test_an_array_is_no_json_lines(tmp_path: Path, indent: int | None) -> None:
         parsed(tmp_path, array)
     write(tmp_path, "b.jsonl", b'{"a": 3}\n')  # beside good files it is set aside
     assert {"a": 3} in read_all(JsonlSource(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_objects_over_several_lines_are_no_json_lines(tmp_path: Path, end: str) -> None:
+    """As a folder of .json files has them, of one object each."""
+    one = json.dumps({"a": 1, "b": {"c": 2}}, indent=4).replace("\n", end).encode()
+    with pytest.raises(InvalidSpec, match=r"json' is JSON over several lines, .* jq -c \. FILE"):
+        read_all(JsonlSource(path=write(tmp_path, "a.json", one)))
+    rows = parsed(tmp_path, b'{\n{"a": 2}\n')  # a line that is cut off, and a good one
+    assert [isinstance(row, BadRow) for row in rows] == [True, False]
