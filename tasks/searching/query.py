@@ -64,7 +64,7 @@ def read_query(spec: BatchInferenceSpec, given: str, form: QueryForm = "auto") -
     try:
         values = json.loads(given) if is_list(given) else read_npy(read_file(spec, given))
         return VectorQuery(given, unit(values))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         problem = f"is no vector: {error}; to search for it as a text, --as text"
         raise InvalidSpec.at("query", shortened(given), problem) from error
 

@@ -70,6 +70,8 @@ def test_a_file_in_an_object_store_is_reached_as_the_source_is(s3: S3, tmp_path:
         ("[0, 0]", "auto", "all zeros"),
         ('["a"]', "auto", "is no vector"),
         ("[[1, 2], [3, 4]]", "auto", "is no vector"),
+        (f"[1{'0' * 400}]", "auto", r"^query: '\[10{78}…' is no vector: int too large"),
+        ("[" * 100_000 + "]" * 100_000, "auto", r"^query: '\[{80}…' is no vector"),
         ("{folder}/objects.npy", "auto", "is no vector"),
         ("{folder}/text.npy", "auto", "is no vector"),
         ("{folder}/empty.npy", "auto", "is no vector"),
