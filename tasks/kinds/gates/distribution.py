@@ -25,6 +25,7 @@ CERTAIN = 5
 SHOWN_CHARACTERS = 100
 """Of a text; the ledger keeps no documents."""
 DECILES = np.linspace(0, 1, 11)
+LARGEST = float(np.finfo(np.float64).max)
 MISSING, OTHER = "(missing)", "(other)"
 
 
@@ -42,6 +43,11 @@ def shares(distribution: dict[str, Any]) -> list[float]:
     """A distribution as shares of all rows, bin by bin, what is missing last."""
     counts = [*distribution["counts"], distribution["missing"]]
     return [count / sum(counts) for count in counts]
+
+
+def lacks_edges(earlier: dict[str, Any]) -> bool:
+    """Whether a distribution has numbers, all in one bin: any others would look the same."""
+    return "edges" in earlier and not earlier["edges"] and any(earlier["counts"])
 
 
 def compared(
@@ -95,14 +101,13 @@ class NumberTally:
         return self.with_counts(self.edges, self.counts)
 
     def to_keep(self) -> dict[str, Any]:
-        """The same: the first run's edges are kept."""
-        return self.as_before()
+        """The same: the first edges that a run had are kept."""
+        return self.as_before() if len(self.edges) else self.anew()
 
     def anew(self) -> dict[str, Any]:
         """Counts between this run's own deciles; of very many rows from a sample."""
         values = self.sample.values
-        finite = values[np.isfinite(values)]
-        edges = np.unique(np.quantile(finite, DECILES)) if len(finite) else np.array([])
+        edges = deciles(values)
         counts = counts_between(edges, values) * (self.counts.sum() / max(1, len(values)))
         return self.with_counts(edges, np.round(counts).astype(np.int64))
 
@@ -122,6 +127,14 @@ class NumberTally:
             return ["", "any number", MISSING]
         between = [f"to {edge}" for edge in edges[1:]]
         return [f"below {edges[0]}", edges[0], *between, f"above {edges[-1]}", MISSING]
+
+
+def deciles(values: Numbers) -> Numbers:
+    """Edges between numbers; of infinite ones alone what parts them from all others."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return np.array([-LARGEST, LARGEST] if len(values) else [])
+    return np.unique(np.quantile(finite, DECILES))
 
 
 def counts_between(edges: Numbers, values: Numbers) -> npt.NDArray[np.int64]:

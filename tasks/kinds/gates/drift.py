@@ -7,7 +7,13 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.kinds.gates.distances import DISTANCES
-from tasks.kinds.gates.distribution import NumberTally, ValueTally, compared, tally_for
+from tasks.kinds.gates.distribution import (
+    NumberTally,
+    ValueTally,
+    compared,
+    lacks_edges,
+    tally_for,
+)
 from tasks.kinds.gates.gate import Chart, Gate, Judgement, LastRun
 from tasks.kinds.gates.values import refuse_nested
 
@@ -104,6 +110,9 @@ class DriftMeter:
         if earlier["kind"] != tally.kind:
             note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
             return self.gate.judgement(None, False, note=note, distribution=tally.anew())
+        if lacks_edges(earlier):  # as earlier releases left it of infinite numbers alone
+            note = f"{version} kept nothing of its numbers to compare with"
+            return self.gate.judgement(None, True, note=note, distribution=tally.anew())
         bins, expected, seen = compared(earlier, tally)
         value = DISTANCES[self.gate.metric](expected, seen)
         passed = value <= self.gate.maximum

@@ -133,6 +133,34 @@ def test_who_accepts_a_drift_makes_it_the_new_measure() -> None:
     assert moved.distribution["edges"][0] == 1e6
 
 
+@pytest.mark.parametrize("gate", [PSI, JENSEN_SHANNON], ids=["psi", "jensen_shannon"])
+def test_other_numbers_than_infinite_ones_alone_are_drift(gate: Gate) -> None:
+    first = [math.inf] * 60 + [-math.inf] * 40
+    _, same = two_runs(gate, first, first)
+    assert (same.value, same.passed) == (0, True)
+    for second in ([0.5] * 100, [math.inf] * 100, [math.nan] * 100):
+        assert not two_runs(gate, first, second)[1].passed
+    assert same.distribution
+    after = judge(gate, pa.table({"x": [0.5] * 100}), last=last_run(same.distribution))
+    assert not after.passed
+
+
+def test_numbers_that_came_after_none_are_compared_with() -> None:
+    """And so they are where an earlier release kept nothing of infinite ones."""
+    gate = gate_of(kind="drift", column="x", maximum=1)
+    _, some = two_runs(gate, [math.nan] * 100, [1.0] * 5 + [math.nan] * 95)
+    assert some.passed
+    assert some.distribution
+    infinite = {"kind": "numbers", "edges": [], "counts": [0, 100], "missing": 0}
+    again = judge(PSI, pa.table({"x": [1.0] * 100}), last=last_run(infinite))
+    assert (again.value, again.passed) == (None, True)
+    assert again.note == "version 1 kept nothing of its numbers to compare with"
+    assert again.distribution
+    for kept in (some.distribution, again.distribution):
+        now = judge(PSI, pa.table({"x": [9.0] * 5 + [math.nan] * 95}), last=last_run(kept))
+        assert not now.passed
+
+
 def test_numbers_are_not_compared_with_text() -> None:
     _, found = two_runs(PSI, [1, 2], ["a", "b"])
     assert (found.value, found.passed) == (None, False)
