@@ -33,14 +33,21 @@ class Columns:
         return cls({each.name: each.type for each in schema or ()})
 
 
-def types_in(node: ast.expr, columns: Columns) -> set[pa.DataType]:
-    """Types of the columns and literals in a part of a condition; null where they do not matter."""
-    kinds: set[pa.DataType] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            kinds.add(columns.types.get(each.id, pa.null()))
-        elif isinstance(each, ast.Constant):
-            kinds.add(NUMBERS.get(type(each.value), pa.null()))
+def types_in(node: ast.AST, columns: Columns) -> set[pa.DataType]:
+    """Types of columns, literals and quotients in a part of a condition; null where of no matter.
+
+    Whole numbers divided have a fraction, for which what stands beside them must have room.
+    """
+    match node:
+        case ast.Name():
+            return {columns.types.get(node.id, pa.null())}
+        case ast.Constant():
+            return {NUMBERS.get(type(node.value), pa.null())}
+    parts = (types_in(each, columns) for each in ast.iter_child_nodes(node))
+    kinds = {kind for part in parts for kind in part}
+    is_quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    if is_quotient and all(map(pa.types.is_integer, kinds)):
+        kinds.add(pa.float64())
     return kinds
 
 

@@ -111,7 +111,7 @@ def build(node: ast.expr, columns: Columns) -> Any:
 
 def build_arithmetic(node: ast.BinOp, columns: Columns) -> Any:
     """`+`, `-`, `*` and `/`, of types that have room for what comes of them."""
-    kinds = types_in(node, columns)
+    kinds = types_in(node.left, columns) | types_in(node.right, columns)
     left, right = (
         with_room(build_side(each, columns, kinds), each, columns)
         for each in (node.left, node.right)
@@ -165,7 +165,7 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
     kinds = types_in(node, columns)
     refuse_day_elsewhere([node.left, right], kinds)
     pairs = ((node.left, right), (right, node.left))
-    sides = (build_side(beside(*pair, columns), columns, kinds) for pair in pairs)
+    sides = [build_side(beside(*pair, columns), columns, kinds) for pair in pairs]
     return COMPARISONS[type(op)](*sides)
 
 

@@ -289,6 +289,36 @@ def test_narrow_numbers_may_have_wide_results(expression: str, kept: list[int]) 
     assert FilterStep(expression=expression).build()(NARROW)[ROW].to_pylist() == kept
 
 
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("size / 2 + 1 > 4.4", [1, 2]),
+        ("1 - size / 2 == -2.5", [1]),
+        ("size / 2 * 2 == 7", [1]),
+        ("-(size / 2) < -3.6", [2]),
+        ("size / 2 - size / 2 == 0", [1, 2]),
+        ("wide > size / 2", [1, 2]),
+        ("id / 2 in (3, 4)", [2]),
+        ("id > size / 2", [1, 2]),
+        ("price + size / 2 > 6", [1]),
+        ("size / 2 / 2 in (1, 2)", [2]),
+    ],
+)
+def test_a_quotient_keeps_its_fraction_in_what_is_computed_of_it(
+    expression: str, kept: list[int]
+) -> None:
+    rows = pa.table(
+        {
+            ROW: pa.array([1, 2], pa.int64()),
+            "size": [7, 8],
+            "wide": [(1 << 60) + 1, 8],
+            "id": pa.array([1 << 63 | 5, 8], pa.uint64()),
+            "price": pa.array([Decimal("3.00"), Decimal("-0.50")], pa.decimal128(10, 2)),
+        }
+    )
+    assert FilterStep(expression=expression).build()(rows)[ROW].to_pylist() == kept
+
+
 def test_a_filter_is_read_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = FilterStep(expression="x > 1").build()
     monkeypatch.delattr(expression, "tree_of")
