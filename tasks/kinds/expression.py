@@ -166,7 +166,18 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
     refuse_day_elsewhere([node.left, right], kinds)
     pairs = ((node.left, right), (right, node.left))
     sides = [build_side(beside(*pair, columns), columns, kinds) for pair in pairs]
+    if pa.uint64() in kinds and all(map(pa.types.is_integer, kinds)):
+        sides = [*map(in_all_numbers, sides, (node.left, right), (right, node.left))]
     return COMPARISONS[type(op)](*sides)
+
+
+def in_all_numbers(side: pc.Expression, node: ast.expr, other: ast.expr) -> pc.Expression:
+    """A column in a type that has unsigned numbers and those below zero, beside what is computed.
+
+    Beside a literal it stays what it is: `literals` makes decimals of these.
+    """
+    is_beside_literal = isinstance(other, ast.Constant)
+    return side.cast(WHOLE) if isinstance(node, ast.Name) and not is_beside_literal else side
 
 
 def beside(node: ast.expr, other: ast.expr, columns: Columns) -> ast.expr:

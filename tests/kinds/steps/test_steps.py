@@ -211,6 +211,10 @@ IDS = pa.table(
         ("id in (9223372036854775813, -1)", [1]),
         ("id not in (9223372036854775813, -1)", [2]),
         ("id == 9223372036854775813", [1]),
+        ("id > size", [1]),
+        ("id != size", [1, 2]),
+        ("size + 1 >= id", [2]),
+        ("0 - size < id", [1, 2]),
         ("size < 9223372036854775813", [1, 2]),
         ("size in (9223372036854775813, 20000001)", [1]),
         ("id in (0.5, 7.0)", [2]),
@@ -283,6 +287,9 @@ NARROW = pa.table(
         ("id - red - red < 0", [1]),
         ("-id < 0", [1, 2]),
         ("id * 1 == 5", [1]),
+        ("red - green < id", [1, 2]),
+        ("stars == id", [1]),
+        ("red < id", [2]),
     ],
 )
 def test_narrow_numbers_may_have_wide_results(expression: str, kept: list[int]) -> None:
