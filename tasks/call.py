@@ -7,6 +7,7 @@ from tasks import baselines, reading
 from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
+from tasks.known_types import refuse_unpublishable
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs, refuse_loss_of_times
@@ -293,9 +294,11 @@ class Call:
 
         Raises:
             OutputHeld: somebody has gone on with one of these meanwhile.
+            SchemaMismatch: a column cannot be what is published.
         """
         schema = published_schema(self.seen, self.replaces)
         check_schema(self.spec, self.storage, run, schema)
+        refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if not save:
             return plan
         hold(self.storage, run, self.options.flow_runs)

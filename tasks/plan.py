@@ -147,6 +147,7 @@ def make_plan(
 
     Raises:
         InvalidSpec: the spec does not fit its inputs, its output or this machine.
+        SchemaMismatch: a column of its inputs cannot be what is published.
         UnfinishedRun: another spec's run is unfinished here.
         OutputHeld: another spec's run is at work here.
         Unreachable: a storage or the cluster does not answer, or does not let this user in.

@@ -88,12 +88,45 @@ def refuse_untyped(rows: pa.Table, wanted: pa.Schema) -> None:
         SchemaMismatch: a column would.
     """
     for has, wants in zip(rows.schema, wanted, strict=True):
-        is_new = is_untyped(wants) and not typed(wants, has.type).equals(wants)
-        if is_new and rows[has.name].null_count < len(rows):
+        if is_told_late(has, wants) and rows[has.name].null_count < len(rows):
+            raise told_late(has, wants)
+
+
+def is_told_late(has: pa.Field, wants: pa.Field) -> bool:
+    """Whether a column has a type, and was text for want of one when the output was published."""
+    return is_untyped(wants) and not typed(wants, has.type).equals(wants)
+
+
+def told_late(has: pa.Field, wants: pa.Field) -> SchemaMismatch:
+    """What to say of such a column."""
+    return SchemaMismatch(
+        f"{has.name} had no value, or lacked some within, in what is published, and was "
+        f"taken for {wants.type}; here it is {has.type}: publish all anew with "
+        "--replace-output; sink.types gives it a type where there is nothing yet"
+    )
+
+
+def refuse_unfit(guessed: pa.Schema, published: pa.Schema) -> None:
+    """See that what a source has taken values for can be what is published, before any is written.
+
+    Args:
+        guessed: columns that are kept, of types that their values have told.
+        published: the output's.
+
+    Raises:
+        SchemaMismatch: a column cannot: no batch with a value of it would be written.
+    """
+    known = {each.name: each for each in published}
+    for has in guessed:
+        wants = known.get(has.name, has)
+        if is_told_late(has, wants):
+            raise told_late(has, wants)
+        would_be_text = is_value(has.type) and is_text(wants.type)
+        keeps = lossless.keeps_values(has.type, wants.type, all_fields=True)
+        if would_be_text or zone(has.type) != zone(wants.type) or not keeps:
             raise SchemaMismatch(
-                f"{has.name} had no value, or lacked some within, in what is published, and was "
-                f"taken for {wants.type}; here it is {has.type}: publish all anew with "
-                "--replace-output; sink.types gives it a type where there is nothing yet"
+                f"{has.name} is {has.type} in the inputs, and {wants.type} in what is published: "
+                f"neither is made of the other; {WAYS_OUT}"
             )
 
 

@@ -154,7 +154,9 @@ class CsvSource(Source):
                 size += read.nbytes
             if size > BYTES_TO_INFER:
                 break
-        return self.inferred(pa.concat_tables(tables)) if tables else (parser.schema, False)
+        if tables:
+            return self.inferred(pa.concat_tables(tables))
+        return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False
 
     def refuse_header(self, first: bytes | BadRow, path: str) -> None:
         """See that a file's first record is a row, not the very names that `column_names` has.

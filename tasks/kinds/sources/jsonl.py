@@ -93,7 +93,8 @@ class JsonlSource(Source):
             problem = f"is in none of {known}: correct it, or name its type in source.types"
             raise InvalidSpec.at("source.columns", missing, problem)
         names = dict.fromkeys(self.columns or fields)
-        schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in names])
+        nothing = {name: text_for_none(pa.field(name, pa.null())) for name in names}
+        schema = pa.schema([fields.get(name, nothing[name]) for name in names])
         return {"schema": schema.serialize().to_pybytes().hex()}
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:

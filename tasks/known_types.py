@@ -1,0 +1,57 @@
+"""Sees in the plan what the write would refuse: columns that cannot be what is published."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.kinds.column_types import has_no_value
+from tasks.kinds.steps import RenameStep, SelectStep
+from tasks.ray_job.casting import refuse_unfit
+from tasks.ray_job.stage_functions import is_kept
+from tasks.spec import BatchInferenceSpec
+
+KEEP_ROWS = RenameStep, SelectStep
+"""Steps that leave out no row: others may leave out all that have a value."""
+HAS_VALUES = {b"values": b"some"}
+"""Metadata of columns in which the source has seen values; it goes with them through steps."""
+
+
+def refuse_unpublishable(
+    spec: BatchInferenceSpec, reader: dict[str, Any] | None, published: bytes | None
+) -> None:
+    """See that kept columns can be what is published, where the source tells types by values.
+
+    A column of a file that says its types may have no value at all, and then fits any; and what
+    only code knows is left to the write.
+
+    Args:
+        spec: says what is read, and what is kept.
+        reader: what the source has pinned; None of a redrive, whose rows were read by several.
+        published: the output's schema; None where the run need not fit it.
+
+    Raises:
+        SchemaMismatch: a column cannot; names it, and the ways out.
+    """
+    made = spec.model.output_columns
+    if published is None or reader is None or made is None:
+        return
+    wanted = pa.ipc.read_schema(pa.py_buffer(published))
+    left = columns_with_values(spec, reader)
+    kept = [each for each in left if is_kept(spec, each) and each.name not in made]
+    refuse_unfit(pa.schema(kept), wanted)
+
+
+def columns_with_values(spec: BatchInferenceSpec, reader: dict[str, Any]) -> list[pa.Field]:
+    """Columns before the model that have values for certain."""
+    given = getattr(spec.source, "types", None)
+    known = spec.source.schema_of_rows(reader)
+    if given is None or known is None:
+        return []
+    told = [each.name not in given and not has_no_value(each) for each in known]
+    marks = (HAS_VALUES if is_told else None for is_told in told)
+    after = pa.schema([each.with_metadata(mark) for each, mark in zip(known, marks, strict=True)])
+    for step in spec.steps:
+        if not isinstance(step, KEEP_ROWS):
+            return []
+        after = step.schema_after(after) or pa.schema([])
+    return [each for each in after if each.metadata == HAS_VALUES]
