@@ -14,6 +14,10 @@ NO_VALUE = {b"values": b"none"}
 """Metadata of a column without a value in the first rows, or with a list or a struct's field that
 has none: text, for want of a type."""
 
+LATER_VALUE = {b"values": b"later"}
+"""Metadata of a column that a source takes for text as its first file has no value in it, and that
+has some in later ones: no more than text will fit."""
+
 
 def is_media(each: pa.Field) -> bool:
     """Whether a column came from files, encoded or not."""

@@ -1,11 +1,12 @@
 """Rows from CSV files, of the columns that the first file with rows has, and their types."""
 
 import io
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.csv as pc
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, has_no_value, is_text
 from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
@@ -25,7 +26,10 @@ from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
+logger = logging.getLogger(__name__)
 BYTES_TO_INFER = 4 << 20
+FILES_TO_ASK = 8
+"""Of columns without a value in the first file: some never have one."""
 OTHER_DELIMITERS = (";", "\t", "|")
 ONE_CHARACTER = r"^[\t\x20-\x7e]$"
 
@@ -95,7 +99,8 @@ class CsvSource(Source):
                 be those of another delimiter; or all that there are come twice.
         """
         found, twice = pa.schema([]), None
-        for stat in inputs:
+        files = iter(inputs)
+        for stat in files:
             try:
                 with storage.open(stat.path) as file:
                     schema, has_rows = self.infer(file, stat.path)
@@ -104,6 +109,7 @@ class CsvSource(Source):
                 continue
             found = schema if has_rows or not found.names else found
             if has_rows:
+                found = self.with_later_values(storage, files, found)
                 break
         if twice and not found.names:
             problem = f"cannot be read: {twice[1]}; rename one of them in the file"
@@ -120,14 +126,50 @@ class CsvSource(Source):
             found = with_given(found, self.types)
         return {"schema": found.serialize().to_pybytes().hex()}
 
+    def with_later_values(
+        self, storage: FsspecStorage, files: Iterator[Stat], found: pa.Schema
+    ) -> pa.Schema:
+        """Columns without a value in the first file, marked where one of the next has some.
+
+        They are text all the same, as codes such as 00501 may come: who means numbers is told how
+        to say so, before a filter or a model that wants them ends the run.
+
+        Args:
+            storage: where the files lie.
+            files: those after the first one with rows.
+            found: what that one tells.
+        """
+        read = {*(self.columns or found.names)} - {*self.types}
+        unknown = {each.name for each in found if has_no_value(each)} & read
+        for stat in islice(files, FILES_TO_ASK):
+            if not unknown:
+                break
+            with suppress(ColumnTwice, InvalidSpec), storage.open(stat.path) as file:
+                seen, _ = self.infer(file, stat.path, BYTES_TO_INFER // FILES_TO_ASK)
+                told = [e for e in seen if e.name in unknown and not has_no_value(e)]
+                for each in told:
+                    unknown.remove(each.name)
+                    at = found.get_field_index(each.name)
+                    found = found.set(at, found.field(at).with_metadata(LATER_VALUE))
+                if others := [each for each in told if not is_text(each.type)]:
+                    tell_of_text(stat.path, others)
+        return found
+
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
         """See Source; a column of another run's files alone is left to those."""
         found = schema_of(pins["schema"])
         types = {name: each for name, each in self.types.items() if name in found.names}
         return {"schema": with_given(found, types).serialize().to_pybytes().hex()}
 
-    def infer(self, file: IO[bytes], path: str) -> tuple[pa.Schema, bool]:
+    def infer(
+        self, file: IO[bytes], path: str, most_bytes: int = BYTES_TO_INFER
+    ) -> tuple[pa.Schema, bool]:
         """The types of a file's first rows, and whether there are any.
+
+        Args:
+            file: to be read.
+            path: its own.
+            most_bytes: of values that tell.
 
         Raises:
             ColumnTwice: the header names a column twice.
@@ -152,7 +194,7 @@ class CsvSource(Source):
             if not isinstance(read, BadRow):
                 tables.append(read)
                 size += read.nbytes
-            if size > BYTES_TO_INFER:
+            if size > most_bytes:
                 break
         if tables:
             return self.inferred(pa.concat_tables(tables))
@@ -249,6 +291,21 @@ def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> p
     is_whole = pa.types.is_integer(field.type)
     is_text = has_wrapped(values) if is_whole else would_be_rounded(field, values, nulls)
     return field.with_type(pa.string()) if is_text else field
+
+
+def tell_of_text(path: str, columns: Sequence[pa.Field]) -> None:
+    """Say which columns are text only because the first file has no value in them.
+
+    Args:
+        path: the file that has.
+        columns: as that file alone would have them.
+    """
+    logger.warning(
+        "the first file has no value in a column that has some in %s, and is read as text: to have "
+        "it as what it is there (%s), name its type in source.types",
+        path,
+        ", ".join(f"{each.name}: {each.type}" for each in columns),
+    )
 
 
 def without_header(

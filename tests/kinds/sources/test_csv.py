@@ -18,8 +18,10 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import CsvSource, text
 from tasks.kinds.sources.csv_reading import records
+from tasks.kinds.sources.listing import listing_of
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import BOM
+from tasks.kinds.steps import FilterStep
 from tests.kinds.sources.reading import COMPRESS, read_all, write
 
 HEADER = b"a,b\n"
@@ -242,6 +244,34 @@ def test_a_column_without_any_value_becomes_text_where_one_comes(tmp_path: Path)
     assert [row["n"] for row in rows] == [None, None, "007", None]
     typed = CsvSource(path=str(tmp_path), types={"n": "string"})
     assert [row["n"] for row in read_all(typed)] == ["", "", "007", ""]
+
+
+def test_a_column_with_values_in_later_files_alone_is_known_to_be_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the plan, so that no filter takes it for one that fits all; what is read is the same."""
+    write(tmp_path, "a.csv", b"a,n,t,none\n1,,,\n")
+    write(tmp_path, "b.csv", b"a,n,t,none\n2,3.5,,\n")
+    write(tmp_path, "c.csv", b"a,n,t,none\n3,,x,\n4,5,,\n")
+    source = CsvSource(path=str(tmp_path))
+    assert [row["n"] for row in read_all(source)] == [None, "3.5", None, "5"]
+    told = "in .*b.csv, and is read as text: to have it as what it is there .n: double., name"
+    assert re.search(told, caplog.text)
+    assert len(caplog.records) == 1
+    schema = known(source)
+    FilterStep(expression="none > 5 and a > 1").schema_after(schema)
+    for name in ("n", "t"):
+        with pytest.raises(InvalidSpec, match=f"does not fit {name}: string"):
+            FilterStep(expression=f"{name} > 5").schema_after(schema)
+    typed = CsvSource(path=str(tmp_path), types={"n": "float64"})
+    FilterStep(expression="n > 5").schema_after(known(typed))
+
+
+def known(source: CsvSource) -> pa.Schema:
+    listing = listing_of(source)
+    schema = source.schema_of_rows(source.pin(listing.storage, [*listing.inputs]))
+    assert schema is not None
+    return schema
 
 
 def test_options(tmp_path: Path) -> None:

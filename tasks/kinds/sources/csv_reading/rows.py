@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 from pyarrow import compute
 
 from tasks.counted import counted
-from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.column_types import LATER_VALUE, NO_VALUE
 from tasks.kinds.sources.doubles import (
     WRAPPED,
     has_infinity,
@@ -87,7 +87,7 @@ class Parser:
             ignore_empty_lines=False,
         )
         self.conversion = dialect.conversion(schema)
-        self.without_value = [each.name for each in schema if each.metadata == NO_VALUE]
+        self.without_value = [e.name for e in schema if e.metadata in (NO_VALUE, LATER_VALUE)]
 
     def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
         """Records as tables and bad rows."""
@@ -119,7 +119,7 @@ class Parser:
         return self.converted(block, replace(self.dialect, null_values=None).conversion(written))
 
     def with_nulls(self, table: pa.Table) -> pa.Table:
-        """Rows with null for no value where that is all that a column is known to have."""
+        """Rows with null for no value where that is all that the first file has in a column."""
         nulls = pa.array(self.conversion.null_values, pa.string())
         for name in self.without_value:
             is_null = compute.is_in(table[name], nulls)
