@@ -238,9 +238,12 @@ class SqlSource(Source):
         return bool(storage.filesystem.begins_as(shard.path, shard.identity))
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
-        """Yield the range's rows by key; one with a value that does not fit is a bad row."""
+        """Yield the range's rows by key; one with a value that does not fit is a bad row.
+
+        No more are fetched than were planned, as a limited run plans few: it may have millions.
+        """
         database, schema = storage.filesystem, schema_of(pins["schema"])
-        fetched = database.read(shard.path, schema.names)
+        fetched = database.read(shard.path, schema.names, shard.rows)
         reads = (read for rows in fetched for read in arrow.conformed(rows, schema))
         is_small = shard.rows is not None and shard.rows <= ROWS_FETCHED_FIRST
         yield from fetched_first(reads) if is_small or database.keeps_writers_out else reads

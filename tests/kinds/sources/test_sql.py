@@ -3,6 +3,7 @@
 import sqlite3
 import traceback
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -156,14 +157,30 @@ def test_another_key_between_the_same_ends_shows_in_a_range_of_another_column(
     assert [storage.stat(each.path) == each for each in inputs] == [False, True]
 
 
-def test_nobody_waits_to_write_to_sqlite_until_a_model_is_done(sqlite: Shop) -> None:
-    """Its journal is by default one that readers keep writers out of."""
+def many(sqlite: Shop) -> int:
+    """Add more orders than are read at a time; tells how many."""
     last = 2 * ROWS_PER_READ + 1
     numbers = f"SELECT 1 AS n UNION ALL SELECT n + 1 FROM some WHERE n < {last}"
-    sqlite.execute(
-        f"INSERT INTO orders (id) WITH RECURSIVE some AS ({numbers}) SELECT n FROM some",
-        "UPDATE orders SET note = CAST(x'ff' AS TEXT) WHERE id = 7",
-    )
+    sqlite.execute(f"INSERT INTO orders (id) WITH RECURSIVE some AS ({numbers}) SELECT n FROM some")
+    return last
+
+
+@pytest.mark.parametrize("wanted", [3, ROWS_PER_READ])
+def test_no_more_of_a_large_range_is_fetched_than_a_limited_run_wants(
+    sqlite: Shop, wanted: int
+) -> None:
+    many(sqlite)
+    found = sqlite.source(columns=["id"], range_size=10**6)
+    storage, (stat,) = list_inputs(found)
+    shard, pins = replace(shard_of(found, stat), rows=wanted), found.pin(storage, [stat])
+    sizes = [len(each) for each in found.read(storage, shard, pins) if isinstance(each, pa.Table)]
+    assert sizes == [ROWS_PER_READ]
+
+
+def test_nobody_waits_to_write_to_sqlite_until_a_model_is_done(sqlite: Shop) -> None:
+    """Its journal is by default one that readers keep writers out of."""
+    last = many(sqlite)
+    sqlite.execute("UPDATE orders SET note = CAST(x'ff' AS TEXT) WHERE id = 7")
     found = sqlite.source(columns=["id", "note"], range_size=10**6)
     storage, (stat,) = list_inputs(found)
     reads = found.read(storage, shard_of(found, stat), found.pin(storage, [stat]))

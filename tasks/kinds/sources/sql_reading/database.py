@@ -1,9 +1,11 @@
 """A table or query as a store of inputs, each a range of its rows."""
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar
 
 from tasks.counted import counted
@@ -306,21 +308,30 @@ class Database:
         with self.connected() as connection:
             return [tuple(row) for row in connection.execute(found.limit(limit))]
 
-    def read(self, path: str, names: Sequence[str]) -> Generator[list[tuple[Any, ...]], None, None]:
+    def read(
+        self, path: str, names: Sequence[str], count: int | None = None
+    ) -> Generator[list[tuple[Any, ...]], None, None]:
         """A range's rows by key, some at a time; what cannot be read is an `Unreadable` in its row.
+
+        Args:
+            path: of the range.
+            names: of the columns.
+            count: of the first rows that are wanted, beside which others may come; all where None.
+                No LIMIT says so: for few rows a database may look at all in the order of the key.
 
         Raises:
             ConnectionError: the database does not answer.
         """
         from sqlalchemy import select
 
+        parts = None if count is None else math.ceil(count / ROWS_PER_READ)
         each = range_of(path.removeprefix(f"{self.root}/"))
         statement = select(*(self.column("columns", name) for name in names))
         ordered = statement.where(self.where(each)).order_by(self.column("key", self.key))
         with self.connected() as connection:
             streamed = connection.execution_options(stream_results=True)
             with streamed.execute(ordered) as found:
-                for some in found.partitions(ROWS_PER_READ):
+                for some in islice(found.partitions(ROWS_PER_READ), parts):
                     yield [tuple(row) for row in some]
 
     def invalidate_cache(self) -> None:
