@@ -262,13 +262,20 @@ class Call:
         )
 
     def plan(self, work: NewInputs | SetAside, old: Plan | None) -> Plan:
-        """The work as a plan that the output has a place for."""
+        """The work as a plan that the output has a place for.
+
+        Raises:
+            SchemaMismatch: a column cannot be what is published.
+        """
         pins = {
             "fingerprints": self.fingerprints,
             "ledger_version": self.seen.version,
             "limit": self.options.limit,
         }
         plan = work.plan(old, pins)
+        if old is None:  # what an earlier release has pinned does not say which columns are empty
+            schema = published_schema(self.seen, self.replaces)
+            refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
         if self.replaces or self.rows_may_leave(plan):
@@ -294,11 +301,9 @@ class Call:
 
         Raises:
             OutputHeld: somebody has gone on with one of these meanwhile.
-            SchemaMismatch: a column cannot be what is published.
         """
         schema = published_schema(self.seen, self.replaces)
         check_schema(self.spec, self.storage, run, schema)
-        refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if not save:
             return plan
         hold(self.storage, run, self.options.flow_runs)

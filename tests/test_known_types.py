@@ -12,6 +12,7 @@ from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.listing import listing_of
 from tasks.known_types import refuse_unpublishable
 from tasks.plan import make_plan
+from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.reporting import run_spec
 
@@ -91,20 +92,43 @@ def test_a_column_without_a_value_fits_whatever_is_published(kind: str, tmp_path
     refuse_of(tmp_path, kind, "x,gone,zip,at\n" if kind == "csv" else "", **BLANK.get(kind, {}))
 
 
-def test_a_night_of_numbers_after_one_without_is_refused_before_the_model_predicts(
-    tmp_path: Path,
-) -> None:
+def spec_with_trees(folder: Path, kind: str) -> BatchInferenceSpec:
+    """What reads x and the rest of a folder's files."""
     import xgboost
 
     xgboost.train({}, xgboost.DMatrix(np.eye(1), [1], feature_names=["x"]), 1).save_model(
-        tmp_path / "m.ubj"
+        folder / "m.ubj"
     )
-    (tmp_path / "in").mkdir()
-    source = {"kind": "csv", "path": str(tmp_path / "in")}
-    spec = spec_of(tmp_path / "in", source=source, model={**TREES, "path": str(tmp_path / "m.ubj")})
+    (folder / "in").mkdir()
+    source = {"kind": kind, "path": str(folder / "in")}
+    return spec_of(folder / "in", source=source, model={**TREES, "path": str(folder / "m.ubj")})
+
+
+def test_a_night_of_numbers_after_one_without_is_refused_before_the_model_predicts(
+    tmp_path: Path,
+) -> None:
+    spec = spec_with_trees(tmp_path, "csv")
     (tmp_path / "in/1.csv").write_text("x,gone\n1,\n")
     assert run_spec(spec)[1].version == 1
     (tmp_path / "in/2.csv").write_text("x,gone\n2,2.5\n")
     with pytest.raises(SchemaMismatch, match=r"^gone is double in the inputs, and string "):
         make_plan(spec)
     assert not [*tmp_path.glob("out.state/*/*/staging/*")]
+
+
+def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It pinned text, without a word of it, where a column of JSON Lines has no value."""
+    spec = spec_with_trees(tmp_path, "jsonl")
+    (tmp_path / "in/1.jsonl").write_text('{"x": 1, "gone": 2.5}\n')
+    assert run_spec(spec)[1].version == 1
+    (tmp_path / "in/2.jsonl").write_text('{"x": 2, "gone": null}\n')
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.kinds.sources.jsonl.text_for_none", lambda each: each)
+        with pytest.raises(SchemaMismatch, match="^gone is string in the inputs, and double "):
+            make_plan(spec)
+        patch.setattr("tasks.call.refuse_unpublishable", lambda *_: None)
+        planned = make_plan(spec).plan
+    assert make_plan(spec).plan.digest == planned.digest
+    assert run_spec(spec)[1].version == 2
