@@ -50,9 +50,10 @@ class FileAsItComes(io.RawIOBase):
 
     def __init__(self, begin: Callable[[], IO[bytes]]) -> None:
         super().__init__()
-        self.begin = begin
-        self.file = begin()
-        self.is_copied = False
+        self.begin, self.is_copied = begin, False
+        self.file: IO[bytes] = io.BytesIO()  # for whoever lets go of this where none is sent
+        with as_oserror():
+            self.file = begin()
 
     def readable(self) -> bool:
         """It is; Python's buffers ask."""

@@ -159,6 +159,18 @@ def test_a_server_that_breaks_off(
         source.pin(*list_inputs(source))
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_tells_of_a_file_and_does_not_send_it(
+    server: WebServer, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning waits that out, too."""
+    storage, path = open_storage(server.url("a.bin"), {"block_size": 0})
+    monkeypatch.setattr(storage.filesystem, "info", lambda path: {"name": path, "size": 7})
+    server.trouble = status
+    with pytest.raises(ConnectionError, match=f"{status}"):
+        storage.open(path)
+
+
 def test_what_is_no_url_is_a_wrong_spec() -> None:
     with pytest.raises(InvalidSpec, match=r"source\.path: .* cannot be opened"):
         check_source(BinarySource(path="https://host:99999/a.bin"))
