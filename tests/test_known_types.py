@@ -126,7 +126,7 @@ def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
     (tmp_path / "in/2.jsonl").write_text('{"x": 2, "gone": null}\n')
     with monkeypatch.context() as patch:
         patch.setattr("tasks.kinds.sources.jsonl.text_for_none", lambda each: each)
-        with pytest.raises(SchemaMismatch, match="^gone is string in the inputs, and double "):
+        with pytest.raises(SchemaMismatch, match=r"^gone is string in the inputs, and double "):
             make_plan(spec)
         patch.setattr("tasks.call.refuse_unpublishable", lambda *_: None)
         planned = make_plan(spec).plan
