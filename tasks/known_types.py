@@ -8,6 +8,7 @@ from tasks.kinds.column_types import has_no_value
 from tasks.kinds.steps import RenameStep, SelectStep
 from tasks.ray_job.casting import refuse_unfit
 from tasks.ray_job.stage_functions import is_kept
+from tasks.ray_job.untyped import has_text
 from tasks.spec import BatchInferenceSpec
 
 KEEP_ROWS = RenameStep, SelectStep
@@ -47,7 +48,7 @@ def columns_with_values(spec: BatchInferenceSpec, reader: dict[str, Any]) -> lis
     known = spec.source.schema_of_rows(reader)
     if given is None or known is None:
         return []
-    told = [each.name not in given and not has_no_value(each) for each in known]
+    told = [each.name not in given and has_values(each) for each in known]
     marks = (HAS_VALUES if is_told else None for is_told in told)
     after = pa.schema([each.with_metadata(mark) for each, mark in zip(known, marks, strict=True)])
     for step in spec.steps:
@@ -55,3 +56,12 @@ def columns_with_values(spec: BatchInferenceSpec, reader: dict[str, Any]) -> lis
             return []
         after = step.schema_after(after) or pa.schema([])
     return [each for each in after if each.metadata == HAS_VALUES]
+
+
+def has_values(each: pa.Field) -> bool:
+    """Whether a column has values for certain, and all that is within it.
+
+    Text within may be there only for want of a value, as where all lists are empty.
+    """
+    is_sure = not has_text(each.type) or not pa.types.is_nested(each.type)
+    return is_sure and not has_no_value(each)

@@ -1,5 +1,6 @@
 """Columns that cannot be what is published, by the plan."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -131,4 +132,20 @@ def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
         patch.setattr("tasks.call.refuse_unpublishable", lambda *_: None)
         planned = make_plan(spec).plan
     assert make_plan(spec).plan.digest == planned.digest
+    assert run_spec(spec)[1].version == 2
+
+
+LAST_NIGHT = '{"x": 1, "tags": [1], "size": {"w": 2, "h": 3}, "boxes": [{"at": 4}]}\n'
+EMPTY_WITHIN = [
+    {"x": 2, "tags": [], "size": {"w": 2, "h": None}, "boxes": None},
+    {"x": 2, "tags": [None], "size": {"w": None, "h": None}, "boxes": [{"at": None}]},
+]
+
+
+@pytest.mark.parametrize("row", EMPTY_WITHIN)
+def test_lists_and_objects_without_a_value_within_fit_whatever_is_published(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = after_a_night(tmp_path, LAST_NIGHT, "jsonl")
+    (tmp_path / "in/2.jsonl").write_text(json.dumps(row))
     assert run_spec(spec)[1].version == 2

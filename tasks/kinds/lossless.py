@@ -48,12 +48,30 @@ def cast(
         return column
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), wants)])
-    if not keeps_values(column.type, wants, all_fields=all_fields):
+    keeps = partial(keeps_values, wants=wants, all_fields=all_fields)
+    if not (keeps(column.type) or keeps(kind_of_values(column))):
         raise pa.ArrowInvalid(f"{column.type} cannot become {wants} without loss")
     found = column.cast(wants)
     if infinities(found) > infinities(column):
         raise pa.ArrowInvalid(f"a value is too large for {wants}")
     return found
+
+
+def kind_of_values(column: pa.ChunkedArray) -> pa.DataType:
+    """A column's type, with null for what has no value, in lists and structs too.
+
+    Sources that know types by values alone, such as JSON Lines, take that for text: lists that are
+    all empty, a key that all objects lack.
+    """
+    kind = column.type
+    if column.null_count == len(column):
+        return pa.null()
+    if is_any_list(kind):
+        return pa.list_(kind_of_values(pc.list_flatten(column)))
+    if pa.types.is_struct(kind):
+        inside = [(each.name, pc.struct_field(column, each.name)) for each in kind]
+        return pa.struct([(name, kind_of_values(values)) for name, values in inside])
+    return kind
 
 
 def keeps_values(has: pa.DataType, wants: pa.DataType, *, all_fields: bool) -> bool:

@@ -66,6 +66,16 @@ KEPT = {
     ),
     "text that is none": (pa.array([None], pa.string()), pa.int64(), [None]),
     "lists without values": ([[]], pa.list_(pa.int64()), [[]]),
+    "lists of texts, of which there are none": (
+        pa.array([[], None, [None]], pa.list_(pa.string())),
+        pa.list_(pa.int64()),
+        [[], None, [None]],
+    ),
+    "objects with a text, which all lack": (
+        pa.array([{"a": 1, "b": None}], pa.struct({"a": pa.int64(), "b": pa.string()})),
+        pa.struct({"a": pa.int64(), "b": pa.float64()}),
+        [{"a": 1, "b": None}],
+    ),
     "a text of a dictionary": (pa.array(["a"]).dictionary_encode(), pa.string(), ["a"]),
     "text as bytes": (["a"], pa.binary(), [b"a"]),
 }
