@@ -11,6 +11,12 @@ from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
 from tasks.protocol.batch import ROW
 
+WITHOUT_ORDER = (
+    *(pa.types.is_nested, pa.types.is_dictionary, pa.types.is_null, pa.types.is_float16),
+    *(pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_interval),
+)
+"""Types of columns that Arrow orders no rows by, beside others."""
+
 
 class PythonStep(Step):
     """Runs your own code over batches of rows."""
@@ -85,8 +91,7 @@ def refuse_reordered(rows: pa.Table, returned: pa.Table) -> None:
 
 def can_be_ordered(kind: pa.DataType) -> bool:
     """Whether Arrow can order rows by a column of a type beside others."""
-    no_order = pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
-    return not (no_order or isinstance(kind, pa.BaseExtensionType))
+    return not (isinstance(kind, pa.BaseExtensionType) or any(is_(kind) for is_ in WITHOUT_ORDER))
 
 
 def is_permutation(sent: pa.Table, back: pa.Table) -> bool:

@@ -493,6 +493,7 @@ def test_python_may_turn_values_into_each_other_beside_columns_that_together_tel
 
 def test_python_refuses_reordered_rows_beside_columns_that_are_the_same_in_all() -> None:
     rows = ROWS.append_column("run", pa.array(["today"] * 4)).append_column("no", pa.nulls(4))
+    rows = rows.append_column("half", pa.array([0.5] * 4, pa.float16()))
     with pytest.raises(UserCodeBroke, match="'x' in another order"):
         python("reversed_rows").build()(rows)
 
