@@ -139,13 +139,15 @@ class CsvSource(Source):
             files: those after the first one with rows.
             found: what that one tells.
         """
-        read = {*(self.columns or found.names)} - {*self.types}
-        unknown = {each.name for each in found if has_no_value(each)} & read
+        wanted = pa.schema([each for each in found if each.name in (self.columns or found.names)])
+        unknown = {each.name for each in wanted if has_no_value(each)} - {*self.types}
         for stat in islice(files, FILES_TO_ASK):
             if not unknown:
                 break
-            with suppress(ColumnTwice, InvalidSpec), storage.open(stat.path) as file:
+            # What has other columns is set aside row by row, whatever values it has.
+            with suppress(ValueError, InvalidSpec), storage.open(stat.path) as file:
                 seen, _ = self.infer(file, stat.path, BYTES_TO_INFER // FILES_TO_ASK)
+                self.compare(seen.names, wanted)
                 told = [e for e in seen if e.name in unknown and not has_no_value(e)]
                 for each in told:
                     unknown.remove(each.name)

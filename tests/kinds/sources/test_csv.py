@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import LATER_VALUE, NO_VALUE
 from tasks.kinds.sources import CsvSource, text
 from tasks.kinds.sources.csv_reading import records
 from tasks.kinds.sources.listing import listing_of
@@ -265,6 +266,18 @@ def test_a_column_with_values_in_later_files_alone_is_known_to_be_text(
             FilterStep(expression=f"{name} > 5").schema_after(schema)
     typed = CsvSource(path=str(tmp_path), types={"n": "float64"})
     FilterStep(expression="n > 5").schema_after(known(typed))
+
+
+def test_values_of_a_file_whose_rows_are_set_aside_tell_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.csv", b"a,n\n1,\n")
+    write(tmp_path, "b.csv", b"a,n,new\n2,3.5,x\n")
+    source = CsvSource(path=str(tmp_path))
+    assert known(source).field("n").metadata == NO_VALUE
+    assert not caplog.records
+    named = CsvSource(path=str(tmp_path), columns=["n"])
+    assert known(named).field("n").metadata == LATER_VALUE, "others are not read"
 
 
 def known(source: CsvSource) -> pa.Schema:
