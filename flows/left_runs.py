@@ -34,7 +34,9 @@ def end_its_runs(flow: Any, flow_run: Any, state: Any) -> None:
 def end_runs_of(
     client: SyncPrefectClient, parent: UUID, ended: State, before: datetime | None = None
 ) -> None:
-    """Say in Prefect that runs are over which a flow run has begun and not ended.
+    """Say in Prefect that runs are over which a flow run has begun in its process and not ended.
+
+    Those of deployments, as by `run_deployment`, have processes of their own, and may live.
 
     Args:
         client: of the server.
@@ -49,5 +51,7 @@ def end_runs_of(
         ),
     )
     for left in client.read_flow_runs(flow_run_filter=under_way):
+        if left.deployment_id is not None:
+            continue
         if before is None or left.created is None or left.created < before:
             client.set_flow_run_state(left.id, ended)
