@@ -77,7 +77,8 @@ class NewInputs:
             refuse_other_table(spec, seen, gone)
         archived = archived_among(listing.archived, left)
         refuse_archived(storage, archived, ", or leave them out by source.exclude")
-        if source.holds == "file" and not replaces:
+        is_all_asked_for = limit is None and not is_outdone
+        if source.holds == "file" and is_all_asked_for and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
             tell_of_unknown_times(inputs, left)
         return cls(spec, storage, left, len(inputs) - len(left) + len(gone))

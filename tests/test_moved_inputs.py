@@ -70,6 +70,12 @@ def test_inputs_that_nothing_tells_the_versions_of_are_told_of(
         (told,) = caplog.messages
         assert told.startswith("4 inputs taken for what is published already, the first of them ")
         assert "--replace-output" in told
+        few, elsewhere = RunOptions(limit=12), {"kind": "parquet", "path": str(tmp_path / "few")}
+        trial = classify_spec(tmp_path, source=source, sink=elsewhere)
+        run_spec(trial, few)
+        caplog.clear()
+        assert make_plan(trial, few, save=False).nothing_to_do
+        assert not caplog.messages, "of most of them no row is published"
         server.sends_whole = False  # its answers have a time, and the files are new by it
         caplog.clear()
         assert len(make_plan(spec, save=False).plan.shards) == 4
