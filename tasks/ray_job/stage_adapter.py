@@ -214,7 +214,8 @@ def as_json(row: pa.Table) -> str:
     gigabytes of them.
     """
     visible = row.select(columns.visible(row))
-    sizes = {each.name: visible[each.name].nbytes for each in visible.schema if is_array(each)}
+    present = [each for each in visible.schema if not visible[each.name].null_count]
+    sizes = {each.name: visible[each.name].nbytes for each in present if is_array(each)}
     media = {each.name for each in visible.schema if column_types.is_media(each)}
     large = {n: f"<{size} bytes>" for n, size in sizes.items() if n in media or size > LARGE_BYTES}
     (known,) = python_rows(visible.drop_columns([*large])) or [{}]  # none without a column

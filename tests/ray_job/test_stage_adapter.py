@@ -207,6 +207,8 @@ def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
     sound = pa.array([[0.25, -0.5]], pa.list_(pa.float32()))
     rows = rows.append_column(pa.field("sound", sound.type, metadata={MEDIA: AUDIO}), sound)
     rows = rows.append_column("few", sound)
+    none = pa.nulls(1, sound.type)
+    rows = rows.append_column(pa.field("silent", sound.type, metadata={MEDIA: AUDIO}), none)
     flat = pa.array(np.zeros(LARGE_BYTES, np.int8))
     rows = rows.append_column("many", pa.ListArray.from_arrays([0, len(flat)], flat))
     rows = rows.append_column("__features", rows["many"]).append_column("name", pa.array(["a"]))
@@ -215,6 +217,7 @@ def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
         "x": 5,
         "sound": "<12 bytes>",
         "few": [0.25, -0.5],
+        "silent": None,
         "many": f"<{LARGE_BYTES + 4} bytes>",
         "name": "a",
     }
