@@ -699,8 +699,8 @@ HTTP = {"kind": "http", "url": "http://llm:8000/v1", "model": "small"}
             "nothing: each replica keeps model.requests_per_minute 60 by itself: raise that where",
         ),
         (
-            {"requests_per_minute": 60, "tokens_per_minute": 1e5},
-            "model.requests_per_minute 60 and model.tokens_per_minute 100000 by itself",
+            {"requests_per_minute": 60, "tokens_per_minute": 2_500_000},
+            "model.requests_per_minute 60 and model.tokens_per_minute 2500000 by itself",
         ),
     ],
 )

@@ -141,7 +141,7 @@ class HttpModel(Model):
             if (limit := getattr(self, name)) is not None
         }
         if limits:
-            told = " and ".join(f"{name} {limit:g}" for name, limit in limits.items())
+            told = " and ".join(f"{name} {limit:.15g}" for name, limit in limits.items())
             return f"each replica keeps {told} by itself: raise that where the server allows more"
         asked = f"model.concurrency {self.concurrency}"
         return f"it waits for its server: raise {asked} where that can answer more at a time"
