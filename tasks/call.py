@@ -273,11 +273,11 @@ class Call:
             "limit": self.options.limit,
         }
         plan = work.plan(old, pins)
-        if old is None:  # what an earlier release has pinned does not say which columns are empty
-            schema = published_schema(self.seen, self.replaces)
-            refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
+            if old is None:  # that of an earlier release may not say which columns are empty
+                schema = published_schema(self.seen, self.replaces)
+                refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if self.replaces or self.rows_may_leave(plan):
             refuse_moved(self.output.table, self.seen)
         elif len(plan.shards):
