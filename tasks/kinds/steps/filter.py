@@ -78,7 +78,8 @@ class FilterStep(Step):
             is_kept = holding(tree, given)
         except (pa.ArrowException, ValueError):
             blank = without_text(given)
-            self.refuse_misfit(blank.schema)
+            # By what the batch holds, whatever the first rows had.
+            self.refuse_misfit(pa.schema(zip(names, blank.schema.types, strict=True)))
             if blank.schema == given.schema:
                 raise
             is_kept = holding(tree, blank)

@@ -423,6 +423,9 @@ def test_a_column_without_a_value_fits_any_condition(expression: str, kept: list
     assert step.build()(rows)[ROW].to_pylist() == kept
     with pytest.raises(InvalidSpec, match=r"does not fit gone: string"):
         step.schema_after(pa.schema([("x", pa.int64()), ("gone", pa.string())]))
+    some = ROWS.append_column(gone, pa.array([None, None, "7", "8"]))
+    with pytest.raises(InvalidSpec, match=r"does not fit .*gone: string"):
+        step.build()(some)
 
 
 @pytest.mark.parametrize(
