@@ -225,7 +225,8 @@ def as_json(row: pa.Table) -> str:
 
 def is_array(each: pa.Field) -> bool:
     """Whether a column holds lists and the like; of a tensor the bytes are told by their size."""
-    return pa.types.is_nested(each.type) and not is_tensor(each.type)
+    holds_them = pa.types.is_nested(each.type) or isinstance(each.type, pa.FixedShapeTensorType)
+    return holds_them and not is_tensor(each.type)
 
 
 def readable(value: Any) -> str:

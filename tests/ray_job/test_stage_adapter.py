@@ -211,6 +211,8 @@ def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
     rows = rows.append_column(pa.field("silent", sound.type, metadata={MEDIA: AUDIO}), none)
     flat = pa.array(np.zeros(LARGE_BYTES, np.int8))
     rows = rows.append_column("many", pa.ListArray.from_arrays([0, len(flat)], flat))
+    image = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 1024, 1024, 2), np.uint8))
+    rows = rows.append_column("image", image)
     rows = rows.append_column("__features", rows["many"]).append_column("name", pa.array(["a"]))
     (out,) = StageAdapter("infer", (drop_bad,))(replace(batch_of([5]), rows=rows))
     assert json.loads(out.rejected[0].input_json) == {
@@ -219,6 +221,7 @@ def test_a_rejection_tells_media_and_what_is_large_by_size() -> None:
         "few": [0.25, -0.5],
         "silent": None,
         "many": f"<{LARGE_BYTES + 4} bytes>",
+        "image": "<2097152 bytes>",
         "name": "a",
     }
 
