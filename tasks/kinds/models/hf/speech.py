@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, audio_rate, decode_audio
-from tasks.kinds.column_types import is_list, is_media
+from tasks.kinds.column_types import is_media
 from tasks.kinds.columns import column_to_numpy
-from tasks.kinds.models.arrays import column_of, slices, with_columns
+from tasks.kinds.models.arrays import column_of, is_any_list, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.own_settings import ONE_TEXT, UNCOMPILED
@@ -80,7 +80,7 @@ def refuse_other_rate(field: pa.Field, sampling_rate: int) -> None:
         InvalidSpec: they have another, so that the model would hear something else.
     """
     rate = audio_rate(field)
-    if is_list(field.type) and is_media(field) and rate != sampling_rate:
+    if is_any_list(field.type) and is_media(field) and rate != sampling_rate:
         problem = (
             f"holds samples of {rate:,} Hz, and the model listens at {sampling_rate:,}: set "
             f"source.sampling_rate: {sampling_rate}; or, where a step has resampled them, have it "
