@@ -298,9 +298,13 @@ def test_whole_numbers_that_grow_on_are_not_compared_for_ever(
     with torch.inference_mode():
         for number in [5, 3, 5, *range(6, 100), 3]:
             assert call({"x": torch.tensor([-number])}).tolist() == [-number]
-    first, last = (each.problem for each in placement.runtimes.told)
-    assert (first, last) == (None, odd_inputs.GROWS_ON)
-    assert len(calls) == 1 + running.TIMED_CALLS + 2 + odd_inputs.MOST_COMPARISONS
+        before = len(calls)
+        for number in range(200, 210):
+            assert call({"x": torch.tensor([[number, 0]])}).tolist() == [[number, 0]]
+    problems = [each.problem for each in placement.runtimes.told]
+    assert problems == [None, odd_inputs.GROWS_ON] * 2
+    assert before == 1 + running.TIMED_CALLS + 2 + odd_inputs.MOST_COMPARISONS
+    assert len(calls) == before + 1 + running.TIMED_CALLS + 1, "nor are those of another shape"
 
 
 def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ class Compiled:
             self.comparisons += 1
             difference = largest_difference(tree_leaves(expected), tree_leaves(call(batch)))
             is_too_far = not difference <= self.tolerance
-            if is_too_far or self.comparisons == MOST_COMPARISONS:
+            if is_too_far or self.comparisons >= MOST_COMPARISONS:
                 self.ready[shape] = self.call
                 self.tell(
                     problem=told(difference) if is_too_far else GROWS_ON, difference=difference
