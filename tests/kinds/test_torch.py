@@ -327,6 +327,20 @@ def test_a_module_that_takes_whole_numbers_is_to_be_told_of_them(tmp_path: Path,
     assert len(predicted(told, rows)) == 2
 
 
+def test_a_row_of_which_a_module_makes_no_places_is_rejected_alone(tmp_path: Path) -> None:
+    """Once it has taken others: then fractions are not what it cannot do with."""
+    import torch
+
+    from tests.kinds.torch_code import Picky
+
+    torch.save(Picky().state_dict(), tmp_path / "picky.pt")
+    model = model_of(tmp_path / "picky.pt", ("x",), **{"class": f"{CODE}:Picky"})
+    run = model.predictor(Placement())
+    assert len(run(rows_of(x=[1.0]))) == 1
+    outcome = call_with_blame(run, rows_of(x=[1.0, -1.0, 2.0]))
+    assert list(outcome.failed) == [7 + 1]
+
+
 def test_a_script_is_to_be_told_of_whole_numbers_too(tmp_path: Path) -> None:
     import torch
 

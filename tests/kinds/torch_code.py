@@ -108,6 +108,18 @@ class Tokens(torch.nn.Module):
         return found
 
 
+class Picky(torch.nn.Module):
+    """Of a row without a number above 0 it makes places of no type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = (torch.tensor([0 for value in row if value > 0]) for row in x)
+        return torch.stack([self.weights[each].sum() for each in places])
+
+
 class Large(torch.nn.Module):
     """A million times what is given, and the logarithms of two shares."""
 

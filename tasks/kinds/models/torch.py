@@ -166,19 +166,23 @@ class TorchModel(TensorModel):
     def naming_integers(self, call: Call) -> Call:
         """A module's call, whose errors name the field by which whole numbers stay such."""
         fractions = [name for name in self.input_columns if name not in self.integers]
+        has_worked = False
 
         def named(batch: Mapping[str, Any]) -> Any:
+            nonlocal has_worked
             try:
-                return call(batch)
+                returned = call(batch)
             except (RuntimeError, IndexError) as error:
                 said = torch_running.wants_integers(error)
-                if said is None or not fractions:
+                if said is None or not fractions or has_worked:  # then it is the rows' fault
                     raise
                 problem = (
                     "leaves out what the module takes as whole numbers, such as categories or "
                     f"tokens for an embedding: name there which of {fractions} are some ({said})"
                 )
                 raise InvalidSpec.at("model.integers", self.integers, problem) from error
+            has_worked = True
+            return returned
 
         return named
 
