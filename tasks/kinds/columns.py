@@ -115,17 +115,18 @@ def in_one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def has_gaps(column: pa.ChunkedArray) -> bool:
-    """Whether a list or a value in one is missing."""
-    return bool(column.null_count) or any(chunk.values.null_count for chunk in column.chunks)
+    """Whether a value in a list is missing."""
+    return any(chunk.values.null_count for chunk in column.chunks)
 
 
-def pieces(column: pa.ChunkedArray) -> list[np.ndarray]:
+def pieces(column: pa.ChunkedArray) -> list[np.ndarray | None]:
     """A column of lists of numbers as arrays of their type, none of them made a Python object."""
-    found: list[np.ndarray] = []
+    found: list[np.ndarray | None] = []
     for chunk in column.chunks:
         values = chunk.values.to_numpy()
         offsets = chunk.offsets.to_numpy()
-        found += [values[start:stop] for start, stop in pairwise(offsets.tolist())]
+        spans = zip(pairwise(offsets.tolist()), chunk.is_valid().to_pylist(), strict=True)
+        found += [values[slice(*span)] if there else None for span, there in spans]
     return found
 
 

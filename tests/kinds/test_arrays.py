@@ -110,6 +110,14 @@ def test_numbers_in_lists_are_of_the_columns_type_whatever_other_rows_lack(numbe
     assert [each.dtype for each in ragged[0]] == [number, number]
 
 
+def test_lists_beside_missing_ones_become_arrays_where_they_lie() -> None:
+    values = pa.array(np.arange(6, dtype=np.float32))
+    lists = pa.ListArray.from_arrays([0, 2, 6], values, mask=pa.array([False, True]))
+    first, missing = column_to_numpy(pa.chunked_array([lists]))
+    assert np.shares_memory(first, values.to_numpy())
+    assert (first.tolist(), missing) == ([0, 1], None)
+
+
 def test_a_list_that_lacks_a_number_keeps_all_digits_of_the_others() -> None:
     lists = pa.chunked_array([pa.array([[2**60 + 1, None]], pa.list_(pa.int64()))])
     assert column_to_numpy(lists)[0].tolist() == [2**60 + 1, None]
