@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -28,9 +29,10 @@ from tasks.protocol.storage import FsspecStorage
 logger = logging.getLogger(__name__)
 
 RANGES_TO_INFER = 10
-ROWS_FETCHED_FIRST = 50_000
-"""Of a range: of more, the first would be waited for. The connection is let go then: while a model
-is at work its transaction would stay open, which servers end after a while, and replicas soon."""
+BYTES_HELD = 256 << 20
+"""Of a range, fetched before a model is at work on it: of more, the first would be waited for. The
+connection is let go then: its transaction would stay open, which servers end after a while, and
+replicas soon."""
 
 
 class SqlSource(Source):
@@ -245,5 +247,4 @@ class SqlSource(Source):
         database, schema = storage.filesystem, schema_of(pins["schema"])
         fetched = database.read(shard.path, schema.names, shard.rows)
         reads = (read for rows in fetched for read in arrow.conformed(rows, schema))
-        is_small = shard.rows is not None and shard.rows <= ROWS_FETCHED_FIRST
-        yield from fetched_first(reads) if is_small or database.keeps_writers_out else reads
+        yield from fetched_first(reads, math.inf if database.keeps_writers_out else BYTES_HELD)

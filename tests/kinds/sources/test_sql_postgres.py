@@ -215,7 +215,7 @@ def test_no_transaction_stays_open_while_a_model_is_at_work(shop: Shop, postgres
 def test_a_large_range_is_fetched_some_rows_at_a_time(
     shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.kinds.sources.sql.ROWS_FETCHED_FIRST", 0)
+    monkeypatch.setattr("tasks.kinds.sources.sql.BYTES_HELD", 0)
     query = f"SELECT n AS id FROM generate_series(1, {4 * ROWS_PER_READ}) AS n"
     found = shop.source(table=None, query=query, range_size=10**6)
     storage, (stat,) = list_inputs(found)
