@@ -10,7 +10,7 @@ from typing import Any
 from tasks.kinds.models.runtimes.told import Runtime
 
 RECKON_OTHERWISE: tuple[Runtime, ...] = ("openvino",)
-LEFT_OUT = "makes numbers of NaN: batches that hold it, or an infinity, are left out"
+LEFT_OUT = "only for batches that hold NaN or an infinity, of which it makes numbers"
 MOST_COMPARISONS = 32
 """Of batches with larger whole numbers than any before: if they grow on and on, eager is quicker
 than both."""
@@ -21,7 +21,10 @@ GROWS_ON = (
 
 def are_finite(batch: Mapping[str, Any]) -> bool:
     """Whether a batch's numbers are finite, and not so large that their sum is not."""
-    return all(bool(each.sum().isfinite()) for each in batch.values() if each.is_floating_point())
+    floats = (each for each in batch.values() if each.is_floating_point())
+    # Of 16 bits the sum of many would be too large.
+    wide = (each.float() if each.itemsize < 4 else each for each in floats)
+    return all(bool(each.sum().isfinite()) for each in wide)
 
 
 def largest_whole(batch: Mapping[str, Any]) -> int:
