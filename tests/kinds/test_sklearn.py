@@ -158,6 +158,9 @@ def test_a_model_without_names_takes_numbers_or_vectors(tmp_path: Path) -> None:
     assert predicted(several, FRAME) == expected
     one = saved(estimator, tmp_path / "m.skops", columns=["embedding"])
     assert predicted(one, {"embedding": FRAME.to_numpy().tolist()}) == expected
+    arrays = np.ascontiguousarray(FRAME.to_numpy(np.float64)[:, :, None])
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(arrays)
+    assert predicted(one, {"embedding": tensors}) == expected
     with pytest.raises(InvalidSpec, match="must name the input columns"):
         predicted(saved(estimator, tmp_path / "m.skops"), FRAME)
     with pytest.raises(InvalidSpec, match=r"'b' holds .*string, and numbers are wanted"):

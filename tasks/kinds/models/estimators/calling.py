@@ -1,5 +1,6 @@
 """Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -119,8 +120,9 @@ def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
         if given[0].null_count:
             raise ValueError(f"column {names[0]!r} is empty in this row")
         return given[0].to_pylist()
-    if len(names) == 1 and is_any_list(kind):
-        return stacked(rows, names[0], "model.columns")
+    if len(names) == 1 and (is_any_list(kind) or isinstance(kind, pa.FixedShapeTensorType)):
+        vectors = stacked(rows, names[0], "model.columns")
+        return vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
     return numbers(names, given)
 
 
