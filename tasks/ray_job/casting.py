@@ -1,5 +1,7 @@
 """Rows in the output's schema, where that changes no more than how a value is held."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -8,6 +10,7 @@ from tasks.kinds import lossless
 from tasks.kinds.column_types import is_text
 from tasks.kinds.lossless import is_any_list
 from tasks.kinds.sources.source import schema_of
+from tasks.kinds.steps import AnyStep, RenameStep
 from tasks.ray_job.job import Job
 from tasks.ray_job.untyped import is_untyped, typed
 
@@ -142,7 +145,7 @@ def is_value(kind: pa.DataType) -> bool:
 
 
 def guessed_types(job: Job) -> dict[str, set[pa.DataType]]:
-    """Types of columns that the source has taken from its first rows, by the columns' names.
+    """Types of columns that the source has taken from its first rows, by their names after steps.
 
     A redrive reads its rows as the runs did that set them aside.
     """
@@ -153,8 +156,15 @@ def guessed_types(job: Job) -> dict[str, set[pa.DataType]]:
             continue
         for each in schema_of(reader["schema"]):
             if each.name not in given:
-                found.setdefault(each.name, set()).add(each.type)
+                found.setdefault(name_after(job.spec.steps, each.name), set()).add(each.type)
     return found
+
+
+def name_after(steps: Sequence[AnyStep], name: str) -> str:
+    """What a column of the source is called after steps."""
+    for step in steps:
+        name = step.new_name(name) if isinstance(step, RenameStep) else name
+    return name
 
 
 def differences(found: pa.Schema, wanted: pa.Schema) -> str:

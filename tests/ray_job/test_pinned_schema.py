@@ -118,6 +118,12 @@ def test_no_text_is_made_of_what_a_source_took_for_numbers(job: Job, types: dict
     problem = r"y is int64, not string, and .* source\.types, and publish anew .* --replace"
     with pytest.raises(SchemaMismatch, match=problem):
         write_batches(job, [batch(1, 501)])
+    renamed = {**source.model_dump(), "steps": [{"kind": "rename", "columns": {"zip": "y"}}]}
+    read = {"schema": pa.schema({"zip": pa.int64()}).serialize().to_pybytes().hex()}
+    with pytest.raises(SchemaMismatch, match=problem):
+        write_batches(
+            replace(job, spec=parse_spec(renamed), pins={"reader": read}), [batch(1, 501)]
+        )
 
 
 @pytest.mark.parametrize(
