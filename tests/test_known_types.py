@@ -146,6 +146,8 @@ EMPTY_WITHIN = [
 def test_lists_and_objects_without_a_value_within_fit_whatever_is_published(
     row: dict[str, Any], tmp_path: Path
 ) -> None:
-    spec = after_a_night(tmp_path, LAST_NIGHT, "jsonl")
+    spec = spec_with_trees(tmp_path, "jsonl")
+    (tmp_path / "in/1.jsonl").write_text(LAST_NIGHT)
+    assert run_spec(spec)[1].version == 1
     (tmp_path / "in/2.jsonl").write_text(json.dumps(row))
     assert run_spec(spec)[1].version == 2

@@ -145,7 +145,8 @@ class CsvSource(Source):
             if not unknown:
                 break
             # What has other columns is set aside row by row, whatever values it has.
-            with suppress(ValueError, InvalidSpec), storage.open(stat.path) as file:
+            passes_by = ValueError, InvalidSpec, FileNotFoundError
+            with suppress(*passes_by), storage.open(stat.path) as file:
                 seen, _ = self.infer(file, stat.path, BYTES_TO_INFER // FILES_TO_ASK)
                 self.compare(seen.names, wanted)
                 told = [e for e in seen if e.name in unknown and not has_no_value(e)]
