@@ -137,7 +137,7 @@ def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
 
 LAST_NIGHT = '{"x": 1, "tags": [1], "size": {"w": 2, "h": 3}, "boxes": [{"at": 4}]}\n'
 EMPTY_WITHIN = [
-    {"x": 2, "tags": [], "size": {"w": 2, "h": None}, "boxes": None},
+    {"x": 2, "tags": [], "size": {"w": 2, "h": None}, "boxes": []},
     {"x": 2, "tags": [None], "size": {"w": None, "h": None}, "boxes": [{"at": None}]},
 ]
 

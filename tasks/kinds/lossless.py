@@ -6,6 +6,7 @@ Arrow's own cast takes 00501 for 501, 2 for true, an hour of a day for the day, 
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,7 +52,11 @@ def cast(
     keeps = partial(keeps_values, wants=wants, all_fields=all_fields)
     if not (keeps(column.type) or keeps(kind_of_values(column))):
         raise pa.ArrowInvalid(f"{column.type} cannot become {wants} without loss")
-    found = column.cast(wants)
+    try:
+        found = column.cast(wants)
+    except pa.ArrowNotImplementedError:  # of text to objects, though there is no text
+        chunks = [refilled(each, wants).cast(wants) for each in column.chunks]
+        found = pa.chunked_array(chunks, wants)
     if infinities(found) > infinities(column):
         raise pa.ArrowInvalid(f"a value is too large for {wants}")
     return found
@@ -72,6 +77,24 @@ def kind_of_values(column: pa.ChunkedArray) -> pa.DataType:
         inside = [(each.name, pc.struct_field(column, each.name)) for each in kind]
         return pa.struct([(name, kind_of_values(values)) for name, values in inside])
     return kind
+
+
+def refilled(values: pa.Array, wants: pa.DataType) -> pa.Array:
+    """Values of which those without any, in lists and structs too, have the type that is wanted."""
+    if values.null_count == len(values):
+        return pa.nulls(len(values), wants)
+    if is_list(values.type) and is_any_list(wants):
+        inner = refilled(pc.list_flatten(values), wants.value_type)
+        lengths = pc.fill_null(pc.list_value_length(values), 0)
+        offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+        return pa.ListArray.from_arrays(offsets, inner, mask=values.is_null())
+    if pa.types.is_struct(values.type) and pa.types.is_struct(wants):
+        wanted = {each.name: each.type for each in wants}
+        names = [each.name for each in values.type]
+        inside = [pc.struct_field(values, name) for name in names]
+        parts = [refilled(e, wanted.get(n, e.type)) for n, e in zip(names, inside, strict=True)]
+        return pa.StructArray.from_arrays(parts, names, mask=values.is_null())
+    return values
 
 
 def keeps_values(has: pa.DataType, wants: pa.DataType, *, all_fields: bool) -> bool:

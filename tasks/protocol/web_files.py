@@ -90,9 +90,10 @@ class FileAsItComes(io.RawIOBase):
     def copy(self, position: int) -> None:
         """Have the file on this machine's disk as long as it is open."""
         self.file.close()
-        self.file, self.is_copied = TemporaryFile(), True  # noqa: SIM115 - closed as this is
+        self.file = TemporaryFile()  # noqa: SIM115 - closed as this is
         with as_oserror(), closing(self.begin()) as arriving:
             shutil.copyfileobj(arriving, self.file)
+        self.is_copied = True
         self.file.seek(position)
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ LOSSES = {
     "a fraction": ([0.5], pa.int64()),
     "a number too large": ([1 << 40], pa.int32()),
     "text in lists": ([["00501"]], pa.list_(pa.int64())),
+    "text in lists of objects": ([["00501"]], pa.list_(pa.struct({"zip": pa.int64()}))),
     "text in structs": ([{"zip": "00501"}], pa.struct({"zip": pa.int64()})),
     "a struct's field": ([{"a": 1, "b": 2}], pa.struct({"a": pa.int64()})),
     "text in maps": (
@@ -75,6 +76,19 @@ KEPT = {
         pa.array([{"a": 1, "b": None}], pa.struct({"a": pa.int64(), "b": pa.string()})),
         pa.struct({"a": pa.int64(), "b": pa.float64()}),
         [{"a": 1, "b": None}],
+    ),
+    "lists of objects, of which there are none": (
+        pa.array([[], None, []], pa.list_(pa.string())),
+        pa.list_(pa.struct({"at": pa.int64()})),
+        [[], None, []],
+    ),
+    "such lists within objects, and within lists": (
+        pa.array(
+            [[{"a": [], "b": "x"}], None, []],
+            pa.list_(pa.struct({"a": pa.list_(pa.string()), "b": pa.string()})),
+        ),
+        pa.list_(pa.struct({"a": pa.list_(pa.struct({"at": pa.int64()})), "b": pa.string()})),
+        [[{"a": [], "b": "x"}], None, []],
     ),
     "a text of a dictionary": (pa.array(["a"]).dictionary_encode(), pa.string(), ["a"]),
     "text as bytes": (["a"], pa.binary(), [b"a"]),
