@@ -69,7 +69,7 @@ def jsonl(rows: Iterable[Row]) -> bytes:
 
 def packed(row: Row) -> bytes:
     """A row as a line; a bad one is not UTF-8."""
-    return b"\xff\xfe|" + str(row.id).encode() if row.is_bad else f"{row.id}|{row.x}".encode()
+    return b"\xff|" + str(row.id).encode() if row.is_bad else f"{row.id}|{row.x}".encode()
 
 
 def text(rows: Iterable[Row]) -> bytes:
