@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,17 @@ def eager(file: Path, rows: pa.Table) -> np.ndarray:
     return predicted(kind(file, "eager"), rows)[0]
 
 
+def noting(module: Any, calls: list[int]) -> Callable[[Tensors], Tensors]:
+    """A compiled module that is the module itself, and notes its calls."""
+
+    def run(arguments: Tensors) -> Tensors:
+        calls.append(len(arguments))
+        outputs: Tensors = module(*arguments)
+        return outputs
+
+    return run
+
+
 @pytest.mark.parametrize("runtime", ["openvino", "onnx"])
 def test_a_compiled_model_says_what_eager_says(weights: Path, runtime: str) -> None:
     rows = rows_of(pixels=unseen())
@@ -76,18 +87,13 @@ def test_a_compiled_model_predicts_and_not_the_eager_one(
 ) -> None:
     rows = rows_of(pixels=unseen())
     wanted = eager(weights, rows)
-    calls = []
+    calls: list[int] = []
 
     def compiler(module: Any, example: Tensors, num_threads: int) -> Any:
         assert [len(each) for each in example] == [256]
         assert num_threads == 1
 
-        def run(arguments: Tensors) -> Tensors:
-            calls.append(len(arguments))
-            outputs: Tensors = module(*arguments)
-            return outputs
-
-        return run
+        return noting(module, calls)
 
     monkeypatch.setitem(COMPILERS, "openvino", compiler)
     made, _ = predicted(kind(weights), rows)
@@ -281,15 +287,10 @@ def test_whole_numbers_that_grow_on_are_not_compared_for_ever(
 ) -> None:
     import torch
 
-    calls = []
+    calls: list[int] = []
 
     def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
-        def run(arguments: Tensors) -> Tensors:
-            calls.append(len(arguments))
-            outputs: Tensors = module(*arguments)
-            return outputs
-
-        return run
+        return noting(module, calls)
 
     monkeypatch.setitem(COMPILERS, "openvino", compiler)
     module, placement = torch.nn.Identity(), Placement()
@@ -449,7 +450,7 @@ def test_on_gpus_halves_are_compared_as_halves(
     """Tensors are on the CPU: what is there in place of a GPU is the placement's word."""
     import torch
 
-    calls = []
+    calls: list[int] = []
 
     def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
         def run(arguments: Tensors) -> Tensors:
