@@ -240,6 +240,11 @@ def is_web(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
+def is_path(url: str) -> bool:
+    """Whether a URL leads to this machine's disk."""
+    return "://" not in url or url.startswith(("file://", "local://"))
+
+
 def as_folder(url: str) -> str:
     """A folder that files are to be put into, without the slash at its end.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.kinds.sources.source import Source
 from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
+from tasks.protocol.storage import is_path
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, with_max_replicas
 from tasks.ray_job.room import cores_side_by_side
@@ -196,11 +197,6 @@ def most_writers(spec: BatchInferenceSpec) -> int:
 def lies_near(source: Source) -> bool:
     """Whether a source's files are on this machine's disk."""
     return source.holds == "file" and all(map(is_path, source.paths))
-
-
-def is_path(url: str) -> bool:
-    """Whether a URL leads to this machine's disk."""
-    return "://" not in url or url.startswith(("file://", "local://"))
 
 
 def few() -> int:

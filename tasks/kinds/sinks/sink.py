@@ -18,7 +18,7 @@ from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.tables.types import check_folder_types
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
-from tasks.protocol.storage import as_folder
+from tasks.protocol.storage import as_folder, is_path
 from tasks.protocol.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -243,10 +243,10 @@ def refuse_long(output: str, partition: str) -> None:
     Raises:
         InvalidSpec: a name is longer than disks take, or a path than object stores do.
     """
-    if "://" in output:
-        length, limit = len(f"{output}/{partition}".encode()), MAX_PATH_BYTES
-    else:
+    if is_path(output):
         length, limit = max(map(len, partition.encode().split(b"/"))), MAX_NAME_BYTES
+    else:
+        length, limit = len(f"{output}/{partition}".encode()), MAX_PATH_BYTES
     if length > limit:
         problem = (
             f"makes {length} bytes of a name that may have {limit}: name columns of short values"

@@ -188,6 +188,7 @@ def test_partitions_hold_each_row_once_and_stay_in_the_folder(sink: Sink, tmp_pa
         ("/out", "x" * 251, True),
         ("/out", "x" * 252, False),
         ("/out", "\u65e5" * 30, False),
+        ("file:///out", "x" * 252, False),
         ("s3://bucket/out", "x" * 252, True),
         ("s3://bucket/out", "x" * 900, False),
     ],
