@@ -21,6 +21,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
 S3_BUCKET = re.compile(r"s3a?://[^/]+")
+NOWHERE = "which is not there, as where a disk is not mounted"
 WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]+/*")
 
 
@@ -107,17 +108,18 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
     """See that a folder of this machine can be made, and takes files; leave nothing there.
 
     Raises:
-        InvalidSpec: a file is in the way.
+        InvalidSpec: a file is in the way, or a link that leads nowhere.
         Unreachable: this user may not write there.
     """
     storage, path = opener(url)
     if not storage.is_local:
         return
     there = next(
-        folder for folder in (path, *map(str, Path(path).parents)) if os.path.exists(folder)
+        folder for folder in (path, *map(str, Path(path).parents)) if os.path.lexists(folder)
     )
     if not os.path.isdir(there):
-        problem = "is a file" if there == path else f"cannot be made, {there!r} is a file"
+        what = "a file" if os.path.exists(there) else f"a link to {os.readlink(there)}, {NOWHERE}"
+        problem = f"is {what}" if there == path else f"cannot be made, {there!r} is {what}"
         raise InvalidSpec.at(field, url, f"{problem}; name a folder, which need not be there yet")
     if not os.access(there, os.W_OK | os.X_OK):
         problem = f"this user may not write to {there!r}; grant it, or name another folder"

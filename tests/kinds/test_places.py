@@ -75,6 +75,18 @@ def test_a_file_in_the_place_of_an_output(tmp_path: Path, path: str, problem: st
         check_sink(ParquetSink(path=str(tmp_path / path)))
 
 
+@pytest.mark.parametrize("name", ["out", "out.state"])
+def test_a_link_to_a_disk_that_is_not_there_is_no_place_for_an_output(
+    tmp_path: Path, name: str
+) -> None:
+    """Nothing could be moved there once the run was published."""
+    (tmp_path / name).symlink_to(tmp_path / "mount/out")
+    with pytest.raises(InvalidSpec, match=r"is a link to .*/mount/out, which is not there, as wh"):
+        check_sink(ParquetSink(path=str(tmp_path / "out")))
+    (tmp_path / "mount/out").mkdir(parents=True)
+    check_sink(ParquetSink(path=str(tmp_path / "out")))
+
+
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"])
 def test_a_whole_bucket_has_no_room_for_a_state_beside_it(scheme: str) -> None:
     bucket = f"{scheme}://my-bucket"
