@@ -15,8 +15,12 @@ HALF_WRITTEN = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{32}}$")
 
 
 def temporary_path(path: str) -> str:
-    """Where a file is written before it bears its name: in the same folder, so on the same disk."""
-    return f"{path}{TEMPORARY}{uuid.uuid4().hex}"
+    """Where a file is written before it bears its name: in the same folder, so on the same disk.
+
+    Hidden: a process may die in between, and who reads a folder of rows would fail on half a file.
+    """
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}{TEMPORARY}{uuid.uuid4().hex}"
 
 
 def is_half_written(path: str) -> bool:

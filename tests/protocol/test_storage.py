@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.protocol.infos import Stat
@@ -110,6 +112,13 @@ def test_list_leaves_out_what_is_half_written(storage: FsspecStorage, folder: st
     storage.write(f"{folder}/a", b"whole")
     storage.write(temporary_path(f"{folder}/a"), b"ha")
     assert names(storage.list(folder), folder) == ["a"]
+
+
+def test_readers_of_a_folder_pass_over_what_is_half_written(tmp_path: Path) -> None:
+    """Else none could read an output on a disk of its own after a crash, until it is cleaned up."""
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    Path(temporary_path(str(tmp_path / "b.parquet"))).write_bytes(b"PAR1, and then no more")
+    assert pq.read_table(tmp_path)["id"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("name", ["host=web.tmp-3/a", "job.tmp-12", "a.tmp-12/b.tmp-x"])
