@@ -19,6 +19,7 @@ from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
+from tasks.run import left_to_do
 from tasks.spec import BatchInferenceSpec, Timeouts
 from tests.flows.conftest import spec_of
 from tests.reporting import run_attempt
@@ -259,6 +260,17 @@ def test_a_listing_that_omits_a_record_costs_work_and_no_row(place: Place) -> No
     hidden = re.escape(records[0].path.rsplit("/", 1)[-1])
     place.proxy.behave = always(Fault(omit=hidden), "GET", "list-type")
     place.run()
+    assert place.published() == ALL
+
+
+def test_a_listing_that_omits_what_a_writer_has_just_pinned_stops_no_job(place: Place) -> None:
+    planned = make_plan(place.spec)
+    place.proxy.behave = always(Fault(omit="/schemas/"), "GET", "list-type")
+    run_attempt(planned)
+    assert place.proxy.faults
+    place.proxy.behave = lambda asked: None
+    assert not left_to_do(planned, tried=True), "all that was recorded counts"
+    publish_planned(planned)
     assert place.published() == ALL
 
 
