@@ -88,6 +88,9 @@ def differing_parts(
     header = json.loads(storage.read(run.header))
     then = header["call"]
     options = [text for name, text in OPTION_NAMES.items() if then.get(name) != call[name]]
+    # Of its config it is no part, and another name of the folder is another run all the same.
+    place = header["spec"]["sink"]["path"]
+    options += differences(place, spec.sink.path, "sink.path")
     try:
         was = BatchInferenceSpec.model_validate(header["spec"])
     except ValidationError:

@@ -92,6 +92,19 @@ def test_a_run_in_another_process_is_not_gone_on_with_here(tmp_path: Path) -> No
     assert make_plan(planned.spec).run == planned.run
 
 
+def test_a_run_that_was_begun_under_another_name_of_its_output_is_told_as_that(
+    tmp_path: Path,
+) -> None:
+    """Its plan is there: what differs is the path, by a link's name or since it was moved."""
+    make_inputs(tmp_path / "in")
+    (tmp_path / "link").symlink_to(tmp_path)
+    run_attempt(make_plan(classify_spec(tmp_path)))
+    sink = {"kind": "parquet", "path": str(tmp_path / "link/out")}
+    told = rf"what differs: sink\.path was '{tmp_path}/out', now '{tmp_path}/link/out'\. Go back"
+    with pytest.raises(UnfinishedRun, match=told):
+        make_plan(classify_spec(tmp_path, sink=sink))
+
+
 def test_a_restart_that_is_refused_gives_nothing_up(tmp_path: Path) -> None:
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path)
