@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import PurePosixPath
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -200,21 +201,26 @@ def is_passed_over(path: str, output: OutputFolder) -> bool:
 
 
 def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> None:
-    """Refuse an output that was removed, and whose ledger says that all is published.
+    """Refuse an output whose rows were removed, and whose ledger says that all is published.
 
     Nothing would be done, or new inputs' rows alone would lie there.
 
     Raises:
         InvalidSpec: says how the rows come back.
     """
-    if not seen.files or is_there(storage, output, seen):
+    if not is_emptied(storage, output, seen):
         return
     problem = (
-        f"was removed, and {output.state} was not, by which {counted(len(seen.files), 'file')} of "
-        f"rows are published there: put them back, delete {output.state} too, or run with "
-        "--replace-output, which predicts every input again"
+        f"was removed, or all rows in it, and {output.state} was not, by which "
+        f"{counted(len(seen.files), 'file')} of rows are published there: put them back, delete "
+        f"{output.state} too, or run with --replace-output, which predicts every input again"
     )
     raise InvalidSpec.at("sink.path", output.path, problem)
+
+
+def is_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:
+    """Whether rows are published, and none of them lies there any more."""
+    return bool(seen.files) and not is_there(storage, output, seen)
 
 
 def refuse_older(
@@ -251,10 +257,17 @@ def version_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) 
 
 
 def is_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:
-    """Whether anything lies in an output's folder; of a table, whether there is one."""
+    """Whether rows of ours lie in an output's folder; of a table, whether there is one.
+
+    What else lies there says nothing: who deletes the files of rows leaves the empty marker, and
+    stores may have an object that stands for the folder.
+    """
     if output.table is not None:
         return output.table.look(seen.id).version is not None
-    return storage.stat(output.success) is not None or bool(storage.list(output.path))
+    newest = max(seen.files.values(), key=attrgetter("version"))
+    if storage.stat(newest.target(output)) is not None:
+        return True
+    return any(OUR_PART.search(stat.path) for stat in storage.list(output.path))
 
 
 def delete_if_there(storage: FsspecStorage, path: str) -> None:

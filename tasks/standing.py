@@ -11,6 +11,7 @@ from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import published_paths, unpublished
+from tasks.output_trial import is_emptied, refuse_emptied
 from tasks.periods import Portion
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
@@ -85,7 +86,8 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         fingerprints: digests of weights and code, as `check_spec` gives them.
 
     Raises:
-        InvalidSpec: a new version is needed, which would drop what nobody asked to be dropped.
+        InvalidSpec: a new version is needed, which would drop what nobody asked to be dropped; or
+            none is, and the rows of the one that is published were removed.
     """
     spec = portion.spec
     storage, output = output_of(spec)
@@ -96,9 +98,12 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     there = {stat.path for stat in inputs}
     dropped = sorted(set(published_paths(seen)) - there) if replaces else []
     refuse_loss(portion, inputs_storage, dropped if is_outdated else [])
+    if not replaces:
+        refuse_emptied(storage, output, seen)
     is_done = (
         not is_outdated
         and not dropped
+        and not (replaces and is_emptied(storage, output, seen))
         and not unpublished(spec, spec.source, inputs_storage, inputs, seen)
     )
     return Standing(

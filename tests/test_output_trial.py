@@ -10,13 +10,16 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown
+from tasks.periods import Portion
 from tasks.plan import make_plan
+from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
+from tasks.standing import look_at
 from tests.flows.conftest import spec_of
 from tests.flows.test_s3 import predict
 from tests.reporting import classify_spec, make_inputs, run_spec
@@ -104,11 +107,43 @@ def test_an_output_that_was_removed_without_its_state_is_refused(tmp_path: Path,
     spec = classify_spec(tmp_path, sink={"kind": kind, "path": str(tmp_path / "out")})
     run_spec(spec)
     shutil.rmtree(spec.sink.path)
-    with pytest.raises(InvalidSpec, match=r"was removed, and .*/out\.state was not, .*1 file of"):
+    told = r"was removed, or all rows in it, and .*/out\.state was not, .*1 file of"
+    with pytest.raises(InvalidSpec, match=told):
         make_plan(spec)
     assert len(make_plan(spec, RunOptions(replace_output=True)).plan.shards) == 1
     shutil.rmtree(f"{spec.sink.path}.state")
     run_spec(spec)
+
+
+def test_an_output_whose_rows_were_removed_and_not_its_marker_is_refused(tmp_path: Path) -> None:
+    """Else nothing would be done, with success; or the rows of new inputs alone would lie there."""
+    make_inputs(tmp_path / "in", files=2)
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    first, *others = Path(spec.sink.path).glob("*.parquet")
+    for file in others:
+        file.unlink()
+    assert make_plan(spec).nothing_to_do, "what has aged away file by file is nobody's mistake"
+    first.unlink()
+    assert (Path(spec.sink.path) / "_SUCCESS").exists()
+    told = r"or all rows in it, .*/out\.state was not, .*2 files of"
+    with pytest.raises(InvalidSpec, match=told):
+        make_plan(spec)
+    with pytest.raises(InvalidSpec, match=told):  # a backfill would say that it is up to date
+        look_at(Portion(spec, ()), check_spec(spec))
+
+
+def test_a_backfill_makes_the_rows_anew_that_were_removed_of_an_output_that_is_replaced(
+    tmp_path: Path,
+) -> None:
+    make_inputs(tmp_path / "in", files=1)
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "mode": "replace"}
+    spec = classify_spec(tmp_path, sink=sink)
+    run_spec(spec)
+    fingerprints = check_spec(spec)
+    assert look_at(Portion(spec, ()), fingerprints).is_done
+    shutil.rmtree(spec.sink.path)
+    assert not look_at(Portion(spec, ()), fingerprints).is_done
 
 
 @pytest.mark.parametrize("with_parts", [False, True])
