@@ -17,6 +17,7 @@ from tasks.output_trial import (
     rows_of_another_name,
     rows_of_others,
     rows_within_others,
+    state_on_another_disk,
 )
 from tasks.protocol.applying import refuse_unmendable
 from tasks.protocol.layout import OutputFolder, RunFolder
@@ -139,6 +140,7 @@ class Call:
         if not self.seen.version:
             said += rows_of_others(self.storage, self.output, self.spec.sink.suffix)
             said += rows_within_others(self.storage, self.output)
+            said += state_on_another_disk(self.storage, self.output)
         said += [
             f"run {run_id}, which another spec or other code began, has done no row and is given up"
             for run_id in self.without_rows

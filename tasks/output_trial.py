@@ -1,5 +1,6 @@
 """Tries an output's storage before rows are made that could not be published there."""
 
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -173,6 +174,23 @@ def rows_within_others(storage: FsspecStorage, output: OutputFolder) -> list[str
                     "own: whoever reads that folder reads these rows, and this ledger's files, too"
                 )
     return said
+
+
+def state_on_another_disk(storage: FsspecStorage, output: OutputFolder) -> list[str]:
+    """What to know of a new output that is a disk of its own, as a volume of a container is.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+    """
+    if not (storage.is_local and os.path.ismount(output.path)):
+        return []
+    return [
+        f"sink.path: {output.path} is a disk of its own, and {output.state}, which says what is "
+        "published there, lies beside it on another: where that one goes, as a container's does, "
+        "later runs refuse the rows. Name a folder on that disk, as in "
+        f"{output.path.rstrip('/')}/predictions"
+    ]
 
 
 def rows_of_another_name(seen: Snapshot, name: str) -> list[str]:

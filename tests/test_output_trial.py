@@ -9,11 +9,12 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.ledgers import ledger_of
-from tasks.output_trial import refuse_unknown
+from tasks.output_trial import refuse_unknown, state_on_another_disk
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.layout import OutputFolder
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.ray_job.job import output_of
@@ -144,6 +145,15 @@ def test_a_backfill_makes_the_rows_anew_that_were_removed_of_an_output_that_is_r
     assert look_at(Portion(spec, ()), fingerprints).is_done
     shutil.rmtree(spec.sink.path)
     assert not look_at(Portion(spec, ()), fingerprints).is_done
+
+
+def test_a_new_output_that_is_a_disk_of_its_own_is_told_of(tmp_path: Path) -> None:
+    """A container's volume stays, and what lies beside it goes with the container."""
+    storage, output = output_of(classify_spec(tmp_path))
+    assert state_on_another_disk(storage, output) == []
+    (told,) = state_on_another_disk(storage, OutputFolder("/proc"))
+    assert told.startswith("sink.path: /proc is a disk of its own, and /proc.state, which says")
+    assert told.endswith("as in /proc/predictions")
 
 
 @pytest.mark.parametrize("with_parts", [False, True])
