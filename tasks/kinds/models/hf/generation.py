@@ -21,7 +21,6 @@ from tasks.kinds.models.hf.own_settings import (
 from tasks.kinds.models.hf.sampling import draws, draws_by
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.hf.text import (
-    TOKENS,
     Ragged,
     TextInputs,
     batches_by_length,
@@ -75,6 +74,7 @@ class Writer:
         self.placement, self.options = placement, options
         self.tokenizer = checkpoint.tokenizer()
         self.inputs = TextInputs(self.tokenizer, placement)
+        self.inputs.keep_to(model)
         self.encodes = bool(model.config.is_encoder_decoder)
         self.inputs.left = not self.encodes
         self.same_lengths, self.alone = sees_padding(model), mixes_rows(model)
@@ -88,9 +88,10 @@ class Writer:
         """Rows with their texts.
 
         Raises:
-            ValueError: a row has nothing to go on from, or the model no numbers for it.
+            ValueError: a row has nothing to go on from, or what the model does not know; or the
+                model has no numbers for it.
         """
-        tokens = Ragged(rows[TOKENS])
+        tokens = self.inputs.tokens_of(rows)
         if len(rows) and not tokens.lengths.min():
             raise ValueError("a prompt is empty: the model has nothing to go on from")
         texts = np.empty(len(rows), dtype=object)

@@ -8,6 +8,7 @@ from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.folder import HALVES
 from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.text import TextInputs
+from tasks.kinds.models.hf.vocabulary import padding_token
 from tasks.kinds.models.model import Media, Placement
 
 if TYPE_CHECKING:
@@ -105,3 +106,4 @@ def read_as_trained(inputs: TextInputs, tokenizer: Any, config: Any) -> None:
     inputs.masks = "attention_mask" in tokenizer.model_input_names
     if not inputs.masks or config.model_type.startswith("siglip"):
         inputs.width = config.get_text_config().max_position_embeddings
+        inputs.padding = padding_token(tokenizer)  # another one would be another text

@@ -44,6 +44,7 @@ def classify_texts(
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
     multiply_faster(model, placement)
     inputs = TextInputs(checkpoint.tokenizer(), placement)
+    inputs.keep_to(model)
     inputs.same_lengths = reads_padding(model)
     pad_as_configured(inputs, model)
     run = side_by_side(model, logits_of, placement)
@@ -74,6 +75,7 @@ def embed_texts(
     multiply_faster(model, placement)
     tokenizer = tokenizer_for("feature-extraction", checkpoint)
     inputs = TextInputs(tokenizer, placement)
+    inputs.keep_to(model)
     finish = vectors(bool(options.normalize))
     if joint.shares_space(model, "text"):
         joint.read_as_trained(inputs, tokenizer, model.config)

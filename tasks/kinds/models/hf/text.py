@@ -19,6 +19,7 @@ from tasks.kinds.models.hf.options import (
 )
 from tasks.kinds.models.hf.room import longest_text
 from tasks.kinds.models.hf.too_long import TooLong
+from tasks.kinds.models.hf.vocabulary import padding_token, refuse_unknown, tokens_known
 from tasks.kinds.models.input_types import refuse_other_than_text
 from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
@@ -108,7 +109,9 @@ class TextInputs:
     """Padded batches of texts on the model's device, the longest first."""
 
     def __init__(self, tokenizer: Any, placement: Placement, types: bool = True) -> None:
-        self.padding = padding_token(tokenizer)
+        self.tokenizer, self.padding = tokenizer, padding_token(tokenizer)
+        self.known: int | None = None
+        """Tokens that the model knows, the first so many; None: all."""
         self.left = False
         self.types, self.masks = types, True
         self.same_lengths = False
@@ -122,13 +125,29 @@ class TextInputs:
         self.tokens = TOKENS_PER_BATCH_ON_CPU if on_cpu else TOKENS_PER_BATCH_ON_GPU
         self.enough = ENOUGH_TOKENS_ON_CPU if on_cpu else self.tokens
 
+    def keep_to(self, model: Any) -> None:
+        """Hand a model no token that it does not know."""
+        self.known = tokens_known(model)
+        self.padding = padding_token(self.tokenizer, self.known)
+
+    def tokens_of(self, rows: pa.Table) -> "Ragged":
+        """Token numbers of texts.
+
+        Raises:
+            ValueError: a row has one that the model does not know.
+        """
+        tokens = Ragged(rows[TOKENS])
+        refuse_unknown(tokens.own_values, self.known, self.tokenizer)
+        return tokens
+
     def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
         """Rows of like length together.
 
         Raises:
-            ValueError: a row has nothing that the model could read; some read padding as well.
+            ValueError: a row has nothing that the model could read (some read padding as well), or
+                what it does not know.
         """
-        tokens = Ragged(rows[TOKENS])
+        tokens = self.tokens_of(rows)
         if len(rows) and self.width == 1 and not tokens.lengths.min():
             raise ValueError("a text is empty: the model has nothing to read")
         types = Ragged(rows[TYPES]) if self.types and TYPES in rows.column_names else None
@@ -176,6 +195,11 @@ class Ragged:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Length of each row."""
         return np.diff(self.offsets)
+
+    @property
+    def own_values(self) -> npt.NDArray[np.int32]:
+        """Those of all rows, without others that lie in the same memory."""
+        return self.values[self.offsets[0] : self.offsets[-1]]
 
     def padded(self, index: Index, padding: int, left: bool, width: int = 1) -> np.ndarray:
         """Some rows as a rectangle, at least so wide."""
@@ -234,11 +258,3 @@ def batches_of_one_length(
         same = np.flatnonzero(lengths == length)
         for part in slices(len(same), size or max(1, tokens // max(1, int(length)))):
             yield same[part]
-
-
-def padding_token(tokenizer: Any) -> int:
-    """The number to pad with; models never look at it."""
-    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id, 0):
-        if token is not None:
-            return int(token)
-    return 0
