@@ -143,6 +143,29 @@ def test_how_to_pool_is_not_guessed_where_a_file_is_missing(sentences: Path) -> 
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
 
 
+def test_how_to_pool_is_not_guessed_where_no_module_pools(sentences: Path) -> None:
+    whole = embedded(sentences)
+    modules = [{"type": "st.Transformer", "path": ""}]
+    (sentences / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InvalidSpec, match=r"modules\.json without a Pooling, .* set model"):
+        embedded(sentences)
+    np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
+
+
+def test_vectors_of_another_output_than_the_last_layer_are_refused(sentences: Path) -> None:
+    whole, file = embedded(sentences), "sentence_bert_config.json"
+    last = {"method": "forward", "method_output_name": "last_hidden_state"}
+    write(sentences, file, modality_config={"text": last}, module_output_name="token_embeddings")
+    np.testing.assert_array_equal(embedded(sentences), whole)
+    other = {**last, "method_output_name": ["hidden_states", -2]}
+    write(sentences, file, modality_config={"text": other}, module_output_name="token_embeddings")
+    with pytest.raises(
+        InvalidSpec, match=r"vectors of \['hidden_states', -2\] of the model's forw"
+    ):
+        embedded(sentences)
+    np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
+
+
 @pytest.mark.parametrize("modes", [["cls"], ["mean"]])
 def test_a_list_of_one_way_of_pooling_is_that_way(sentences: Path, modes: list[str]) -> None:
     write(sentences, "Pooling/config.json", pooling_mode=modes)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.patches import has_class_token, seeing_all
@@ -109,6 +110,7 @@ def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bo
     normalize = "Normalize" in modules if options.normalize is None else options.normalize
     if options.pooling in ("mean", "cls"):
         return options.pooling, normalize
+    sentence_files.refuse_other_output(checkpoint)
     return pooling_of(checkpoint.name, pooling_config(checkpoint, modules)), normalize
 
 
@@ -116,8 +118,14 @@ def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[s
     """What the checkpoint's files say of pooling; empty without such files.
 
     Raises:
-        InvalidSpec: one of them names another, which is not there.
+        InvalidSpec: one of them names another, which is not there; or none says how to pool.
     """
+    if modules and "Pooling" not in modules:
+        problem = (
+            "has a modules.json without a Pooling, so that nothing says how one vector is made of "
+            "many: set model.options.pooling to mean or cls"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     file = f"{modules.get('Pooling', '1_Pooling')}/config.json"
     config: dict[str, Any] | None = checkpoint.json_file(file)
     if config is None and "Pooling" in modules:

@@ -15,6 +15,8 @@ SETTINGS = tuple(
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 """Of its transformer; the first one counts. All but the first are from old versions."""
+LAST_LAYER = {"method": "forward", "method_output_name": "last_hidden_state"}
+"""What vectors are made of as a rule."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -60,6 +62,25 @@ def settings(checkpoint: Checkpoint) -> dict[str, Any]:
     if checkpoint.json_file(MODULES) is None:
         return {}
     return next(filter(None, map(checkpoint.json_file, SETTINGS)), {})
+
+
+def refuse_other_output(checkpoint: Checkpoint) -> None:
+    """See that vectors are pooled of the model's last layer, as ours are.
+
+    Newer versions of the library write down which of a model's outputs they take.
+
+    Raises:
+        InvalidSpec: they are of something else.
+    """
+    of_texts = (settings(checkpoint).get("modality_config") or {}).get("text") or LAST_LAYER
+    taken = {name: of_texts.get(name) for name in LAST_LAYER}
+    if taken != LAST_LAYER:
+        problem = (
+            f"makes its vectors of {taken['method_output_name']} of the model's "
+            f"{taken['method']}, which is not supported; set model.options.pooling to mean or cls "
+            "to make them of its last layer"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
 
 def most_tokens(checkpoint: Checkpoint) -> int | None:
