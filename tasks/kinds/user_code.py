@@ -7,6 +7,7 @@ from functools import partial
 from inspect import Signature
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pydantic import AfterValidator
@@ -28,6 +29,10 @@ from tasks.kinds.user_signatures import (
 from tasks.protocol.batch import RESERVED, ROW
 
 BatchFormat = Literal["numpy", "pandas"]
+A_BATCH = (
+    "the code gets a batch of rows, each column of which holds the values of all of them; what was "
+    "written for one row, as Ray's map calls it, goes over them in a loop"
+)
 
 
 def as_in_json(given: Any) -> Any:
@@ -181,6 +186,7 @@ def call(
     Raises:
         UserCodeBroke: what it returned is no table of columns, or has columns of our names.
         KeyError: as the code raised it, with what there is to choose from.
+        AttributeError: as the code raised it; of a column, with what that is.
     """
     wanted = columns.visible(rows)
     given = rows.select([ROW, *wanted] if with_row_ids else wanted)
@@ -191,6 +197,10 @@ def call(
             raise
         has = f"the batch has the columns {', '.join(wanted)}"
         raise KeyError(f"{error}; {has}") from error
+    except AttributeError as error:
+        if not isinstance(error.obj, (np.ndarray, pd.Series)):
+            raise
+        raise AttributeError(f"{error}: {A_BATCH}") from error
     table = user_rows.from_user(returned, untouched(given, returned, batch_format))
     refuse_reserved(table)
     return table

@@ -199,6 +199,15 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(batch_format: An
         user_code.call(lambda batch: {"a": batch["z"]}, rows, batch_format, False)
 
 
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+def test_code_for_one_row_is_told_what_a_batch_is(batch_format: Any) -> None:
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "path": ["a/b.png"]})
+    with pytest.raises(AttributeError, match=r"no attribute 'rsplit': the code gets a batch of r"):
+        user_code.call(lambda row: {"a": row["path"].rsplit("/")}, rows, batch_format, False)
+    with pytest.raises(AttributeError, match=r"no attribute 'rsplit'$"):
+        user_code.call(lambda row: {"a": row.rsplit("/")}, rows, batch_format, False)
+
+
 def test_code_that_was_changed_since_it_was_imported_is_not_run(tmp_path: Path) -> None:
     """As in a notebook: its digest would be the new code's."""
     reference = "brought:twice"
