@@ -124,7 +124,7 @@ def test_scores_do_not_depend_on_the_batch(classifier: tuple[Any, Path]) -> None
     assert [*none.schema][-2:] == [*together.schema][-2:]
 
 
-@pytest.mark.parametrize("form", ["safetensors", "old", "checkpoint"])
+@pytest.mark.parametrize("form", ["safetensors", "old", "checkpoint", "wrapped"])
 def test_weights_come_from_any_file_of_them(
     classifier: tuple[Any, Path], tmp_path: Path, form: str
 ) -> None:
@@ -136,6 +136,8 @@ def test_weights_come_from_any_file_of_them(
         save_file(weights, path)
     elif form == "old":
         torch.save(weights, path, _use_new_zipfile_serialization=False)
+    elif form == "wrapped":  # as DataParallel's state_dict is, in a compiled model
+        torch.save({f"_orig_mod.module.{name}": each for name, each in weights.items()}, path)
     else:
         torch.save({"model": weights, "epoch": 3}, path)
     key = {"state_dict_key": "model"} if form == "checkpoint" else {}

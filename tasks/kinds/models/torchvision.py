@@ -230,4 +230,6 @@ class TorchvisionModel(FileModel):
         path = self.local() if self.path else architecture.downloaded()
         with path.open("rb") as file:
             content = torch_file.content_of(file)
-        return torch_weights.read(path, content, self.state_dict_key)
+        return torch_weights.without_wrappers(
+            torch_weights.read(path, content, self.state_dict_key)
+        )

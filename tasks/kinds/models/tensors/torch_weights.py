@@ -81,13 +81,20 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
 def unwrapped(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
     """A file's weights by the names of the module that was trained, where a wrapper was saved.
 
-    A wrapper is what DataParallel or torch.compile puts around a module, and no part of it: all
-    names in the file begin with its own then, and none of the module's do.
+    All names in the file begin with the wrapper's own then, and none of the module's do.
+    """
+    if any(name.startswith(WRAPPERS) for name in module.state_dict()):
+        return weights
+    return without_wrappers(weights)
+
+
+def without_wrappers(weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Weights by the names that they have within what DataParallel or torch.compile puts around.
+
+    That is no part of a module, and its name begins all names in a file of its weights.
     """
     from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
-    if any(name.startswith(WRAPPERS) for name in module.state_dict()):
-        return weights
     named: Any = copy(weights)
     for prefix in wrappers_of([*weights]):
         consume_prefix_in_state_dict_if_present(named, prefix)
