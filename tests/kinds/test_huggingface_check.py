@@ -183,6 +183,16 @@ def test_an_adapter_is_never_left_out_without_a_word(
             "type 'evil-model', .* does not know; see that config.json is right, or install a ne",
         ),
         (edit_config(model_type=["a"]), "text-classification", "not know; see that config.json"),
+        (
+            edit_config(quantization_config={"load_in_4bit": True}),
+            "text-classification",
+            "quantised by bitsandbytes, which need bitsandbytes accelerate: pip install bitsandby",
+        ),
+        (
+            edit_config(quantization_config={"quant_method": "compressed-tensors"}),
+            "text-classification",
+            "quantised by compressed-tensors, which need compressed-tensors: pip install compress",
+        ),
         (edit_config(model_type=None), "text-classification", "without a model_type; see that it"),
     ],
 )
@@ -363,6 +373,32 @@ def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None
     )
     with pytest.raises(InvalidSpec, match=message):
         predicted(copied, "text-classification", rows_of("text", ["a b"]))
+
+
+def test_a_layer_that_the_configuration_leaves_out_is_missed(copied: Path) -> None:
+    edit_config(num_hidden_layers=1)(copied)
+    message = (
+        r"model.name_or_path: .* does not go with its config.json: .*encoder.layer.1.* of a layer "
+        "that this leaves out"
+    )
+    for task in ("text-classification", "feature-extraction"):
+        with pytest.raises(InvalidSpec, match=message):
+            predicted(copied, task, rows_of("text", ["a b"]))
+
+
+def test_layers_that_transformers_leaves_out_on_purpose_are_not_missed(copied: Path) -> None:
+    """They guess the tokens after the next one, and stand behind the last layer."""
+    edit_config(num_hidden_layers=1, num_nextn_predict_layers=1)(copied)
+    predicted(copied, "text-classification", rows_of("text", ["a b"]))
+
+
+def test_a_package_that_is_missed_where_a_model_is_loaded_is_the_specs_fault(copied: Path) -> None:
+    checkpoint = Checkpoint(str(copied))
+    message = "model.name_or_path: .* not installed: install it, here and .* You need fugashi"
+    with pytest.raises(InvalidSpec, match=message), checkpoint.without_code():
+        raise ImportError("You need\nfugashi")
+    with pytest.raises(ImportError, match="no_such"), checkpoint.without_code():
+        from transformers import no_such  # noqa: F401
 
 
 def test_a_good_folder_and_a_hub_name_pass(copied: Path) -> None:

@@ -16,6 +16,7 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_encoders import OF_TYPE, save_encoder
 from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of, texts, tokenizer
+from tests.kinds.tiny_writers import save_classifying_bart
 
 TOLERANCE = 2e-5
 OF_THE_END = ("xlnet",)
@@ -114,6 +115,20 @@ def test_the_last_token_that_is_no_padding_is_the_models(
         inputs = read(line, return_tensors="pt")
         with torch.inference_mode():
             wanted = model(input_ids=inputs["input_ids"]).logits[0].softmax(-1)
+        np.testing.assert_allclose(scores, wanted.sort(descending=True).values, atol=TOLERANCE)
+
+
+def test_an_encoder_decoder_classifies_as_it_does_by_itself(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoTokenizer
+
+    model = save_classifying_bart(tmp_path)
+    read, lines = AutoTokenizer.from_pretrained(tmp_path), texts(24, longest=40)
+    found = predicted(tmp_path, "text-classification", rows_of("text", lines), top_k=4)
+    for line, scores in zip(lines, found["predicted_score"].to_pylist(), strict=True):
+        with torch.inference_mode():
+            inputs = read(line, return_tensors="pt", return_token_type_ids=False)
+            wanted = model(**inputs).logits[0].softmax(-1)
         np.testing.assert_allclose(scores, wanted.sort(descending=True).values, atol=TOLERANCE)
 
 

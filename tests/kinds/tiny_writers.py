@@ -50,6 +50,17 @@ def save_bart(folder: Path, **generation: Any) -> Any:
     return saved(model, folder)
 
 
+def save_classifying_bart(folder: Path) -> Any:
+    """One that classifies texts: it looks at its decoder where a text ends."""
+    import torch
+    from transformers import BartConfig, BartForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BartConfig(**small(), decoder_start_token_id=3, num_labels=4)
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    return saved(BartForSequenceClassification(config), folder)
+
+
 def save_nllb(folder: Path) -> Any:
     """One that writes in the language it is told to."""
     import torch

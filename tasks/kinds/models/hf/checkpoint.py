@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,15 @@ from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknow
 from tasks.kinds.models.hf.parts import PROCESSOR_FILES, knows_words
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
+
+LAYER = re.compile(r"(?<=\.)\d+(?=\.)")
+"""Its number, in the name of a weight."""
+FURTHER_TOKENS = "num_nextn_predict_layers"
+"""In configurations: how many layers come after the last one, to guess more than the next token;
+transformers leaves them out."""
+
+MOST_CHARACTERS = 500
+"""Of what transformers says of a package that it lacks, which may be a page."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ class Checkpoint:
 
         Raises:
             InvalidSpec: the checkpoint lacks weights that predictions need, or has them in other
-                shapes, or needs code of its own.
+                shapes, or of more layers; or it needs code of its own.
         """
         import transformers
 
@@ -112,6 +122,7 @@ class Checkpoint:
                 ignore_mismatched_sizes=True,  # else its error does not say of which weights
             )
         self.refuse_other_shapes(found["mismatched_keys"])
+        self.refuse_fewer_layers(model, found["unexpected_keys"])
         lacking = found["missing_keys"]
         missing = sorted(key for key in lacking if not unused or unused not in f".{key}")
         if missing:
@@ -139,17 +150,49 @@ class Checkpoint:
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem)
 
+    def refuse_fewer_layers(self, model: Any, unexpected: Iterable[str]) -> None:
+        """See that the configuration leaves out no layer that the checkpoint has weights of.
+
+        Args:
+            model: as the configuration makes it.
+            unexpected: names of weights that have no place in it, such as those of another head.
+
+        Raises:
+            InvalidSpec: it does; the model would give other numbers, and nothing would say so.
+        """
+        if getattr(model.config.get_text_config(), FURTHER_TOKENS, None):
+            return
+        own = {LAYER.sub("#", name) for name in model.state_dict()}
+        prefix = f"{model.base_model_prefix}."
+        own |= {f"{prefix}{name}" for name in own}
+        for key in sorted(unexpected):
+            name = LAYER.sub("#", key)
+            if name in own or f"{prefix}{name}" in own:
+                problem = (
+                    f"does not go with its config.json: {key} is of a layer that this leaves out, "
+                    "and without which the model is another one; see the number of layers there, "
+                    "and that both are of one model"
+                )
+                raise InvalidSpec.at(hub.FIELD, self.name, problem)
+
     @contextmanager
     def without_code(self) -> Iterator[None]:
         """Explain why a part cannot be loaded that transformers has no class for.
 
         Raises:
-            InvalidSpec: it does not know the type of the model, or stops short of running code.
+            InvalidSpec: it does not know the type of the model, stops short of running code, or
+                lacks a package for it.
         """
         from transformers import CONFIG_MAPPING
 
         try:
             yield
+        except ImportError as error:
+            if error.name is not None:  # Python's own, of a package that is there in part
+                raise
+            said = " ".join(str(error).split())[:MOST_CHARACTERS]
+            problem = f"needs what is not installed: install it, here and on every node. {said}"
+            raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
         except ValueError as error:
             config = self.json_file("config.json") or {}
             if type_of(config) not in CONFIG_MAPPING:

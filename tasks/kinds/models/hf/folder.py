@@ -14,13 +14,15 @@ from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.parts import OWN_NAME, WEIGHTS, missing_parts
+from tasks.kinds.models.hf.quantized import refuse_lacking_packages
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 """They read images as well, and write texts without."""
+CLASSIFIER = "ForSequenceClassification"
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
-    "text-classification": ("ForSequenceClassification",),
+    "text-classification": (CLASSIFIER,),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
@@ -126,7 +128,8 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         raise unknown_type(name, config)
     have = [str(each) for each in config.get("architectures") or []]
     encoder_decoder = bool(config.get("is_encoder_decoder"))
-    if encoder_decoder and task in TEXT and task not in SEQ2SEQ:
+    classifies = task == "text-classification" and any(CLASSIFIER in each for each in have)
+    if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not classifies:
         problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
         raise InvalidSpec.at(FIELD, name, problem)
     if task in SEQ2SEQ and not encoder_decoder:
@@ -138,6 +141,7 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
             "give a model without, as facebook/detr-resnet-50 is at revision no_timm"
         )
         raise InvalidSpec.at(FIELD, name, problem)
+    refuse_lacking_packages(name, config)
     if any(each.startswith(TOLD_IN_WORDS) for each in have):
         problem = f"holds {', '.join(have)}, which looks for what it is told in words: give a "
         raise InvalidSpec.at(FIELD, name, f"{problem}detector that has classes of its own")
