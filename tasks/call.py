@@ -16,6 +16,7 @@ from tasks.output_trial import (
     refuse_older,
     rows_of_another_name,
     rows_of_others,
+    rows_taken_away,
     rows_within_others,
     state_on_another_disk,
 )
@@ -133,6 +134,7 @@ class Call:
         said = []
         if not self.replaces:
             said += rows_of_another_name(self.seen, self.spec.name)
+            said += rows_taken_away(self.storage, self.output, self.seen)
             said += reading.notes(self.seen, self.spec.source)
         kept = self.spec.stages.preprocess
         if kept.path and not kept.materialize:

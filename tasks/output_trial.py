@@ -219,7 +219,7 @@ def is_passed_over(path: str, output: OutputFolder) -> bool:
 
 
 def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> None:
-    """Refuse an output whose rows were removed, and whose ledger says that all is published.
+    """Refuse an output that was removed, and whose ledger says that all is published.
 
     Nothing would be done, or new inputs' rows alone would lie there.
 
@@ -229,15 +229,15 @@ def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot)
     if not is_emptied(storage, output, seen):
         return
     problem = (
-        f"was removed, or all rows in it, and {output.state} was not, by which "
-        f"{counted(len(seen.files), 'file')} of rows are published there: put them back, delete "
-        f"{output.state} too, or run with --replace-output, which predicts every input again"
+        f"was removed, and {output.state} was not, by which {counted(len(seen.files), 'file')} of "
+        f"rows are published there: put them back, delete {output.state} too, or run with "
+        "--replace-output, which predicts every input again"
     )
     raise InvalidSpec.at("sink.path", output.path, problem)
 
 
 def is_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:
-    """Whether rows are published, and none of them lies there any more."""
+    """Whether rows are published, and nothing lies there any more."""
     return bool(seen.files) and not is_there(storage, output, seen)
 
 
@@ -275,17 +275,35 @@ def version_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) 
 
 
 def is_there(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> bool:
-    """Whether rows of ours lie in an output's folder; of a table, whether there is one.
-
-    What else lies there says nothing: who deletes the files of rows leaves the empty marker, and
-    stores may have an object that stands for the folder.
-    """
+    """Whether anything lies in an output's folder; of a table, whether there is one."""
     if output.table is not None:
         return output.table.look(seen.id).version is not None
+    return storage.stat(output.success) is not None or bool(storage.list(output.path))
+
+
+def rows_taken_away(storage: FsspecStorage, output: OutputFolder, seen: Snapshot) -> list[str]:
+    """What to know of an output all of whose rows somebody has taken out of its folder.
+
+    Who picks up what a run has published means that, and would be kept from all later ones; who
+    has deleted it to have it made again would wait for it.
+
+    Args:
+        storage: of the output.
+        output: its folders.
+        seen: what is published, all of it applied.
+    """
+    if output.table is not None or not seen.files:
+        return []
     newest = max(seen.files.values(), key=attrgetter("version"))
     if storage.stat(newest.target(output)) is not None:
-        return True
-    return any(OUR_PART.search(stat.path) for stat in storage.list(output.path))
+        return []
+    if any(OUR_PART.search(stat.path) for stat in storage.list(output.path)):
+        return []
+    return [
+        f"sink.path: none of the {counted(len(seen.files), 'file')} of rows that are published "
+        f"lies in {output.path} any more, and they are not made again; where they are to be, run "
+        "with --replace-output, which predicts every input anew"
+    ]
 
 
 def delete_if_there(storage: FsspecStorage, path: str) -> None:

@@ -11,7 +11,7 @@ from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import published_paths, unpublished
-from tasks.output_trial import is_emptied, refuse_emptied
+from tasks.output_trial import is_emptied, refuse_emptied, rows_taken_away
 from tasks.periods import Portion
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
@@ -87,7 +87,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
 
     Raises:
         InvalidSpec: a new version is needed, which would drop what nobody asked to be dropped; or
-            none is, and the rows of the one that is published were removed.
+            none is, and the output that is published was removed.
     """
     spec = portion.spec
     storage, output = output_of(spec)
@@ -106,9 +106,9 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
         and not (replaces and is_emptied(storage, output, seen))
         and not unpublished(spec, spec.source, inputs_storage, inputs, seen)
     )
-    return Standing(
-        seen.version, len(inputs), is_outdated, is_done, dropped, notes(seen, spec.source)
-    )
+    said = [] if replaces else rows_taken_away(storage, output, seen)
+    said += notes(seen, spec.source)
+    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped, said)
 
 
 def left_published(portion: Portion, fingerprints: dict[str, str]) -> tuple[int, bool]:
