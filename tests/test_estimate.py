@@ -8,7 +8,14 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.previewing import trial_of
-from tasks.reporting.estimate import FullRun, estimate_run, gpus_of_a_replica, where_it_goes
+from tasks.ray_job.room import Node
+from tasks.reporting.estimate import (
+    FullRun,
+    estimate_run,
+    gpus_of_a_replica,
+    nodes_found,
+    where_it_goes,
+)
 from tasks.reporting.preview_page import estimate_lines
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -218,6 +225,52 @@ def test_only_this_machine_goes_by_its_own_size(
         }
     )
     assert workers_at_hand(spec, 1)["infer"] == wanted
+
+
+ON_CLUSTER = {
+    "a GPU for one replica": ({}, [{"CPU": 16.0, "GPU": 1.0}, {"CPU": 48.0}], 1, 64),
+    "fewer are asked for": ({"max_replicas": 2}, [{"CPU": 8.0, "GPU": 4.0}], 2, 8),
+    "nodes are added": ({}, [{"CPU": 8.0, "GPU": 1.0}], 4, 8),
+    "nobody has looked": ({}, None, 4, 7),
+}
+
+
+@pytest.mark.parametrize(
+    ("resources", "nodes", "replicas", "others"), ON_CLUSTER.values(), ids=ON_CLUSTER
+)
+def test_of_a_cluster_that_a_preview_has_seen_its_nodes_count(
+    resources: dict[str, Any],
+    nodes: list[Node] | None,
+    replicas: int,
+    others: int,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.reporting.workers.cores", lambda: 7)
+    waits = 600 if "added" in request.node.name else 0
+    there = {"kind": "ray_jobs", "address": "http://ray:8265", "wait_for_nodes_seconds": waits}
+    spec = priced_spec(there, resources)
+    found = workers_at_hand(spec, 1, nodes)
+    assert (found["infer"], found["preprocess"]) == (replicas, others)
+
+
+def test_what_a_preview_finds_on_a_cluster_is_what_a_run_is_reckoned_with() -> None:
+    """Two seconds a batch of ten for the one replica that there is a GPU for, and not for four."""
+    spec = priced_spec({"kind": "ray_jobs", "address": "http://ray:8265"}, {}, {"per_cpu_hour": 36})
+    told = SimpleNamespace(occupancy={"nodes": [{"CPU": 16.0, "GPU": 1.0}]})
+    attempts = [told, SimpleNamespace(occupancy={})]  # one that died before it said anything
+    seen = {}
+    for on_cluster in (False, True):
+        trial = trial_of(spec, 10, "p", on_cluster=on_cluster)
+        evidence: Any = SimpleNamespace(planned=SimpleNamespace(spec=trial), attempts=attempts)
+        seen[on_cluster] = nodes_found(spec, evidence)
+    assert seen == {False: None, True: [{"CPU": 16.0, "GPU": 1.0}]}
+    record: Any = SimpleNamespace(seconds=SECONDS, ok=range(10), filtered=(), rejected=())
+    found = estimate_run(spec, trial, (record, record), WHOLE, num_gpus=1.0, nodes=seen[True])
+    assert found
+    assert (found.stage, found.workers, found.seconds) == ("infer", 1, 200.0)
+    # A core for the replica, three that prepare for it, and the halves of eight readers.
+    assert found.cost == pytest.approx(200.0 * (1 + 3 + 8 * 0.5) * 0.01)
 
 
 def test_a_run_goes_to_the_ray_that_it_would_join(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -421,6 +421,52 @@ def test_a_model_on_gpus_gets_more_of_them_or_shares_them(
     assert said in verdict.reason
 
 
+def test_no_replicas_are_advised_beyond_the_gpus_that_jobs_may_hold(tmp_path: Path) -> None:
+    """The node has another one, which the cluster's max_gpus keeps from its jobs."""
+    found = having(timings({"infer": 98.0}, nodes=ON_GPUS), "infer", device=95.0)
+    bound = {"num_cpus": 0.25, "max_replicas": 1}
+    of_two = judge(tmp_path, replace(found, max_gpus=2.0), resources=bound)
+    assert of_two.setting == "resources.max_replicas=2"
+    of_one = judge(tmp_path, replace(found, max_gpus=1.0), resources=bound)
+    assert (of_one.setting, of_one.gain) == (None, None)
+    assert of_one.reason.endswith("its GPUs are busy 97 %, only more of them help")
+    idle = having(found, "infer", device=65.0)
+    shared = judge(tmp_path, replace(idle, max_gpus=1.0), resources={"num_cpus": 0.25})
+    assert shared.setting == "resources.num_gpus=0.5"
+
+
+@pytest.mark.parametrize("on_gpus", [True, False])
+@pytest.mark.parametrize(
+    ("waits", "max_gpus", "setting"),
+    [
+        (600, None, "resources.max_replicas=8"),
+        (600, 6.0, "resources.max_replicas=6"),
+        (600, 4.0, None),
+        (0, None, None),
+    ],
+)
+def test_a_cluster_that_adds_nodes_is_asked_for_more_replicas(
+    tmp_path: Path, waits: float, max_gpus: float | None, setting: str | None, on_gpus: bool
+) -> None:
+    """All that may be are at work, and no core or GPU is free."""
+    node = {"CPU": 4.0, "memory": 16.0, **({"GPU": 4.0} if on_gpus else {})}
+    found = timings({"read": 5.0}, nodes=[node], max_gpus=max_gpus)
+    of_four = {"workers": 4, "most": 4, "holding": 4, "busy": 4 * 98.0, "computing": 4 * 60.0}
+    found = having(found, "infer", **of_four, device=4 * 95.0 * on_gpus)
+    there = {"kind": "ray_jobs", "address": "http://ray:8265", "wait_for_nodes_seconds": waits}
+    verdict = judge(tmp_path, found, cluster=there, resources={})
+    if not on_gpus and waits:  # no limit on GPUs binds those that take none
+        setting = "resources.max_replicas=8"
+    assert (verdict.setting, verdict.gain) == (setting, None)
+    assert ("the cluster adds nodes for more" in verdict.reason) == (setting is not None)
+    of_fewer = judge(tmp_path, found, cluster=there, resources={"max_replicas": 9})
+    assert of_fewer.setting is None
+    busier = judge(
+        tmp_path, having(found, "infer", computing=4 * 97.0), cluster=there, resources={}
+    )
+    assert busier.setting == setting
+
+
 @pytest.mark.parametrize(
     ("device", "num_gpus", "setting", "said"),
     [
@@ -592,6 +638,7 @@ def evidence_of(
         own_attempts=attempts,
         own_records=records if own is None else own,
         accepted=SimpleNamespace(records=records),
+        last_job=SimpleNamespace(max_gpus=2.0),
     )
 
 
@@ -608,6 +655,7 @@ def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: b
     assert found
     assert found.reads_kept is is_cut
     assert found.replica_seconds == 4.5
+    assert found.max_gpus == 2.0
 
 
 def test_how_long_a_replica_loads_is_the_longest_attempts_own(tmp_path: Path) -> None:

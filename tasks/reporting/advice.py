@@ -12,7 +12,7 @@ from tasks.ray_job.own_machine import (
     replicas_have_the_cores,
     with_cores,
 )
-from tasks.ray_job.room import cores_beside
+from tasks.ray_job.room import cores_beside, gpus_of_replica
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import (
     MOST_AT_ONCE,
@@ -31,7 +31,7 @@ from tasks.reporting.room_there import (
     workers_that_fit,
 )
 from tasks.reporting.timings import StageTiming, Timings
-from tasks.reporting.workers import gpus_here, workers_at_hand
+from tasks.reporting.workers import gpus_here, may_grow, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
 
@@ -74,7 +74,8 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     make_room = more_replicas if stage == "infer" else partial(more_workers, stage)
     more = make_room(wanted, spec, timings)
     if more is None:
-        return Advice(without_room(stage, spec, timings))
+        on_new_nodes = ask_for_nodes(spec, timings) if stage == "infer" else None
+        return on_new_nodes or Advice(without_room(stage, spec, timings))
     gain = timing.need() / max(more.seconds, best[after])
     if gain < WORTH_IT:
         return Advice(f"nothing: {counted(more.workers, 'worker')} would hardly be faster")
@@ -117,6 +118,28 @@ def more_replicas(wanted: int, spec: BatchInferenceSpec, timings: Timings) -> Mo
     if share <= 0 or not is_let_in(most, with_resources(spec, num_cpus=share), timings):
         return None
     return More(f"resources.num_cpus={share:g}", most, need_of_late(most, spec, timings))
+
+
+def ask_for_nodes(spec: BatchInferenceSpec, timings: Timings) -> Advice | None:
+    """More replicas, of a cluster that adds nodes for those that are asked for.
+
+    None where it does not, or where their bound is not what holds them back. What nodes would come
+    nobody knows, so that no gain is promised.
+    """
+    most, there = knobs_of(spec, "infer").max_workers, timings.stages["infer"].most
+    if not may_grow(spec) or most is None or there < most:
+        return None
+    wanted = 2 * most
+    each = gpus_of_replica(spec.resources, timings.nodes)
+    if each and timings.max_gpus is not None:
+        wanted = min(wanted, whole(timings.max_gpus / each))
+    if wanted <= most:
+        return None
+    reason = (
+        f"all {counted(most, 'replica')} that resources.max_replicas allows are at work, and the "
+        "cluster adds nodes for more, as far as its autoscaler may"
+    )
+    return Advice(reason, f"resources.max_replicas={wanted}")
 
 
 def is_let_in(replicas: int, spec: BatchInferenceSpec, timings: Timings) -> bool:

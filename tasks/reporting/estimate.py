@@ -14,6 +14,7 @@ from tasks.new_inputs import NewInputs
 from tasks.protocol.records import Record
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores
+from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import gpus_here, workers_at_hand
@@ -88,6 +89,7 @@ def estimate_run(
     whole: FullRun,
     *,
     num_gpus: float | None,
+    nodes: list[Node] | None = None,
 ) -> Estimate | None:
     """Reckon a whole run from the batches of a preview; None where no row came through.
 
@@ -99,6 +101,7 @@ def estimate_run(
         records: what it did, a batch each.
         whole: what lies at the source.
         num_gpus: GPUs that one replica of the model holds; None where nobody knows.
+        nodes: of the cluster, as `nodes_found` has them.
     """
     records = tuple(each for each in records if rows_in(each))
     if not records:
@@ -107,14 +110,15 @@ def estimate_run(
     spec = of_replicas_alike(where_it_goes(spec), trial, gpus)
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, gpus)
-    at_hand = workers_at_hand(spec, whole.shards)
+    at_hand = workers_at_hand(spec, whole.shards, nodes)
     workers = {stage: at_hand[stage] for stage in one}
     means = {stage: one[stage] / workers[stage] for stage in one}
     stage = max(means, key=lambda each: means[each])
     each_alone = [stages_of_one_row(spec, (each,), gpus)[stage] for each in records]
     spread = [rows * seconds / workers[stage] for seconds in each_alone]
     seconds, bounds = rows * means[stage], (min(spread), max(spread))
-    costs = [cost_of_seconds(spec, workers, num_gpus, each) for each in (seconds, *bounds)]
+    holding = at_work(one, workers, means[stage])
+    costs = [cost_of_seconds(spec, holding, num_gpus, each) for each in (seconds, *bounds)]
     return Estimate(
         rows=rows,
         is_total=whole.rows is not None,
@@ -126,6 +130,37 @@ def estimate_run(
         cost=costs[0],
         cost_range=None if costs[1] is None or costs[2] is None else (costs[1], costs[2]),
     )
+
+
+def at_work(
+    one: dict[str, float], workers: dict[str, int], seconds_per_row: float
+) -> dict[str, int]:
+    """Workers that hold cores: of preprocessing no more than keep up, of all others all.
+
+    Its tasks are of a batch each. Readers and replicas keep their cores also while they wait.
+
+    Args:
+        one: busy seconds of one worker for each row, by stage.
+        workers: that there may be, by stage.
+        seconds_per_row: of the stage that bounds the run.
+    """
+    if "preprocess" not in workers or not seconds_per_row:
+        return workers
+    needed = math.ceil(one["preprocess"] / seconds_per_row)
+    return {**workers, "preprocess": min(workers["preprocess"], needed)}
+
+
+def nodes_found(spec: BatchInferenceSpec, evidence: Evidence) -> list[Node] | None:
+    """The nodes that a preview has found where a run would go; None where it was elsewhere.
+
+    Args:
+        spec: what the run would do.
+        evidence: of the preview.
+    """
+    if evidence.planned.spec.cluster.kind != spec.cluster.kind:
+        return None
+    found = (each.occupancy.get("nodes") for each in reversed(evidence.attempts))
+    return next(filter(None, found), None)
 
 
 def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
@@ -177,7 +212,7 @@ def cost_of_seconds(
 
     Args:
         spec: what the run would do.
-        workers: of each stage.
+        workers: of each stage, those that hold cores.
         num_gpus: GPUs that one replica holds; None where nobody knows.
         seconds: of steady work.
     """

@@ -17,7 +17,7 @@ from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.job import first_job_of, stored_job
+from tasks.ray_job.job import Job, first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
 from tasks.rejections import Rejections, fetched, load_rejections
 from tasks.run import attempts_in
@@ -97,13 +97,18 @@ class Evidence:
         return begun or self.attempts[-1:]
 
     @cached_property
-    def job_spec(self) -> BatchInferenceSpec:
-        """The spec as this call's last job was told it: with the Ray that it has joined."""
+    def last_job(self) -> Job | None:
+        """This call's last job, as it was told; None where this version can read none."""
         for attempt in reversed(self.own_attempts):
             path = f"{self.planned.run.attempt(attempt.number)}/job.json"
             if job := stored_job(self.planned.storage, path):
-                return job.spec
-        return self.planned.spec
+                return job
+        return None
+
+    @property
+    def job_spec(self) -> BatchInferenceSpec:
+        """The spec as this call's last job was told it: with the Ray that it has joined."""
+        return self.last_job.spec if self.last_job else self.planned.spec
 
     @property
     def resumed_rows(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tasks.ray_job.counts import STAGES
-from tasks.reporting.advice import WORTH_IT, Advice, advise
+from tasks.reporting.advice import WORTH_IT, Advice, advise, ask_for_nodes
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import best_need, need_of_late, workers_at_once
 from tasks.reporting.room_there import (
@@ -29,7 +29,8 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     if used >= DEVICE_IS_BUSY:
         reason = f"its GPUs are busy {used * 100:.0f} %"
         nothing = Advice(f"nothing: {reason}, only more of them help")
-        return advise_others(reason, spec, timings) or nothing
+        more = advise_others(reason, spec, timings) or ask_for_nodes(spec, timings)
+        return more or nothing
     reason = f"its GPUs are busy only {used * 100:.0f} %"
     if spec.model.kind == "vllm":
         engines = "a second engine would ask for most of the GPU's memory again"

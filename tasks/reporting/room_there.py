@@ -6,6 +6,7 @@ from tasks.errors import InvalidSpec
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.room import Node, gpus_of_replica, refuse_crowded, refuse_unmet, requests_of
+from tasks.ray_job.turn import refuse_beyond
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
@@ -15,9 +16,12 @@ from tasks.whole import whole
 def is_accepted(spec: BatchInferenceSpec, timings: Timings) -> bool:
     """Whether a run of the spec would be let in on the nodes that there were."""
     nodes = nodes_there(spec, timings)
-    spec = with_resources(spec, num_gpus=gpus_of_replica(spec.resources, nodes))
+    num_gpus = gpus_of_replica(spec.resources, nodes)
+    spec = with_resources(spec, num_gpus=num_gpus)
     try:
         refuse_unmet(spec, nodes, "the cluster")
+        if timings.max_gpus is not None:
+            refuse_beyond(spec, timings.max_gpus, num_gpus)
         if not is_own_machine(spec):  # whose Ray is told of as many cores as it takes
             refuse_crowded(spec, nodes, "the cluster")
     except InvalidSpec:
@@ -44,10 +48,15 @@ def workers_that_fit(spec: BatchInferenceSpec, stage: str, timings: Timings) -> 
     if timings.cores > sum(node.get("CPU", 0.0) for node in nodes):
         return math.inf  # others came, of which nobody knows how large they were
     if stage == "infer":
-        spec = with_resources(spec, num_gpus=gpus_of_replica(spec.resources, nodes))
-        return sum(requests_of(spec)[0].fit_on(node) for node in nodes)
+        return replicas_that_fit_on(spec, nodes)
     each = knobs_of(spec, stage).num_cpus
     return sum(whole(node.get("CPU", 0.0) / each) for node in nodes) if each else math.inf
+
+
+def replicas_that_fit_on(spec: BatchInferenceSpec, nodes: list[Node]) -> int:
+    """Replicas that nodes could hold if nothing else ran there."""
+    spec = with_resources(spec, num_gpus=gpus_of_replica(spec.resources, nodes))
+    return sum(requests_of(spec)[0].fit_on(node) for node in nodes)
 
 
 def free_cores(spec: BatchInferenceSpec, timings: Timings) -> float:

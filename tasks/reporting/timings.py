@@ -51,6 +51,8 @@ class Timings:
     """Cores that stages ask for theirs of: the cluster's, on average."""
     nodes: list[Node] = field(default_factory=list)
     """The cluster's as the job found them; none where the job is an earlier version's."""
+    max_gpus: float | None = None
+    """GPUs that the cluster lets its jobs hold; None: as many as there are."""
     shares: int | None = None
     """No more workers than that can read."""
     rows_per_batch: int | None = None
@@ -123,6 +125,7 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
         on_ray(longest.occupancy, rows, batches),
         replica_seconds=seconds_to_load(longest, evidence.accepted.records),
         reads_kept=evidence.planned.is_cut,
+        max_gpus=evidence.last_job.max_gpus if evidence.last_job else None,
     )
 
 

@@ -8,7 +8,7 @@ from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
-from tasks.reporting.advice import Advice, advise, advise_inline
+from tasks.reporting.advice import Advice, advise, advise_inline, ask_for_nodes
 from tasks.reporting.batch_advice import advise_batches
 from tasks.reporting.bytecode import COMPILES_ANEW, compiles_anew
 from tasks.reporting.gpu_advice import advise_device
@@ -144,8 +144,12 @@ def of_stage(
     busy_cores = timings.cores_in_use(spec.resources.cores)
     is_inline = isinstance(spec.cluster, InlineCluster)
     if busy_cores >= CORES_ARE_BUSY and (is_inline or computes(stage, timings)):
-        reason += f"; nothing: the machine's cores are all busy ({busy_cores * 100:.0f} %)"
-        return Verdict(stage, round(share, 3), None, None, f"{reason}, only more of them help")
+        more = ask_for_nodes(spec, timings) if stage == "infer" else None
+        reason += f"; {'' if more else 'nothing: '}the machine's cores are all busy "
+        reason += f"({busy_cores * 100:.0f} %), only more of them help"
+        if more:
+            return Verdict(stage, round(share, 3), None, more.setting, f"{reason}: {more.reason}")
+        return Verdict(stage, round(share, 3), None, None, reason)
     advice = advised(spec, stage, timings, memory_ran_out=memory_ran_out)
     gain = None if advice.gain is None else round(capped(advice, busy_cores, stage, timings), 2)
     return Verdict(stage, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
