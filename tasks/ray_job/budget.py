@@ -7,8 +7,8 @@ from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import load_records
+from tasks.ray_job.counts import Snapshot
 from tasks.ray_job.job import Job
-from tasks.ray_job.occupancy import Snapshot
 
 LOOK_EVERY_SECONDS = 5.0
 SHARE_OF_TIME = 0.1

@@ -15,7 +15,7 @@ from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
-from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
@@ -24,7 +24,7 @@ from tasks.ray_job.left_out import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
-from tasks.ray_job.occupancy import Occupancy, Snapshot
+from tasks.ray_job.occupancy import Occupancy
 from tasks.ray_job.own_machine import (
     fitted,
     is_own_machine,
@@ -189,15 +189,25 @@ def counting_actor(job: Job) -> Any:
 
 @dataclass
 class LastSnapshot:
-    """What the counting actor last said; no job ends for want of counts."""
+    """What the counting actor last said; no job ends for want of counts.
+
+    One whose process died begins at zero: what it had said before counts on.
+    """
 
     counts: Any
     last: Snapshot = field(default_factory=lambda: Counts().snapshot())
+    said: Snapshot = field(default_factory=lambda: Counts().snapshot())
+    """By the actor's process that is there now."""
+    lost: Snapshot = field(default_factory=lambda: Counts().snapshot())
+    """By those before it."""
 
     def __call__(self) -> Snapshot:
         """Ask; where the actor does not answer, what it said before."""
         with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-            self.last = ray.get(self.counts.snapshot.remote(), timeout=SNAPSHOT_SECONDS)
+            said = ray.get(self.counts.snapshot.remote(), timeout=SNAPSHOT_SECONDS)
+            if is_begun_anew(self.said, said):
+                self.lost = self.last
+            self.said, self.last = said, together(self.lost, said)
         return self.last
 
 

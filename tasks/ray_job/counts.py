@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from tasks.protocol.batch import RowBatch
@@ -62,6 +62,11 @@ class StageCount:
     updated: float | None = None
 
 
+Snapshot = dict[str, dict[str, Any]]
+"""All stages' counts as JSON."""
+SUMS = frozenset(each.name for each in fields(StageCount)) - {"started", "updated"}
+
+
 @dataclass
 class Counts:
     """All stages' counts; on a cluster an actor."""
@@ -86,9 +91,26 @@ class Counts:
         count.cpu_seconds += report.cpu_seconds
         count.device_seconds += report.device_seconds
 
-    def snapshot(self) -> dict[str, dict[str, Any]]:
+    def snapshot(self) -> Snapshot:
         """All counts as JSON."""
         return {stage: asdict(count) for stage, count in self.stages.items()}
+
+
+def is_begun_anew(before: Snapshot, now: Snapshot) -> bool:
+    """Whether counts are those of another counter, in the place of one that has died."""
+    return any(now[stage]["rows"] < before[stage]["rows"] for stage in STAGES)
+
+
+def together(lost: Snapshot, now: Snapshot) -> Snapshot:
+    """What counters have counted that have died, and what the one in their place has since."""
+    return {
+        stage: {
+            **{name: lost[stage][name] + each for name, each in now[stage].items() if name in SUMS},
+            "started": lost[stage]["started"] or now[stage]["started"],
+            "updated": now[stage]["updated"] or lost[stage]["updated"],
+        }
+        for stage in STAGES
+    }
 
 
 def through(count: Mapping[str, Any]) -> int:

@@ -1,8 +1,6 @@
 """The counting actor: the stages' counts, also as metrics of the cluster they run on."""
 
-from typing import Any
-
-from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.counts import Counts, Report, Snapshot
 
 METRICS = {
     "prefect_ray_data_rows": "Rows that are through with a stage, set-aside rows included.",
@@ -38,6 +36,6 @@ class CountingActor:
             if amount > 0:  # Ray refuses to add nothing
                 metric.inc(amount, tags={"stage": report.stage})
 
-    def snapshot(self) -> dict[str, dict[str, Any]]:
+    def snapshot(self) -> Snapshot:
         """All counts as JSON."""
         return self.counts.snapshot()

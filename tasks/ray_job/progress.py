@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.ray_job.budget import Budget
-from tasks.ray_job.counts import STAGES, handed_on
+from tasks.ray_job.counts import STAGES, Snapshot, handed_on
 from tasks.ray_job.job import Job
-from tasks.ray_job.occupancy import Occupancy, Snapshot
+from tasks.ray_job.occupancy import Occupancy
 from tasks.ray_job.stage_functions import has_preprocessing
 
 WRITE_EVERY_SECONDS, WRITE_LATER_EVERY_SECONDS = 0.5, 2.0

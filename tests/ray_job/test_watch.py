@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tasks.ray_job import cluster
-from tasks.ray_job.cluster import Watch
-from tasks.ray_job.counts import Counts
+from tasks.ray_job.cluster import LastSnapshot, Watch
+from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
 from tasks.ray_job.progress import Standing
 from tasks.ray_job.standing import Aloud
@@ -98,3 +98,26 @@ def test_what_a_job_waits_for_long_stands_in_its_log(
         assert Watch().standing_aloud(None, float(now)).waits_for == waits_for
         said += [(now, line) for line in capsys.readouterr().out.splitlines()]
     assert said == [(70, f"the job waits for {place}"), (130, f"the job waits for {load}")]
+
+
+def test_what_a_counting_actor_had_said_before_its_process_died_counts_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray starts it anew, at zero; else a stage would be busy for less than no time."""
+    counts = Counts()
+    snapshot = SimpleNamespace(remote=lambda: None)
+    look = LastSnapshot(SimpleNamespace(snapshot=snapshot))
+    monkeypatch.setattr("ray.get", lambda *_, **__: counts.snapshot())
+    assert look() == counts.snapshot()
+    counts.add(Report("read", 10, rejected=1, filtered=2, seconds=3.0, tasks=1))
+    before = look()["read"]
+    for rows in (4, 3):
+        counts = Counts()
+        counts.add(Report("read", rows, rejected=0, filtered=1, seconds=0.5, tasks=1))
+        assert look() == look()
+    now = look()["read"]
+    assert [now[name] for name in ("rows", "rejected", "filtered", "seconds", "tasks")] == [
+        *(17, 1, 4, 4.0, 3)
+    ]
+    assert now["started"] == before["started"]
+    assert now["updated"] > before["updated"]
