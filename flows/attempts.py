@@ -176,7 +176,8 @@ def run_attempt(
     attempt = after
     try:
         with storage_of_output():
-            attempt = next_attempt(planned, gap, get_run_logger().info, after)
+            log = get_run_logger()
+            attempt = next_attempt(planned, gap, log.info, after, log.warning)
         run_stages(attempt, deadline)
     except ErrorBudgetExceeded as error:
         raise with_rows(planned, error) from error

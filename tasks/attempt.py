@@ -25,6 +25,8 @@ SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
 FOLLOWED_EVERY_SECONDS = 10.0
 HOLD_EVERY_SECONDS = 10.0
+AWAY_SECONDS = 10.0
+"""For so long the output's storage may not answer without a word."""
 LAST_WORDS = 5
 """Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
@@ -63,6 +65,8 @@ class Attempt:
     """Says that this process works on the run."""
     stopped: threading.Event = field(default_factory=threading.Event)
     running: RunningJob | None = None
+    warn: Callable[[str], None] = print
+    """Says what it waits for in vain: somebody may have to see to that."""
 
     def __post_init__(self) -> None:
         timeouts = self.job.spec.timeouts
@@ -74,6 +78,8 @@ class Attempt:
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
+        self.is_away = False
+        """Whether it was said that the output's storage does not answer."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.followed = set[str]()
@@ -93,7 +99,7 @@ class Attempt:
             try:
                 if self.running is None:
                     self.running = until_reachable(
-                        self.attach_or_start, self.unreachable_seconds, self.tell, self.stopped.wait
+                        self.attach_or_start, self.unreachable_seconds, self.warn, self.stopped.wait
                     )
                     if self.stopped.is_set():  # nobody waits for it any more
                         self.running.stop()
@@ -182,11 +188,15 @@ class Attempt:
                 if look.result is not None:
                     self.log.forward(running, self.tell, now=True)
                     look = Look(look.progress, as_stopped(self.job, look.result))
-        except Unreachable:
-            if time.monotonic() - self.answered_at > self.unreachable_seconds:
+        except Unreachable as error:
+            silent_seconds = time.monotonic() - self.answered_at
+            if silent_seconds > self.unreachable_seconds:
                 raise
+            if silent_seconds > AWAY_SECONDS and not self.is_away:
+                self.is_away = True
+                self.warn(f"{error}; it is asked for {self.unreachable_seconds:.0f} s at most")
             return self.last
-        self.answered_at = time.monotonic()
+        self.answered_at, self.is_away = time.monotonic(), False
         return look
 
     def read(self) -> Look:

@@ -51,6 +51,7 @@ def next_attempt(
     gap: Gap,
     tell: Callable[[str], None] = print,
     after: Attempt | None = None,
+    warn: Callable[[str], None] = print,
 ) -> Attempt:
     """The attempt that still runs or was never started, or a new one on the gap.
 
@@ -59,6 +60,7 @@ def next_attempt(
         gap: what is left of it.
         tell: where the job's log goes.
         after: the attempt that was followed last.
+        warn: where is said what is waited for in vain.
 
     Raises:
         OutputHeld: somebody has given the run up.
@@ -76,13 +78,13 @@ def next_attempt(
         refuse_if_stopped(after.job)
         if job is not None and job.run_id != after.job.run_id:
             job.storage.delete(job.stopped_file)  # of a cut run, which goes on with its other job
-    if job is None or not is_wanted(job, planned, cluster, after, tell):
+    if job is None or not is_wanted(job, planned, cluster, after, warn):
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         number = number_of(job_files[-1]) + 1 if job_files else 1
         job = new_job(planned, gap, number, nodes_left_out(after))
         if after is not None:  # who left word until now has not seen the new one
             refuse_if_stopped(after.job)
-    attempt = Attempt(job, cluster, tell, planned.hold)
+    attempt = Attempt(job, cluster, tell, planned.hold, warn=warn)
     FOLLOWED.append(attempt)
     del FOLLOWED[:-SHOWN]  # a process may follow hundreds of runs
     return attempt
@@ -103,7 +105,7 @@ def is_wanted(
     planned: PlannedRun,
     cluster: Cluster,
     after: Attempt | None,
-    tell: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> bool:
     """Whether the last attempt's job is to be followed; one that is not is not left running.
 
@@ -130,7 +132,7 @@ def is_wanted(
             return True
         return cluster.was_started(job) or not is_as_asked(job, planned)
 
-    if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds, tell):
+    if until_reachable(was_over, planned.spec.timeouts.unreachable_seconds, warn):
         return False
     if job.plan != planned.plan.digest:
         stop_if_alive(job, cluster)  # its inputs are not what they were

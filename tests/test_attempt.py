@@ -141,9 +141,15 @@ def test_a_storage_that_never_answers_ends_the_following(
 ) -> None:
     silent = Silent()
     following = follow(silent, tmp_path, monkeypatch)
+    said: list[tuple[float, str]] = []
+    following.warn = lambda line: said.append((silent.now, line))
     for _ in range(60):
         silent.now += 1.0
         following.look()
+    ((at, line),) = said  # once, and not of what passes in a moment
+    assert at == 1_011.0
+    assert line.startswith("sink.path: the storage does not answer")
+    assert line.endswith("no route; it is asked for 60 s at most")
     silent.now += 1.0
     with pytest.raises(
         Unreachable, match=r"sink\.path: the storage does not answer, or .* expired: no route"
@@ -330,7 +336,11 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
             raise ConnectionError("no route")
 
     monkeypatch.setattr(following.job.storage, "stat", stat)
+    said: list[str] = []
+    following.warn = said.append
     assert following.ensure_started() is running
+    (line,) = said
+    assert line.endswith("no route; it is tried again for 600 s at most")
 
 
 def test_no_sign_is_left_of_a_run_that_is_over(tmp_path: Path) -> None:
