@@ -28,7 +28,17 @@ class Terminal(Console):
         self.quiet = True
 
 
-console = Terminal(stderr=True, emoji=False)
+def may_be_drawn_over() -> bool:
+    """Whether standard error is a terminal, and no file that whoever forces colours upon it reads.
+
+    Bars in the log of a CI job would be ten frames a second.
+    """
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+console = Terminal(
+    stderr=True, emoji=False, force_interactive=None if may_be_drawn_over() else False
+)
 """Without emoji, since `:id:` in a path is a part of its name."""
 
 SHOWN_AS_THEY_ARE = "\t\n"

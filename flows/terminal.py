@@ -1,6 +1,5 @@
 """Shows a run's four stages while it goes on: bars in a terminal, else a line every few seconds."""
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from flows.console import escape
+from flows.console import escape, say
 from tasks.attempt import FOLLOWED
 from tasks.errors import BatchInferenceError
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
@@ -23,7 +22,7 @@ LINE_EVERY_SECONDS = 5.0
 def live_progress(console: Console) -> Iterator[None]:
     """Show whatever attempt this process follows, until the block ends."""
     ended = threading.Event()
-    show = show_bars if console.is_terminal else show_lines
+    show = show_bars if console.is_interactive else show_lines
     thread = threading.Thread(target=show, args=(console, ended), daemon=True)
     thread.start()
     try:
@@ -88,4 +87,4 @@ def show_lines(console: Console, ended: threading.Event) -> None:
         if awaited:
             line = f"the job waits for {awaited}"
         if line:
-            print(line, file=sys.stderr, flush=True)
+            say(line)
