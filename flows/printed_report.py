@@ -36,6 +36,7 @@ def print_report(
         "set aside": rows_told(rows, "rejected"),
         "filtered": rows_told(rows, "filtered"),
         "skipped": f"{counted(report['inputs_skipped'], 'input')}, {skipped}",
+        **lines_of_earlier_work(report),
         "seconds": seconds_told(report["seconds"]),
         "rows/s": "-" if speed is None else write_number(speed),
         "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
@@ -70,6 +71,18 @@ def superseded_line(rows: dict[str, int]) -> dict[str, str]:
     """Rows of the run that are not published since it has newer ones of their keys."""
     superseded = rows.get("superseded")
     return {"superseded": f"{superseded:,}, by newer rows of their keys"} if superseded else {}
+
+
+def lines_of_earlier_work(report: dict[str, Any]) -> dict[str, str]:
+    """What of the rows this call has not done, or did twice: without it seconds would not fit."""
+    resumed, redone, attempts = (
+        report[name] for name in ("resumed_rows", "redone_rows", "attempts")
+    )
+    return {
+        **({"resumed": f"{counted(resumed, 'row')}, done before this call"} if resumed else {}),
+        **({"redone": f"{counted(redone, 'row')}, predicted again after a loss"} if redone else {}),
+        **({"attempts": f"{attempts:,}"} if attempts > 1 else {}),
+    }
 
 
 def runtime_line(report: dict[str, Any]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
     speeds = {stage: speed for stage, speed in found["rows_per_second"].items() if speed}
     lines = {
         "rows": f"{rows['read']:,} read, {rows['written']:,} predicted, "
-        f"{rows['rejected']:,} set aside; nothing is published",
+        f"{rows['rejected']:,} set aside, {rows['filtered']:,} filtered; nothing is published",
         "rows/s": ", ".join(f"{stage} {speed:,.1f}" for stage, speed in speeds.items()) or "-",
         "source": f"{counted(source['inputs'], 'input')}{rows_of(source)}",
     }

@@ -102,8 +102,9 @@ class PlannedRun:
         known = self.plan.pins["known_rows"]
         inputs = len(set(self.plan.shards["path"].to_pylist()))
         rows = f", {counted(known, 'row')}" if known is not None else ""
+        done = f" ({counted(self.rows_before, 'row')} done before)" if self.rows_before else ""
         why = "changed or gone since" if self.options.redrive else "published already"
-        return f"{inputs:,} to do{rows}, {self.inputs_skipped:,} {why}"
+        return f"{inputs:,} to do{rows}{done}, {self.inputs_skipped:,} {why}"
 
     def hold(self) -> None:
         """Say that this process works on the run; to be said again and again."""

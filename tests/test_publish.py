@@ -175,6 +175,7 @@ def test_rows_whose_staged_files_are_gone_are_done_again(gone: str, tmp_path: Pa
     Path(f"{planned.run.staging}/{lost.name}").unlink()
     again = make_plan(planned.spec)
     assert (again.run, again.rows_before) == (planned.run, 150)
+    assert again.summary == "4 to do (150 rows done before), 0 published already"
     run_attempt(again)
     assert publish_planned(again) == 1
     files = [pq.read_table(file) for file in Path(again.output.path).glob("*.parquet")]

@@ -152,6 +152,15 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
     assert report.rows["read"] == 200
     assert len(report.stages) == 4
     assert "published" in planned.storage.read(path).decode().splitlines()[0]
+    assert planned.summary == "4 to do (99 rows done before), 0 published already"
+    told = {**report.as_json(), "redone_rows": 1, "attempts": 2, "flow_run_id": "-"}
+    console = Console(record=True, width=200)
+    print_report(console, told)
+    assert [line.rstrip() for line in console.export_text().splitlines()][5:8] == [
+        "resumed      99 rows, done before this call",
+        "redone       1 row, predicted again after a loss",
+        "attempts     2",
+    ]
 
 
 def test_seconds_are_of_this_call_alone(folder: Path) -> None:

@@ -20,7 +20,7 @@ class Outcome:
     run_id: str | None = None
     rows: dict[str, int] = field(default_factory=dict)
     resumed_rows: int = 0
-    """Done before this call, and not published then."""
+    """Of the source, done before this call, and not published then; those filtered among them."""
     inputs_skipped: int = 0
     """Published before, by the same model and config."""
     inputs_dropped: int = 0
@@ -41,7 +41,7 @@ class Outcome:
         if self.rows:
             parts.append(f"{counted(self.rows['written'], 'row')} written")
         if self.resumed_rows:
-            parts.append(f"{self.resumed_rows:,} of them resumed")
+            parts.append(f"{counted(self.resumed_rows, 'row')} resumed")
         if self.inputs_skipped:
             parts.append(f"{counted(self.inputs_skipped, 'input')} skipped")
         if self.inputs_dropped:

@@ -20,7 +20,7 @@ from flows import terminal
 from flows.batch_inference import batch_inference
 from flows.console import console as ours
 from flows.printed_report import print_check, print_periods
-from flows.printing import print_matches
+from flows.printing import preview_lines, print_matches
 from flows.said_at_terminal import said_at_terminal
 from tasks.attempt import Look
 from tasks.errors import Unreachable
@@ -202,3 +202,54 @@ def test_a_long_period_stands_apart_from_what_was_done() -> None:
     done = {"period": period, "told": "no data", "output": "/out"}
     print_periods(Console(file=screen), {"periods": [done]})
     assert screen.getvalue() == f"{period} no data: /out\n"
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is at work, looked at often."""
+    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
+    look = Look({"state": "running", "stages": dict.fromkeys(STAGES, counts)})
+    attempt = SimpleNamespace(job=SimpleNamespace(stages=STAGES), last=look, look=lambda: look)
+    monkeypatch.setattr(terminal, "FOLLOWED", [attempt])
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("followed")
+def test_no_bars_are_drawn_where_nothing_can_be_drawn_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in a log that colours are forced upon, and in terminals that know no cursor."""
+    screen = io.StringIO()
+    log = Console(file=screen, force_terminal=True, force_interactive=False)
+    dumb = Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"})
+    for console in (log, dumb):
+        with terminal.live_progress(console):
+            time.sleep(0.3)
+        assert capsys.readouterr().err.count("read: 7 rows") > 1
+    assert screen.getvalue() == ""
+
+
+def test_colours_that_are_forced_make_no_terminal_of_a_file() -> None:
+    code = "from flows.console import console; print(console.is_terminal, console.is_interactive)"
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+    assert found.stdout.split() == [b"True", b"False"]
+
+
+@pytest.mark.usefixtures("followed")
+def test_a_closed_standard_error_puts_no_line_among_what_programs_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        with terminal.live_progress(Console(file=io.StringIO())):
+            time.sleep(0.3)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_rows_of_a_preview_add_up() -> None:
+    rows = {"read": 64, "written": 20, "rejected": 4, "filtered": 40}
+    source = {"inputs": 1, "rows": 64, "rows_are_known": True}
+    found = {"rows": rows, "source": source, "rows_per_second": {}, "estimate": None}
+    said = preview_lines({**found, "measured": "here", "would_be_held_back": []})["rows"]
+    assert said == "64 read, 20 predicted, 4 set aside, 40 filtered; nothing is published"
