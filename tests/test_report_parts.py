@@ -19,13 +19,15 @@ from tasks.kinds.gates.gate import Chart
 from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
 from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.addresses import source_urls
+from tasks.reporting.backfilled import Outcome
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
 from tasks.reporting.redaction import block, cell, hide_credentials, shown_spec
-from tasks.reporting.samples import SAMPLE_ROWS, picture, thumbnail
+from tasks.reporting.samples import SAMPLE_ROWS, picture, shorten, thumbnail
+from tasks.reporting.search_page import plain
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tasks.spec_file import parse_spec
 from tests.reporting import make_inputs
@@ -280,6 +282,24 @@ def test_the_accuracy_is_of_all_rows_with_a_label(monkeypatch: pytest.MonkeyPatc
     names = [str(number) for number in range(50)]
     found.add(pa.table({"label": names, "predicted_label": names}))
     assert accuracy_part(found).startswith("100.00 % of 50 rows with a label")
+
+
+def test_of_bytes_in_a_struct_their_number_is_shown() -> None:
+    """As of the Hub's images."""
+    image = {"bytes": bytes(2_000), "path": "a.jpg", "sizes": [1, 2, 3, 4, 5]}
+    assert shorten(image) == "{bytes: <2000 bytes>, path: a.jpg, sizes: [1, 2, 3, 4, … 5 in all]}"
+    row = {"image": image, "tiles": [{"bytes": b"12"}]}
+    assert plain(row) == {
+        "image": {**image, "bytes": "<2000 bytes>"},
+        "tiles": [{"bytes": "<2 bytes>"}],
+    }
+
+
+def test_what_was_resumed_is_no_part_of_what_was_written() -> None:
+    """Of a run that was resumed rows of the source count, those that a step filtered too."""
+    rows = {"read": 100, "written": 10, "rejected": 0, "filtered": 90}
+    told = Outcome("all", "/out", "published", rows=rows, resumed_rows=100).line
+    assert told == "published, 10 rows written, 100 rows resumed"
 
 
 def test_what_is_named_like_a_secret_in_the_codes_arguments_is_not_shown() -> None:

@@ -87,6 +87,8 @@ def shorten(value: Any) -> str:
         return f"[{first}, … {len(value)} in all]"
     if isinstance(value, list):
         return "[" + ", ".join(shorten(each) for each in value) + "]"
+    if isinstance(value, dict):  # a struct, whose fields may be bytes, as a Hub image's are
+        value = "{" + ", ".join(f"{name}: {shorten(each)}" for name, each in value.items()) + "}"
     words = str(value)
     return words if len(words) <= SHOWN_CHARACTERS else words[:SHOWN_CHARACTERS] + "…"
 

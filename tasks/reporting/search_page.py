@@ -82,12 +82,18 @@ class Search:
 
 
 def plain(row: Row) -> Row:
-    """A row as JSON has it; of bytes only how many there are."""
-    known = {
-        name: shorten(value) if isinstance(value, bytes) else value for name, value in row.items()
-    }
-    found: Row = json.loads(json_text(known))
+    """A row as JSON has it; of bytes, however deep, only how many there are."""
+    found: Row = json.loads(json_text(without_bytes(row)))
     return found
+
+
+def without_bytes(value: Any) -> Any:
+    """A value with sizes in the place of bytes: a struct may hold an image file."""
+    if isinstance(value, dict):
+        return {name: without_bytes(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(without_bytes, value))
+    return shorten(value) if isinstance(value, bytes) else value
 
 
 def search_page(search: Search) -> str:
