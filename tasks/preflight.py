@@ -9,8 +9,9 @@ from itertools import takewhile
 from pathlib import Path
 
 from tasks.access import access_told
-from tasks.clusters.choose import api_of, max_gpus_of
+from tasks.clusters.choose import api_of, max_gpus_of, resources_on
 from tasks.clusters.kuberay import KubeRay
+from tasks.clusters.kuberay_room import refuse_beyond_manifest
 from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
@@ -131,7 +132,10 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
             f"this machine: {counted(machine['CPU'], 'CPU core')}, {counted(machine['GPU'], 'GPU')}"
         )
     if isinstance(cluster, KubeRayCluster):
-        return KubeRay(cluster).check()
+        found = KubeRay(cluster).check()
+        settled = spec.model_copy(update={"resources": resources_on(spec)})
+        refuse_beyond_manifest(settled, cluster)
+        return found
     if not isinstance(cluster, RayJobsCluster):
         return "this process" if isinstance(cluster, InlineCluster) else f"Ray at {cluster.address}"
     api = api_of(cluster)

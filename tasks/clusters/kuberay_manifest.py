@@ -54,13 +54,18 @@ def run_manifest(cluster: KubeRayCluster, run_id: str) -> Manifest:
     return manifest
 
 
+def manifest_file(cluster: KubeRayCluster) -> str:
+    """Path of the manifest that a spec names, or of the project's own."""
+    return cluster.manifest or str(files("deployments") / "cluster" / "raycluster.yaml")
+
+
 def load_manifest(cluster: KubeRayCluster) -> Manifest:
     """The manifest that a spec names, or the project's own.
 
     Raises:
         InvalidSpec: it cannot be read, or is none of a RayCluster.
     """
-    path = cluster.manifest or str(files("deployments") / "cluster" / "raycluster.yaml")
+    path = manifest_file(cluster)
     try:
         manifest = yaml.safe_load(Path(path).read_text())
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -120,7 +125,8 @@ def ray_containers(manifest: Manifest) -> list[dict[str, Any]]:
 def has_gpus(manifest: Manifest) -> bool:
     """Whether any of its nodes, there or yet to come, has a GPU: `nvidia.com/gpu` and the like."""
     options = [container.get("resources") or {} for container in ray_containers(manifest)]
-    return any(name.endswith("/gpu") for each in options for name in each.get("limits") or {})
+    limits = [limit for each in options for limit in (each.get("limits") or {}).items()]
+    return any(name.endswith("/gpu") and str(amount) != "0" for name, amount in limits)
 
 
 def is_ours(found: Manifest) -> bool:

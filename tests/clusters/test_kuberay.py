@@ -78,15 +78,18 @@ def test_a_run_has_a_cluster_of_its_own(kube: Kubernetes, fields: Fields) -> Non
     assert cluster.api.find(NAME) is None
 
 
-@pytest.mark.parametrize(("limit", "gpus"), [("nvidia.com/gpu", 1.0), (None, 0.0)])
+@pytest.mark.parametrize(
+    ("limits", "gpus"),
+    [({"nvidia.com/gpu": "1"}, 1.0), ({"nvidia.com/gpu": 0}, 0.0), (None, 0.0)],
+)
 def test_auto_is_a_gpu_where_the_manifest_declares_any(
-    limit: str | None, gpus: float, tmp_path: Path
+    limits: dict[str, Any] | None, gpus: float, tmp_path: Path
 ) -> None:
     """They come when they are asked for: when the job starts no node has one."""
     cluster = KubeRayCluster()
     manifest = load_manifest(cluster)
     for container in ray_containers(manifest):
-        container["resources"] = {"limits": {limit: "1"}} if limit else {}
+        container["resources"] = {"limits": limits} if limits else {}
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump(manifest))
     spec = small_spec(tmp_path, {"kind": "kuberay", "manifest": str(file)})

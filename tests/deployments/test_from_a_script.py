@@ -61,6 +61,8 @@ def test_the_spec_is_one(tmp_path: Path) -> None:
     spec = load_spec(path)
     assert (spec.model.kind, spec.cluster.kind) == ("python", "kuberay")
     assert spec.environment.working_dir == str(tmp_path)
+    said = f'resources: {{"accelerator_type:{spec.resources.accelerator_type}": "1"}}'
+    assert said in text, "of a kind that its group does not name Ray's autoscaler adds no GPU"
 
 
 def test_the_deployment_is_one_and_reads_the_spec() -> None:
