@@ -418,6 +418,7 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         ("feature-extraction", {"top_k": 5}, r"model\.options\.top_k: 5 .*feature-extraction"),
         ("image-classification", {"max_length": 9}, r"model\.options\.max_length: 9 "),
         ("text-classification", {"pooling": "cls"}, r"model\.options\.pooling: 'cls' "),
+        ("image-feature-extraction", {"pooling": "lasttoken"}, "pooling: 'lasttoken' is for texts"),
         ("text-generation", {"temperature": 0.5}, "without do_sample: true"),
         ("text-generation", {"top_q": 1}, "top_q"),
         ("image-classification", {"top_k": 0}, "top_k"),
@@ -541,8 +542,11 @@ def test_sentence_transformers_files_are_followed(copied: Path) -> None:
     assert files({"pooling_mode_mean_tokens": True, "include_prompt": True}) == ("mean", False)
     with pytest.raises(InvalidSpec, match="max_tokens"):
         files({"pooling_mode_max_tokens": True})
-    with pytest.raises(InvalidSpec, match="Dense"):
-        files(cls, "Dense")
+    assert files({"pooling_mode_lasttoken": True}) == ("lasttoken", False)
+    with pytest.raises(InvalidSpec, match="LayerNorm"):
+        files(cls, "LayerNorm")
+    with pytest.raises(InvalidSpec, match="'Normalize', 'Dense'"):
+        files(cls, "Normalize", "Dense")
     chosen = HuggingFaceOptions(pooling="mean", normalize=False)
     assert wanted(chosen, Checkpoint(str(copied))) == ("mean", False)
 

@@ -11,8 +11,10 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.embedding import text_forward
 from tasks.kinds.models.torch_threads import torch_threads
-from tests.kinds.tiny_models import predicted, rows_of, save_bert
+from tests.kinds.tiny_encoders import save_encoder
+from tests.kinds.tiny_models import predicted, rows_of, save_bert, texts
 
 TOLERANCE = 2e-5
 LINES = ["a b c", "d", "e f g h i"]
@@ -35,10 +37,16 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sentences(bert: Path, tmp_path: Path) -> Path:
     """A model whose files are those of sentence-transformers."""
     folder = Path(shutil.copytree(bert, tmp_path / "model"))
-    modules = [{"type": f"st.{kind}", "path": f"{kind}"} for kind in ("Transformer", "Pooling")]
-    (folder / "modules.json").write_text(json.dumps(modules))
+    list_modules(folder)
     write(folder, "Pooling/config.json", pooling_mode="mean")
     return folder
+
+
+def list_modules(folder: Path, *more: str) -> None:
+    """Name the steps, each by its folder."""
+    names = ("Transformer", "Pooling", *more)
+    modules = [{"type": f"st.{name.partition('_')[0]}", "path": name} for name in names]
+    (folder / "modules.json").write_text(json.dumps(modules))
 
 
 def write(folder: Path, name: str, **fields: Any) -> None:
@@ -212,9 +220,7 @@ def test_of_a_vector_as_many_numbers_are_kept_as_the_files_say(sentences: Path) 
     np.testing.assert_array_equal(first, whole[:, :5])
     lengths = np.linalg.norm(first, axis=1, keepdims=True)
     np.testing.assert_allclose(embedded(sentences, normalize=True), first / lengths, atol=TOLERANCE)
-    modules = json.loads((sentences / "modules.json").read_text())
-    modules.append({"type": "st.Normalize", "path": "Normalize"})
-    (sentences / "modules.json").write_text(json.dumps(modules))
+    list_modules(sentences, "Normalize")
     # It is the whole vector that the model's own step makes as long as 1.
     np.testing.assert_allclose(embedded(sentences), unit[:, :5], atol=TOLERANCE)
     assert embedded(sentences, LINES[:1]).shape == (1, 5)
@@ -245,3 +251,102 @@ def test_texts_end_where_the_library_lets_them_also_beyond_the_tokenizers_own_li
     assert not np.array_equal(embedded(sentences, ["a b c d e"]), whole)
     write(sentences, "sentence_bert_config.json", max_seq_length=60)
     np.testing.assert_array_equal(embedded(sentences, ["a b c d e"]), whole)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_the_last_tokens_vector_is_a_texts_own(tmp_path: Path, kind: str, side: str) -> None:
+    save_encoder(tmp_path, kind, "feature-extraction")
+    list_modules(tmp_path, "Normalize")
+    write(tmp_path, "Pooling/config.json", pooling_mode_lasttoken=True, include_prompt=False)
+    write(tmp_path, "config_sentence_transformers.json", **PROMPTS)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "padding_side": side}))
+    lines = texts(24, longest=30)
+    last = np.stack([hidden(tmp_path, f"k l {line}")[-1] for line in lines])
+    wanted = last / np.linalg.norm(last, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedded(tmp_path, lines), wanted, atol=1e-5)
+    alone = [embedded(tmp_path, [line])[0] for line in lines]
+    np.testing.assert_allclose(embedded(tmp_path, lines), alone, atol=1e-5)
+    (tmp_path / "modules.json").unlink()
+    found = embedded(tmp_path, lines, pooling="lasttoken", prefix="k l ")
+    np.testing.assert_allclose(found, last, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_last_token_is_found_beside_padding_on_either_side(tmp_path: Path, side: str) -> None:
+    import torch
+
+    model = save_encoder(tmp_path, "llama", "feature-extraction")
+    lines = [[5, 6, 7], [8], [9, 10]]
+    ids, mask = torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3, 4, dtype=torch.int64)
+    for row, line in enumerate(lines):
+        own = slice(4 - len(line), 4) if side == "left" else slice(0, len(line))
+        ids[row, own], mask[row, own] = torch.tensor(line), 1
+    with torch.inference_mode():
+        found = text_forward(model, "lasttoken")({"input_ids": ids, "attention_mask": mask})
+        wanted = [model(torch.tensor([line])).last_hidden_state[0, -1].numpy() for line in lines]
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5)
+
+
+def add_dense(
+    folder: Path, size: tuple[int, int], activation: str, *, bias: bool, safe: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """A layer's files; its weights."""
+    import torch
+    from safetensors.torch import save_file
+
+    torch.manual_seed(sum(size))
+    layer = torch.nn.ModuleDict({"linear": torch.nn.Linear(*size, bias=bias)})
+    fields = {"in_features": size[0], "out_features": size[1], "bias": bias}
+    folder.mkdir()
+    write(folder, "config.json", **fields, activation_function=f"torch.nn.modules.{activation}")
+    weights = layer.state_dict()
+    if safe:
+        save_file(weights, folder / "model.safetensors")
+    else:
+        torch.save(weights, folder / "pytorch_model.bin")
+    shift = weights["linear.bias"] if bias else torch.zeros(size[1])
+    return weights["linear.weight"].numpy(), shift.numpy()
+
+
+def test_vectors_go_through_the_dense_layers_of_the_files(sentences: Path) -> None:
+    whole = embedded(sentences)
+    layers = ("Dense_1", "Dense_2")
+    wide = add_dense(sentences / layers[0], (32, 48), "activation.Tanh", bias=True, safe=False)
+    slim = add_dense(sentences / layers[1], (48, 8), "linear.Identity", bias=False, safe=True)
+    list_modules(sentences, *layers)
+    made = np.tanh(whole @ wide[0].T + wide[1]) @ slim[0].T + slim[1]
+    np.testing.assert_allclose(embedded(sentences), made, atol=TOLERANCE)
+    unit = made / np.linalg.norm(made, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedded(sentences, normalize=True), unit, atol=TOLERANCE)
+    list_modules(sentences, *layers, "Normalize")
+    np.testing.assert_allclose(embedded(sentences), unit, atol=TOLERANCE)
+    np.testing.assert_allclose(embedded(sentences, normalize=False), made, atol=TOLERANCE)
+    np.testing.assert_array_equal(embedded(sentences, pooling="mean", normalize=False), whole)
+    (sentences / "Dense_2" / "model.safetensors").unlink()
+    problem = r"has no Dense_2/model\.safetensors and no .*\.bin, of a layer .*: copy it too"
+    with pytest.raises(InvalidSpec, match=problem):
+        embedded(sentences)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"activation_function": "my_package.Swish"}, "through my_package.Swish, which is not"),
+        ({"activation_function": "torch.nn.modules.loss.L1Loss"}, "L1Loss, which is not supported"),
+        ({"module_input_name": "token_embeddings"}, "or is one of tokens, which is not supported"),
+        ({"use_residual": True}, "is put beside what goes in, "),
+        ({"out_features": 5}, "has weights in Dense that do not go with its config.json"),
+    ],
+)
+def test_a_dense_layer_that_cannot_be_made_is_refused(
+    sentences: Path, fields: dict[str, Any], problem: str
+) -> None:
+    add_dense(sentences / "Dense", (32, 4), "activation.Tanh", bias=True, safe=True)
+    list_modules(sentences, "Dense")
+    assert embedded(sentences).shape == (len(LINES), 4)
+    config = json.loads((sentences / "Dense" / "config.json").read_text())
+    write(sentences, "Dense/config.json", **{**config, **fields})
+    with pytest.raises(InvalidSpec, match=problem):
+        embedded(sentences)

@@ -89,6 +89,15 @@ class Checkpoint:
         return MODEL_MAPPING.get(type(self.config()), None)
 
     def json_file(self, name: str) -> Any:
+        """What a further file of the checkpoint holds; None where there is no such file.
+
+        Raises:
+            Unreachable: the Hub does not answer.
+        """
+        path = self.file(name)
+        return json.loads(path.read_text()) if path else None
+
+    def file(self, name: str) -> Path | None:
         """A further file of the checkpoint; None where there is no such file.
 
         Raises:
@@ -96,7 +105,7 @@ class Checkpoint:
         """
         folder = local_folder(self.name)
         path = folder / name if folder else hub.download(self.name, name, self.revision)
-        return json.loads(path.read_text()) if path and path.is_file() else None
+        return path if path and path.is_file() else None
 
     def model(self, auto_class: str, placement: Placement, unused: str = "") -> Any:
         """The model with its weights on the device, ready to predict.

@@ -1,42 +1,56 @@
 """One vector of many: how a model's last layer becomes an embedding."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.dense import Layer, layer_of
+from tasks.kinds.models.hf.options import HuggingFaceOptions, OwnPooling
 from tasks.kinds.models.hf.patches import has_class_token, seeing_all
 from tasks.kinds.models.hf.room import longest_text
 
 Forward = Callable[[Mapping[str, Any]], Any]
-KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+KNOWN_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+"""In the order in which they are done; of the third there may be several."""
+POOLINGS: dict[str, OwnPooling] = {
+    "mean_tokens": "mean",
+    "cls_token": "cls",
+    "mean": "mean",
+    "cls": "cls",
+    "lasttoken": "lasttoken",
+}
+"""By their names in files, of old versions too."""
 UNUSED_OF_TEXTS = ".pooler."
 """In the names of weights that no embedding goes through; a checkpoint with a head lacks them."""
 UNUSED_OF_IMAGES = ".pooler.dense."
 """The same: a pooler of another make gives the model's own embedding."""
 
 
-def module_paths(checkpoint: Checkpoint) -> dict[str, str]:
-    """The steps that the checkpoint's sentence-transformers files list; empty without such files.
+def modules_of(checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    """The steps that the checkpoint's sentence-transformers files list, and the folder of each.
+
+    Empty without such files.
 
     Raises:
-        InvalidSpec: a step is not supported.
+        InvalidSpec: a step is not supported, or not where it stands.
     """
     modules = checkpoint.json_file("modules.json") or []
-    paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
-    unknown = [kind for kind in paths if kind not in KNOWN_MODULES]
-    if unknown:
+    found = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in modules]
+    kinds = [kind for kind, _ in found]
+    unknown = [kind for kind in kinds if kind not in KNOWN_MODULES]
+    of_tokens = "Dense" in kinds and "Pooling" not in kinds
+    if unknown or of_tokens or kinds != sorted(kinds, key=KNOWN_MODULES.index):
         problem = (
-            f"makes embeddings with {unknown}, which is not supported; set model.options.pooling "
-            "and model.options.normalize to do without"
+            f"makes embeddings with {unknown or kinds}, which is not supported; set "
+            "model.options.pooling and model.options.normalize to do without"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
-    return paths
+    return found
 
 
-def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
+def pooling_of(name: str, config: dict[str, Any]) -> OwnPooling:
     """The pooling that a configuration asks for.
 
     Raises:
@@ -46,12 +60,12 @@ def pooling_of(name: str, config: dict[str, Any]) -> Literal["mean", "cls"]:
     modes = {key.removeprefix(prefix) for key, on in config.items() if on and prefix in key}
     if own := config.get("pooling_mode"):
         modes = {own} if isinstance(own, str) else set(own)
-    if not modes or modes in ({"mean_tokens"}, {"mean"}):
-        return "mean"
-    if modes in ({"cls_token"}, {"cls"}):
-        return "cls"
+    first, *more = sorted(modes) or ["mean"]
+    if first in POOLINGS and not more:
+        return POOLINGS[first]
     problem = (
-        f"pools by {sorted(modes)}; set model.options.pooling to mean or cls to differ from it"
+        f"pools by {sorted(modes)}; set model.options.pooling to mean, cls or lasttoken to differ "
+        "from it"
     )
     raise InvalidSpec.at("model.name_or_path", name, problem)
 
@@ -68,7 +82,11 @@ def text_forward(model: Any, pooling: str, left_out: int = 0) -> Forward:
     def forward(arguments: Mapping[str, Any]) -> Any:
         hidden = model(**arguments).last_hidden_state
         mask = arguments["attention_mask"]
-        mask = mask * (mask.cumsum(1) > left_out)
+        count = mask.cumsum(1)
+        if pooling == "lasttoken":
+            last = count.argmax(1)  # the first of the highest, on whichever side padding is
+            return hidden[range(len(last)), last].float()
+        mask = mask * (count > left_out)
         if pooling == "cls":
             first = mask.argmax(1)  # not 0 where tokens are left out
             return hidden[range(len(first)), first].float()
@@ -104,14 +122,22 @@ def has_own_embedding(model: Any, found: Any) -> bool:
 
 def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bool]:
     """Pooling and whether to normalise: what the user says, else what the model's files say."""
-    if options.pooling in ("mean", "cls") and options.normalize is not None:
-        return options.pooling, options.normalize
-    modules = module_paths(checkpoint)
+    if options.own_pooling and options.normalize is not None:
+        return options.own_pooling, options.normalize
+    modules = dict(modules_of(checkpoint))
     normalize = "Normalize" in modules if options.normalize is None else options.normalize
-    if options.pooling in ("mean", "cls"):
-        return options.pooling, normalize
+    if options.own_pooling:
+        return options.own_pooling, normalize
     sentence_files.refuse_other_output(checkpoint)
     return pooling_of(checkpoint.name, pooling_config(checkpoint, modules)), normalize
+
+
+def layers(options: HuggingFaceOptions, checkpoint: Checkpoint, device: str) -> list[Layer]:
+    """What pooled vectors go through: what the model's files say, where they count."""
+    if options.own_pooling and options.normalize is not None:
+        return []
+    folders = [folder for kind, folder in modules_of(checkpoint) if kind == "Dense"]
+    return [layer_of(checkpoint, folder, device) for folder in folders]
 
 
 def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[str, Any]:
@@ -123,7 +149,7 @@ def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[s
     if modules and "Pooling" not in modules:
         problem = (
             "has a modules.json without a Pooling, so that nothing says how one vector is made of "
-            "many: set model.options.pooling to mean or cls"
+            "many: set model.options.pooling to mean, cls or lasttoken"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     file = f"{modules.get('Pooling', '1_Pooling')}/config.json"
@@ -131,7 +157,7 @@ def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[s
     if config is None and "Pooling" in modules:
         problem = (
             f"lacks {file}, which its modules.json names and which says how one vector is made of "
-            "many: copy it too, or set model.options.pooling to mean or cls"
+            "many: copy it too, or set model.options.pooling to mean, cls or lasttoken"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return config or {}
@@ -141,9 +167,9 @@ def tokens_left_out(
     options: HuggingFaceOptions, checkpoint: Checkpoint, tokenizer: Any, prefix: str
 ) -> int:
     """How many tokens of each text are of a prefix that the model's files do not pool."""
-    if not prefix or options.pooling in ("mean", "cls"):
+    if not prefix or options.own_pooling:
         return 0
-    if pooling_config(checkpoint, module_paths(checkpoint)).get("include_prompt", True):
+    if pooling_config(checkpoint, dict(modules_of(checkpoint))).get("include_prompt", True):
         return 0
     room = longest_text(checkpoint, tokenizer, "feature-extraction", options)
     tokens = tokenizer(prefix, truncation=True, max_length=room)["input_ids"]

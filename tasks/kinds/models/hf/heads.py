@@ -34,6 +34,18 @@ def class_names(config: Any, name: str) -> list[str]:
     return [str(names[at]) for at in range(len(names))]
 
 
+def refuse_no_numbers(vectors: Any) -> None:
+    """See that vectors are of numbers.
+
+    Raises:
+        ValueError: one is not.
+    """
+    import torch
+
+    if not torch.isfinite(vectors).all():
+        raise ValueError(NO_NUMBERS)
+
+
 def embedding_column(vectors: Any, normalize: bool, kept: int | None = None) -> Columns:
     """Vectors as lists of one length.
 
@@ -47,8 +59,7 @@ def embedding_column(vectors: Any, normalize: bool, kept: int | None = None) -> 
     """
     import torch
 
-    if not torch.isfinite(vectors).all():
-        raise ValueError(NO_NUMBERS)
+    refuse_no_numbers(vectors)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=-1)
     vectors = vectors[:, :kept]

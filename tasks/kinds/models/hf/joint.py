@@ -83,7 +83,7 @@ def features_forward(
     Raises:
         InvalidSpec: they do.
     """
-    if options.pooling in ("mean", "cls"):
+    if options.own_pooling:
         problem = "would leave the space that texts and images of this model share; leave it out"
         raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
     half = is_half(model, media)

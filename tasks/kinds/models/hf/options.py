@@ -18,7 +18,8 @@ Task = Literal[
     "translation",
     "automatic-speech-recognition",
 ]
-Pooling = Literal["auto", "mean", "cls"]
+OwnPooling = Literal["mean", "cls", "lasttoken"]
+Pooling = Literal["auto", OwnPooling]
 NEW_TOKENS = 128
 
 CLASSIFICATION = ("image-classification", "text-classification")
@@ -83,12 +84,14 @@ class HuggingFaceOptions(FormModel):
         "what the model's sentence-transformers files say, else the mean (of a vector are kept as "
         "many numbers as those files' truncate_dim says); for images the model's "
         "own image embedding, else its class token's vector, else the mean of its patches; with "
-        "CLIP and the like, for both, that of the space they share.",
+        "CLIP and the like, for both, that of the space they share. lasttoken: for text, that of "
+        "its last token, as of many that were made of models that write.",
     )
     normalize: bool | None = Field(
         default=None,
         description="Embeddings: scale each vector to length 1. Empty: only where the model's "
-        "sentence-transformers files say so.",
+        "sentence-transformers files say so. Where this and pooling both say what is done, the "
+        "steps of those files count for nothing, dense layers included.",
     )
     max_length: int | None = Field(
         default=None,
@@ -172,6 +175,11 @@ class HuggingFaceOptions(FormModel):
         description="Detection: objects to give for an image at most, the best. Empty: all.",
     )
 
+    @property
+    def own_pooling(self) -> OwnPooling | None:
+        """How one vector is made of many; None: as the model's files have it."""
+        return None if self.pooling == "auto" else self.pooling
+
     def problem_with(self, task: Task) -> str | None:
         """What is wrong with these options for a task, as a sentence; None where nothing is."""
         mine = [name for name, tasks in BELONGS_TO.items() if task in tasks]
@@ -195,6 +203,8 @@ class HuggingFaceOptions(FormModel):
         if self.chat and self.prefix is not None:
             problem = "does nothing with chat: true; write it into the prompts or system_prompt"
             return f"model.options.prefix: {self.prefix!r} {problem}"
+        if self.pooling == "lasttoken" and task != "feature-extraction":
+            return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"
         if self.do_sample and (self.num_beams or 1) > 1:
             return f"model.options.num_beams: {self.num_beams} and do_sample exclude each other"
         return None

@@ -72,6 +72,7 @@ def embed_texts(
 ) -> Function:
     """Embeddings of texts."""
     model = joint.loaded(checkpoint, "text", placement, embedding.UNUSED_OF_TEXTS)
+    model.config.use_cache = False  # of each token's keys, in every layer, by models that write
     multiply_faster(model, placement)
     tokenizer = tokenizer_for("feature-extraction", checkpoint)
     inputs = TextInputs(tokenizer, placement)
@@ -92,6 +93,8 @@ def embed_texts(
         kept = sentence_files.numbers_kept(checkpoint)
         # What the user asks for is done last; what the files ask for is a step of the model's.
         finish = shortened(kept) if options.normalize else vectors(normalize, kept)
+        for layer in reversed(embedding.layers(options, checkpoint, placement.device)):
+            finish = partial(after, layer, finish)
     return predict_with(inputs, side_by_side(model, forward_of, placement), finish)
 
 
@@ -103,6 +106,11 @@ def vectors(normalize: bool, kept: int | None = None) -> Callable[[Any], Columns
 def shortened(kept: int | None) -> Callable[[Any], Columns]:
     """What makes a column of vectors of length 1, of as many numbers as are kept."""
     return lambda found: heads.embedding_column(found[:, :kept], normalize=True)
+
+
+def after(layer: embedding.Layer, finish: Callable[[Any], Columns], found: Any) -> Columns:
+    """Columns of what a layer makes of vectors."""
+    return finish(layer(found))
 
 
 def logits_of(model: Any) -> embedding.Forward:
