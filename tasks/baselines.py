@@ -26,8 +26,8 @@ def last_run_for(spec: BatchInferenceSpec, at: int, gate: Gate, seen: Snapshot) 
     """What one gate compares with."""
     if gate.compared_with is None:
         return last_run(seen)
-    sink = spec.sink.model_copy(update={"path": gate.compared_with})
-    found = last_run(ledger_of(spec.model_copy(update={"sink": sink})).look(), gate.compared_with)
+    there = spec.with_part("sink", path=gate.compared_with)
+    found = last_run(ledger_of(there).look(), gate.compared_with)
     for column in gate.columns.values():
         if column not in found.distributions:
             problem = f"has published no run with a drift gate of {column}: name an output "

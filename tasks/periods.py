@@ -117,8 +117,7 @@ def times_in_zone(
 def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
     """The spec, leaving out what it leaves out at a time."""
     exclude = [literal(each) for each in at_time(spec, time).source.exclude]
-    source = spec.source.model_copy(update={"exclude": exclude})
-    return spec.model_copy(update={"source": source})
+    return spec.with_part("source", exclude=exclude)
 
 
 def needs_range(spec: BatchInferenceSpec) -> InvalidSpec:
@@ -180,6 +179,5 @@ def portion_of(spec: BatchInferenceSpec, times: list[datetime]) -> Portion:
         )
     # A period without data is a gap, and the list of paths must not depend on who came first.
     path = paths[0] if takes_one else paths
-    source = spec.source.model_copy(update={"path": path, "on_empty": "succeed"})
-    sink = spec.sink.model_copy(update={"path": literal(filled[0].sink.path)})
-    return Portion(spec.model_copy(update={"source": source, "sink": sink}), tuple(times))
+    of_all = spec.with_part("source", path=path, on_empty="succeed")
+    return Portion(of_all.with_part("sink", path=literal(filled[0].sink.path)), tuple(times))

@@ -18,7 +18,6 @@ from tasks.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
 from tasks.rejections import excess
-from tasks.resources import ReadOptions
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
@@ -42,9 +41,8 @@ def trial_of(
     """
     if rows < 1:
         raise InvalidSpec.at("rows", rows, "must be at least 1")
-    read = spec.stages.read
     per_batch = min(spec.rows_per_batch, -(-rows // BATCHES))
-    options = {name: getattr(read, name) for name in ReadOptions.model_fields}
+    read = spec.stages.read.model_copy(update={"rows_per_batch": per_batch})
     sink = {
         "path": f"{spec.sink.path}.state/previews/{name}",
         "keep_columns": None,  # inputs are to be seen beside predictions
@@ -56,9 +54,7 @@ def trial_of(
             # Its artifacts are not to stand among those of runs.
             "name": f"{spec.name}-preview",
             "sink": spec.sink.as_files().model_copy(update=sink),
-            "stages": spec.stages.model_copy(
-                update={"read": ReadOptions(**{**options, "rows_per_batch": per_batch})}
-            ),
+            "stages": spec.stages.model_copy(update={"read": read}),
             **({} if on_cluster else here(spec)),
             # Rows that are set aside are what somebody wants to see.
             "errors": ErrorBudget(max_rejected_fraction=1),

@@ -30,14 +30,8 @@ def at_time(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
     at = data_time(spec, time)
     path, exclude = spec.source.path, spec.source.exclude
     filled = fill(path, at) if isinstance(path, str) else [fill(each, at) for each in path]
-    source = {"path": filled, "exclude": [fill(each, at) for each in exclude]}
-    sink = {"path": fill(spec.sink.path, at)}
-    return spec.model_copy(
-        update={
-            "source": spec.source.model_copy(update=source),
-            "sink": spec.sink.model_copy(update=sink),
-        }
-    )
+    filled_in = spec.with_part("source", path=filled, exclude=[fill(each, at) for each in exclude])
+    return filled_in.with_part("sink", path=fill(spec.sink.path, at))
 
 
 def is_scheduled(spec: BatchInferenceSpec) -> bool:

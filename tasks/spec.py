@@ -1,6 +1,6 @@
 """The contract of the whole project: one typed spec, one YAML file, one run form."""
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -231,6 +231,10 @@ class BatchInferenceSpec(FormModel):
                 "cluster is deleted"
             )
         return self
+
+    def with_part(self, part: str, **changes: Any) -> Self:
+        """The spec with some fields of one of its parts changed, such as `sink` or `resources`."""
+        return self.model_copy(update={part: getattr(self, part).model_copy(update=changes)})
 
     @property
     def runs_own_code(self) -> bool:

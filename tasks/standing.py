@@ -42,9 +42,7 @@ class Standing:
 
 def allowing_gaps(spec: BatchInferenceSpec) -> BatchInferenceSpec:
     """The spec, to be looked at where a period may hold nothing."""
-    return spec.model_copy(
-        update={"source": spec.source.model_copy(update={"on_empty": "succeed"})}
-    )
+    return spec.with_part("source", on_empty="succeed")
 
 
 def has_inputs(spec: BatchInferenceSpec) -> bool:
@@ -74,7 +72,7 @@ def gaps(portion: Portion, spec: BatchInferenceSpec) -> list[datetime]:
     """
     timed: Any = [path for path in spec.source.paths if is_timed(path)]
     path = timed if isinstance(spec.source.path, list) else spec.source.path
-    own = spec.model_copy(update={"source": spec.source.model_copy(update={"path": path})})
+    own = spec.with_part("source", path=path)
     return [time for time in portion.times if not has_inputs(at_time(own, time))]
 
 

@@ -102,5 +102,4 @@ def rows_left(job: Job, todo: pa.Table) -> int | None:
 def with_rows_per_batch(job: Job, rows: int) -> Job:
     """The job with so many rows in a batch."""
     read = job.spec.stages.read.model_copy(update={"rows_per_batch": rows})
-    stages = job.spec.stages.model_copy(update={"read": read})
-    return replace(job, spec=job.spec.model_copy(update={"stages": stages}))
+    return replace(job, spec=job.spec.with_part("stages", read=read))

@@ -134,8 +134,7 @@ class Job:
 
 def with_max_replicas(job: Job, most: int) -> Job:
     """The job with so many replicas at most."""
-    resources = job.spec.resources.model_copy(update={"max_replicas": most})
-    return replace(job, spec=job.spec.model_copy(update={"resources": resources}))
+    return replace(job, spec=job.spec.with_part("resources", max_replicas=most))
 
 
 def load_job(data: bytes) -> Job:

@@ -81,8 +81,7 @@ def with_cores(spec: BatchInferenceSpec, num_gpus: float) -> BatchInferenceSpec:
     num_cpus = spec.resources.cores
     if spec.resources.num_cpus == "auto":
         num_cpus = cores_of_replica(spec, num_gpus)
-    given = spec.resources.model_copy(update={"num_cpus": float(num_cpus)})
-    return spec.model_copy(update={"resources": given})
+    return spec.with_part("resources", num_cpus=float(num_cpus))
 
 
 def cores_of_replica(spec: BatchInferenceSpec, num_gpus: float) -> int:
@@ -137,8 +136,7 @@ def with_all_cores(job: Job) -> Job:
     spec = with_cores(job.spec, num_gpus=0.0)
     most = max(spec.resources.cores, spec.stages.preprocess.num_cpus)
     preprocess = spec.stages.preprocess.model_copy(update={"num_cpus": most})
-    stages = spec.stages.model_copy(update={"preprocess": preprocess})
-    return replace(job, spec=spec.model_copy(update={"stages": stages}))
+    return replace(job, spec=spec.with_part("stages", preprocess=preprocess))
 
 
 def replicas_that_fit(resources: Resources, num_gpus: float, num_cpus: int, gpus: float) -> int:

@@ -24,12 +24,7 @@ from tasks.reporting.needs import (
     unrecorded_need,
     workers_at_once,
 )
-from tasks.reporting.room_there import (
-    free_cores,
-    is_accepted,
-    with_resources,
-    workers_that_fit,
-)
+from tasks.reporting.room_there import free_cores, is_accepted, workers_that_fit
 from tasks.reporting.timings import StageTiming, Timings
 from tasks.reporting.workers import gpus_here, may_grow, workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -115,7 +110,7 @@ def more_replicas(wanted: int, spec: BatchInferenceSpec, timings: Timings) -> Mo
         return None
     left = min(timing.workers * num_cpus + free, timings.cores - cores_beside(spec))
     share = math.floor(left / most * 100) / 100
-    if share <= 0 or not is_let_in(most, with_resources(spec, num_cpus=share), timings):
+    if share <= 0 or not is_let_in(most, spec.with_part("resources", num_cpus=share), timings):
         return None
     return More(f"resources.num_cpus={share:g}", most, need_of_late(most, spec, timings))
 
@@ -144,7 +139,7 @@ def ask_for_nodes(spec: BatchInferenceSpec, timings: Timings) -> Advice | None:
 
 def is_let_in(replicas: int, spec: BatchInferenceSpec, timings: Timings) -> bool:
     """Whether so many replicas would find room, all of them from the start."""
-    return is_accepted(with_resources(spec, min_replicas=replicas), timings)
+    return is_accepted(spec.with_part("resources", min_replicas=replicas), timings)
 
 
 def more_workers(

@@ -6,12 +6,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.reporting.advice import WORTH_IT, Advice, advise, ask_for_nodes
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import best_need, need_of_late, workers_at_once
-from tasks.reporting.room_there import (
-    free_cores,
-    is_accepted,
-    with_resources,
-    workers_that_fit,
-)
+from tasks.reporting.room_there import free_cores, is_accepted, workers_that_fit
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
@@ -73,7 +68,7 @@ def advise_others(reason: str, spec: BatchInferenceSpec, timings: Timings) -> Ad
 
 def have_room(replicas: int, num_gpus: float, spec: BatchInferenceSpec, timings: Timings) -> bool:
     """Whether so many replicas with so much of a GPU find cores too, and all else they ask for."""
-    sharing = with_resources(spec, num_gpus=num_gpus, min_replicas=replicas)
+    sharing = spec.with_part("resources", num_gpus=num_gpus, min_replicas=replicas)
     room = timings.stages["infer"].workers + free_cores(spec, timings) / spec.resources.cores
     return replicas <= whole(room) and is_accepted(sharing, timings)
 

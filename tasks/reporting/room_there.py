@@ -17,7 +17,7 @@ def is_accepted(spec: BatchInferenceSpec, timings: Timings) -> bool:
     """Whether a run of the spec would be let in on the nodes that there were."""
     nodes = nodes_there(spec, timings)
     num_gpus = gpus_of_replica(spec.resources, nodes)
-    spec = with_resources(spec, num_gpus=num_gpus)
+    spec = spec.with_part("resources", num_gpus=num_gpus)
     try:
         refuse_unmet(spec, nodes, "the cluster")
         if timings.max_gpus is not None:
@@ -27,12 +27,6 @@ def is_accepted(spec: BatchInferenceSpec, timings: Timings) -> bool:
     except InvalidSpec:
         return False
     return True
-
-
-def with_resources(spec: BatchInferenceSpec, **changes: float) -> BatchInferenceSpec:
-    """The spec with other resources."""
-    resources = spec.resources.model_copy(update=changes)
-    return spec.model_copy(update={"resources": resources})
 
 
 def nodes_there(spec: BatchInferenceSpec, timings: Timings) -> list[Node]:
@@ -55,7 +49,7 @@ def workers_that_fit(spec: BatchInferenceSpec, stage: str, timings: Timings) -> 
 
 def replicas_that_fit_on(spec: BatchInferenceSpec, nodes: list[Node]) -> int:
     """Replicas that nodes could hold if nothing else ran there."""
-    spec = with_resources(spec, num_gpus=gpus_of_replica(spec.resources, nodes))
+    spec = spec.with_part("resources", num_gpus=gpus_of_replica(spec.resources, nodes))
     return sum(requests_of(spec)[0].fit_on(node) for node in nodes)
 
 
