@@ -147,7 +147,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     nodes = [in_gib(node["resources_total"]) for node in api.nodes()]
     if cluster.wait_for_nodes_seconds == 0:
         refuse_unmet(spec, nodes, "the largest node of the cluster")
-        refuse_crowded(spec, nodes, "the cluster")
+        refuse_crowded(spec, nodes)
     num_gpus = sum(node.get("GPU", 0.0) for node in nodes)
     found = (
         f"Ray {theirs} at {api.shown}: {counted(len(nodes), 'node')}, {counted(num_gpus, 'GPU')}"

@@ -341,7 +341,7 @@ def test_no_more_replicas_are_advised_than_a_job_is_let_in_with(
     if replicas:
         spec["resources"] = {**spec["resources"], "min_replicas": replicas}
         refuse_unmet(classify_spec(tmp_path, **spec), nodes, "the cluster")
-        refuse_crowded(classify_spec(tmp_path, **spec), nodes, "the cluster")
+        refuse_crowded(classify_spec(tmp_path, **spec), nodes)
 
 
 @pytest.mark.parametrize("resources", [{}, {"max_replicas": 4}])

@@ -266,5 +266,5 @@ class Watch(ExecutionCallback):
             self.progress.occupancy.grow(now, nodes_now)
         if found.waits_for or now - self.progress.moved < STILL_SECONDS:
             return found
-        asked = crowding(job.spec, nodes_now(), "the cluster", job.stages)
+        asked = crowding(job.spec, nodes_now(), job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")

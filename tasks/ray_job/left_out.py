@@ -24,7 +24,7 @@ def leaving_out(job: Job) -> Job:
     names = ", ".join(there[node] for node in avoid)
     try:
         refuse_unmet(job.spec, nodes_now(avoid), "the largest node of the cluster")
-        refuse_crowded(job.spec, nodes_now(avoid), "the cluster", job.stages)
+        refuse_crowded(job.spec, nodes_now(avoid), job.stages)
     except InvalidSpec:
         print(f"node {names}: tried again, since others have no room", flush=True)
         return replace(job, avoid=())

@@ -60,7 +60,7 @@ def await_room(job: Job, tell: Callable[[str], None]) -> None:
             try:
                 nodes = nodes_now()
                 refuse_unmet(job.spec, nodes, "the largest node of the cluster")
-                return refuse_crowded(job.spec, nodes, "the cluster", job.stages)
+                return refuse_crowded(job.spec, nodes, job.stages)
             except InvalidSpec as error:
                 if time.monotonic() >= until:
                     waited = f" (after {patience:.0f} s of waiting for nodes)" if patience else ""

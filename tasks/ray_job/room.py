@@ -111,20 +111,19 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
 
 
 def refuse_crowded(
-    spec: BatchInferenceSpec, nodes: list[Node], whose: str, stages: tuple[str, ...] = STAGES
+    spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...] = STAGES
 ) -> None:
     """See that the stages can run side by side: replicas keep their cores until the job ends.
 
     Args:
         spec: asks.
         nodes: what there is.
-        whose: for the message, as in `the cluster`.
         stages: those of the job.
 
     Raises:
         InvalidSpec: beside the replicas no other stage would ever get a core.
     """
-    if asked := crowding(spec, nodes, whose, stages):
+    if asked := crowding(spec, nodes, stages):
         resources = spec.resources
         raise InvalidSpec.at(
             "resources.num_cpus",
@@ -135,15 +134,14 @@ def refuse_crowded(
         )
 
 
-def crowding(
-    spec: BatchInferenceSpec, nodes: list[Node], whose: str, stages: tuple[str, ...]
-) -> str | None:
+def crowding(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> str | None:
     """What stages ask for that cannot run side by side, and what there is; None where they can."""
     if "infer" not in stages or fit_side_by_side(spec, nodes, stages):
         return None
     wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
     split = ", in nodes that cannot hold them" if wanted <= there + 1e-6 else ""
-    return f"at once {counted(wanted, 'CPU core')} must be free, and {whose} has {there:g}{split}"
+    asked = counted(wanted, "CPU core")
+    return f"at once {asked} must be free, and the cluster has {there:g}{split}"
 
 
 def fit_side_by_side(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> bool:

@@ -23,7 +23,7 @@ def is_accepted(spec: BatchInferenceSpec, timings: Timings) -> bool:
         if timings.max_gpus is not None:
             refuse_beyond(spec, timings.max_gpus, num_gpus)
         if not is_own_machine(spec):  # whose Ray is told of as many cores as it takes
-            refuse_crowded(spec, nodes, "the cluster")
+            refuse_crowded(spec, nodes)
     except InvalidSpec:
         return False
     return True

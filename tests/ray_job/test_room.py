@@ -122,19 +122,19 @@ def test_replicas_that_leave_no_core_to_others_are_refused(
     spec = spec_of(**resources)
     refuse_unmet(spec, nodes, "the largest node")  # each fits, but not all together
     with pytest.raises(InvalidSpec, match=rf"resources.num_cpus: .* {wanted:g} CPU cores"):
-        refuse_crowded(spec, nodes, "the cluster")
-    refuse_crowded(spec, [*nodes, {"CPU": 0.5}], "the cluster")
-    refuse_crowded(spec, nodes, "the cluster", ("read", "preprocess"))  # no replica is there
+        refuse_crowded(spec, nodes)
+    refuse_crowded(spec, [*nodes, {"CPU": 0.5}])
+    refuse_crowded(spec, nodes, ("read", "preprocess"))  # no replica is there
 
 
 def test_cores_are_no_use_in_parts() -> None:
     nodes = [{"CPU": 2.0}, {"CPU": 2.0}]
     with pytest.raises(InvalidSpec, match="the cluster has 4, in nodes that cannot hold them: "):
-        refuse_crowded(spec_of(min_replicas=2, num_cpus=1.75), nodes, "the cluster")
-    refuse_crowded(spec_of(min_replicas=2, num_cpus=1.5), nodes, "the cluster")
+        refuse_crowded(spec_of(min_replicas=2, num_cpus=1.75), nodes)
+    refuse_crowded(spec_of(min_replicas=2, num_cpus=1.5), nodes)
     with pytest.raises(InvalidSpec, match="the cluster has 4, in nodes that cannot hold them: "):
-        refuse_crowded(spec_of({"read": {"num_cpus": 3}}), nodes, "the cluster")
-    refuse_crowded(spec_of(min_replicas=2, num_gpus=1), [GPU_NODE], "the cluster")
+        refuse_crowded(spec_of({"read": {"num_cpus": 3}}), nodes)
+    refuse_crowded(spec_of(min_replicas=2, num_gpus=1), [GPU_NODE])
 
 
 def test_only_stages_with_something_to_do_take_cores() -> None:
