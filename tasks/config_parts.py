@@ -95,7 +95,7 @@ def differing_parts(
         was = BatchInferenceSpec.model_validate(header["spec"])
     except ValidationError:
         return options, [UNREADABLE]
-    old, new = (each.source.model_dump(mode="json", by_alias=True) for each in (was, spec))
+    old, new = (each.source.as_json() for each in (was, spec))
     without = place_of(spec.model) & place_of(was.model)
     parts = (
         parts_of(was, plan.pins["fingerprints"], then["limit"], without),

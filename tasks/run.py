@@ -145,9 +145,7 @@ def is_as_asked(job: Job, planned: PlannedRun) -> bool:
 
     What kept it from starting may be mended by now: resources, a manifest, a folder of code.
     """
-    stored, today = (
-        each.model_dump(mode="json", by_alias=True) for each in (job.spec, spec_of_job(planned))
-    )
+    stored, today = (each.as_json() for each in (job.spec, spec_of_job(planned)))
     limit = max_gpus_of(planned.spec.cluster)  # that of a block is not in the spec
     return stored == today and (job.max_gpus, job.profile) == (limit, planned.options.profile)
 

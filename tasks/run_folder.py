@@ -52,7 +52,7 @@ def save_header(
             "created": time.time(),
             "flow_runs": flow_runs,
             "scheduled_time": scheduled_time,
-            "spec": spec.model_dump(mode="json", by_alias=True),
+            "spec": spec.as_json(),
         }
         storage.write(run.header, json.dumps(header).encode())
 

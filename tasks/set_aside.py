@@ -127,7 +127,7 @@ def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> Non
 
 def refuse_other_sink(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
     """Raise InvalidSpec where a run has published its rows in another form than the spec would."""
-    then, now = header["spec"]["sink"], spec.sink.model_dump(mode="json", by_alias=True)
+    then, now = header["spec"]["sink"], spec.sink.as_json()
     for name in ("kind", *sorted(now.keys() - SINK_MAY_DIFFER - {"kind"})):
         was = then.get(name, type(spec.sink).model_fields[name].default)
         if was != now[name]:

@@ -76,6 +76,10 @@ class FormModel(BaseModel):
             for name, value in given.items()
         }
 
+    def as_json(self) -> dict[str, Any]:
+        """All fields as JSON values, by the names that a spec's file has for them."""
+        return self.model_dump(mode="json", by_alias=True)
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: "CoreSchema", handler: GetJsonSchemaHandler

@@ -127,7 +127,7 @@ class Job:
 
     def save(self) -> None:
         """Store in the attempt's folder."""
-        fields = {**self.__dict__, "spec": self.spec.model_dump(mode="json", by_alias=True)}
+        fields = {**self.__dict__, "spec": self.spec.as_json()}
         fields.pop("run", None)
         self.storage.write(f"{self.folder}/job.json", json.dumps(fields).encode())
 

@@ -19,7 +19,7 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 
 def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
     """The spec as it may be written down: values that could be secrets are hidden."""
-    fields = spec.model_dump(mode="json", by_alias=True)
+    fields = spec.as_json()
     for section in ("source", "sink"):
         fields[section]["storage_options"] = hide_values(fields[section]["storage_options"])
     fields["environment"]["env_vars"] = dict.fromkeys(fields["environment"]["env_vars"], HIDDEN)
