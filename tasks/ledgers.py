@@ -8,5 +8,4 @@ from tasks.spec import BatchInferenceSpec
 def ledger_of(spec: BatchInferenceSpec) -> DeltaLedger:
     """The output's ledger."""
     storage, output = output_of(spec)
-    url = output.ledger if storage.is_local else storage.filesystem.unstrip_protocol(output.ledger)
-    return DeltaLedger(url, spec.sink.storage_options)
+    return DeltaLedger(storage.url_of(output.ledger), spec.sink.storage_options)

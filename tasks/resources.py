@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.model import DType
-from tasks.protocol.storage import as_folder
+from tasks.protocol.urls import as_folder
 
 Auto = Literal["auto"]
 

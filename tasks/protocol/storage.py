@@ -4,8 +4,8 @@ Paths are absolute (`/data/out/part-1.parquet`, `bucket/out/part-1.parquet`). A 
 absent. Deleting or moving what is not there is not an error, so that every call may be repeated.
 """
 
+import json
 import os
-import re
 from collections.abc import Iterator
 from copy import deepcopy
 from operator import attrgetter
@@ -29,13 +29,10 @@ from tasks.protocol.infos import (
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
+from tasks.protocol.urls import is_web, refuse_misread
 
-ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
-SCHEME_ALONE = re.compile(r"^\w+:/+$")
-NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
 STORES = ("endpoint_url", "account_name", "host")
 """Options of filesystems that say on which store of a protocol's a path lies."""
-RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
 
 class Storage(Protocol):
@@ -80,6 +77,10 @@ class FsspecStorage:
         both = (given, given.get("client_kwargs") or {})
         found = next((each[name] for each in both for name in STORES if each.get(name)), None)
         return str(found).rstrip("/") if found else None
+
+    def url_of(self, path: str) -> str:
+        """A path as users write it: a plain one on a local disk, elsewhere with its scheme."""
+        return path if self.is_local else str(self.filesystem.unstrip_protocol(path))
 
     @as_oserror()
     def write(self, path: str, data: bytes) -> None:
@@ -215,67 +216,13 @@ def open_storage(
     return FsspecStorage(filesystem), path.rstrip("/")
 
 
-def refuse_misread(url: str) -> None:
-    """Refuse a URL that other tools read otherwise than fsspec does.
-
-    Raises:
-        ValueError: says what to write.
-    """
-    scheme, is_url, _ = url.partition("://")
-    if is_url and scheme.isalnum() and scheme != scheme.lower():
-        raise ValueError(f"a URL begins in small letters: write {scheme.lower()}://")
-    if ANONYMOUS.match(url):
-        plain = ANONYMOUS.sub(r"\1", url)
-        raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
-    if RELATIVE.match(url):  # to the folder of whichever process opens it
-        raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
-    if found := NO_BUCKET.match(url):
-        raise ValueError(f"names no bucket, as {found[1]}://bucket/folder does")
-    if "\0" in url:
-        raise ValueError("no path has a NUL in it")
-
-
-def is_web(url: str) -> bool:
-    """Whether a URL is of a file behind a web server."""
-    return url.startswith(("http://", "https://"))
-
-
-def is_path(url: str) -> bool:
-    """Whether a URL leads to this machine's disk."""
-    return "://" not in url or url.startswith(("file://", "local://"))
-
-
-def as_folder(url: str) -> str:
-    """A folder that files are to be put into, without the slash at its end.
-
-    Raises:
-        ValueError: nothing can be put there.
-    """
-    if is_web(url):
-        raise ValueError(
-            "a web server takes no files: name a folder on a disk or in an object store"
-        )
-    if SCHEME_ALONE.match(url):
-        return url  # for opening it to tell what is missing
-    folder = re.sub(r"(/\.?)+$", "", url) or url
-    if folder.rpartition("/")[2] == "..":
-        raise ValueError("ends in .., and what lies beside it has no name: name the folder itself")
-    refuse_unresolved(folder)
-    return folder
-
-
-def refuse_unresolved(url: str) -> None:
-    """Refuse a store's folder that fsspec takes at its word and deltalake resolves, or refuses.
-
-    Raises:
-        ValueError: it is one; rows and ledger would lie apart.
-    """
-    scheme, is_url, path = url.partition("://")
-    parts = path.split("/")[1:] if is_url and scheme not in ("file", "local") else []
-    if wrong := next((part for part in parts if part in (".", "..")), None):
-        raise ValueError(f"has the part {wrong} in it: write the path that is meant, without")
-    if "" in parts:
-        raise ValueError("has two slashes in a row: write one")
+def read_json(storage: Storage, path: str) -> dict[str, Any] | None:
+    """What a JSON file says; None where there is none."""
+    try:
+        found: dict[str, Any] = json.loads(storage.read(path))
+    except FileNotFoundError:
+        return None
+    return found
 
 
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from urllib.parse import quote
 import numpy as np
 
 from tasks.kinds.extras import require
-from tasks.kinds.sources.source import url_of
 from tasks.kinds.tables.lance import open_lance
 from tasks.ray_job.job import output_of
 from tasks.searching.matrix import as_matrix
@@ -61,7 +60,7 @@ class IndexPlace:
     @property
     def url(self) -> str:
         """Of the dataset."""
-        return f"{url_of(output_of(self.spec)[0], self.path)}.lance"
+        return f"{output_of(self.spec)[0].url_of(self.path)}.lance"
 
     def load(self) -> IndexState | None:
         """What the index holds; None where there is none."""

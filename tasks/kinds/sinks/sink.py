@@ -18,8 +18,8 @@ from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.tables.types import check_folder_types
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
-from tasks.protocol.storage import as_folder, is_path
 from tasks.protocol.table import Table
+from tasks.protocol.urls import as_folder, is_path
 
 Mask = npt.NDArray[np.bool_]
 HIDDEN = ("_", ".")

@@ -165,8 +165,7 @@ class TableSink(Sink):
     def opened(self) -> tuple[FsspecStorage, str, str]:
         """The output's storage, its path there, and its whole URL."""
         storage, path = open_storage(self.path, self.storage_options)
-        url = path if storage.is_local else storage.filesystem.unstrip_protocol(path)
-        return storage, path, url
+        return storage, path, storage.url_of(path)
 
 
 class ParquetTableSink(TableSink, ParquetSink):

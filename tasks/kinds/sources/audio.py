@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.kinds.audio import DEFAULT_RATE, audio_field, seconds_of
 from tasks.kinds.extras import require
-from tasks.kinds.sources.source import BadRow, Read, Source, url_of, whole_file
+from tasks.kinds.sources.source import BadRow, Read, Source, whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -52,7 +52,7 @@ class AudioSource(Source):
             yield BadRow(error)
             return
         values: list[list[Any]] = [
-            [url_of(storage, shard.path)],
+            [storage.url_of(shard.path)],
             [data],
             [self.sampling_rate],
             [seconds],

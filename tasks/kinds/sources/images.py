@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.kinds.column_types import IMAGE, MEDIA
-from tasks.kinds.sources.source import BadRow, Read, Source, url_of, whole_file
+from tasks.kinds.sources.source import BadRow, Read, Source, whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -33,7 +33,7 @@ class ImagesSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the file's row; the image stays encoded."""
-        data, path = whole_file(storage, shard), url_of(storage, shard.path)
+        data, path = whole_file(storage, shard), storage.url_of(shard.path)
         if isinstance(data, BadRow):
             yield data
         else:

@@ -20,7 +20,8 @@ from tasks.kinds.sources.linked_files import linked
 from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
 from tasks.protocol.stats import Stats
-from tasks.protocol.storage import FsspecStorage, is_web
+from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.urls import is_web
 
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source

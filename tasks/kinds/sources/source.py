@@ -268,8 +268,3 @@ def whole_file(storage: FsspecStorage, shard: Shard) -> bytes | BadRow:
         problem = f"the file has {shard.size:,} bytes; at most {LARGEST_FILE:,} are read as a row"
         return BadRow(ValueError(problem))
     return storage.read(shard.path)
-
-
-def url_of(storage: FsspecStorage, path: str) -> str:
-    """A path as users write it: a plain one on a local disk, elsewhere with its scheme."""
-    return path if storage.is_local else str(storage.filesystem.unstrip_protocol(path))

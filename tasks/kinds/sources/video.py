@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.extras import require
 from tasks.kinds.images import Pixels
-from tasks.kinds.sources.source import BadRow, Read, Source, url_of
+from tasks.kinds.sources.source import BadRow, Read, Source
 from tasks.kinds.video import DamagedVideo, sampled_frames
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -69,7 +69,7 @@ class VideoSource(Source):
         if not shard.size:  # FFmpeg would look for the byte before its end
             yield BadRow(DamagedVideo("the file has zero bytes"))
             return
-        path, encode = url_of(storage, shard.path), ENCODE[self.encoding]
+        path, encode = storage.url_of(shard.path), ENCODE[self.encoding]
         with storage.open(shard.path) as file:
             for count, found in enumerate(sampled_frames(file, self.every_seconds)):
                 if count == self.max_frames:

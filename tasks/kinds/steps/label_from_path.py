@@ -10,7 +10,7 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds.column_types import as_text, is_text
 from tasks.kinds.columns import with_column
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
-from tasks.protocol.storage import is_web
+from tasks.protocol.urls import is_web
 
 PATH = "path"
 

@@ -1,0 +1,71 @@
+"""URLs of storages as people write them: which are refused, and why."""
+
+import re
+
+ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
+SCHEME_ALONE = re.compile(r"^\w+:/+$")
+NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
+RELATIVE = re.compile(r"^(file|local)://(?![/~])")
+
+
+def refuse_misread(url: str) -> None:
+    """Refuse a URL that other tools read otherwise than fsspec does.
+
+    Raises:
+        ValueError: says what to write.
+    """
+    scheme, is_url, _ = url.partition("://")
+    if is_url and scheme.isalnum() and scheme != scheme.lower():
+        raise ValueError(f"a URL begins in small letters: write {scheme.lower()}://")
+    if ANONYMOUS.match(url):
+        plain = ANONYMOUS.sub(r"\1", url)
+        raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
+    if RELATIVE.match(url):  # to the folder of whichever process opens it
+        raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
+    if found := NO_BUCKET.match(url):
+        raise ValueError(f"names no bucket, as {found[1]}://bucket/folder does")
+    if "\0" in url:
+        raise ValueError("no path has a NUL in it")
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is of a file behind a web server."""
+    return url.startswith(("http://", "https://"))
+
+
+def is_path(url: str) -> bool:
+    """Whether a URL leads to this machine's disk."""
+    return "://" not in url or url.startswith(("file://", "local://"))
+
+
+def as_folder(url: str) -> str:
+    """A folder that files are to be put into, without the slash at its end.
+
+    Raises:
+        ValueError: nothing can be put there.
+    """
+    if is_web(url):
+        raise ValueError(
+            "a web server takes no files: name a folder on a disk or in an object store"
+        )
+    if SCHEME_ALONE.match(url):
+        return url  # for opening it to tell what is missing
+    folder = re.sub(r"(/\.?)+$", "", url) or url
+    if folder.rpartition("/")[2] == "..":
+        raise ValueError("ends in .., and what lies beside it has no name: name the folder itself")
+    refuse_unresolved(folder)
+    return folder
+
+
+def refuse_unresolved(url: str) -> None:
+    """Refuse a store's folder that fsspec takes at its word and deltalake resolves, or refuses.
+
+    Raises:
+        ValueError: it is one; rows and ledger would lie apart.
+    """
+    scheme, is_url, path = url.partition("://")
+    parts = path.split("/")[1:] if is_url and scheme not in ("file", "local") else []
+    if wrong := next((part for part in parts if part in (".", "..")), None):
+        raise ValueError(f"has the part {wrong} in it: write the path that is meant, without")
+    if "" in parts:
+        raise ValueError("has two slashes in a row: write one")
