@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.attempt import read_json
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
@@ -12,7 +11,7 @@ from tasks.errors import BatchInferenceError
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, read_json
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
 from tasks.run import attempts_in, number_of
@@ -138,7 +137,7 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
         jobs = [job for place, own in places if (job := last_job(place, own))]
         last = max(jobs, key=followed_at, default=None)
         for job in jobs:
-            state = (read_json(job, job.result_file) or {}).get("state")
+            state = (read_json(job.storage, job.result_file) or {}).get("state")
             # After the first job of a cut run, whoever has followed it makes the other one.
             is_cut_here = state and job is last and job.stages == BEFORE_CUT
             if state == "failed" or (is_cut_here and followed_at(job) >= holder.started):
@@ -177,7 +176,7 @@ def last_job(storage: FsspecStorage, run: RunFolder) -> Job | None:
 
 def followed_at(job: Job) -> float:
     """When somebody followed a job last, on the clock of whoever did; long ago where nobody has."""
-    return float((read_json(job, job.followed_file) or {}).get("at", 0.0))
+    return float((read_json(job.storage, job.followed_file) or {}).get("at", 0.0))
 
 
 def run_of(path: str) -> str:

@@ -1,6 +1,5 @@
 """One attempt of a run: a job that is started or found running, and followed to its end."""
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
+from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.followed import STOPPED, leave_sign
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
@@ -201,8 +201,8 @@ class Attempt:
 
     def read(self) -> Look:
         """What lies in the attempt's folder; the result first, since progress may be later."""
-        result = read_json(self.job, self.job.result_file)
-        return Look(read_json(self.job, self.job.progress_file), result)
+        result = read_json(self.job.storage, self.job.result_file)
+        return Look(read_json(self.job.storage, self.job.progress_file), result)
 
     def is_lost(self, running: RunningJob, look: Look) -> bool:
         """Whether the job is gone without a result.
@@ -248,15 +248,6 @@ class Attempt:
         self.hold = lambda: None  # else the plan stays in memory as long as this process
         if self.running is not None:
             self.running.stop()
-
-
-def read_json(job: Job, path: str) -> dict[str, Any] | None:
-    """A JSON file of the attempt, or None."""
-    try:
-        found: dict[str, Any] = json.loads(job.storage.read(path))
-    except FileNotFoundError:
-        return None
-    return found
 
 
 def lost(job: Job, running: RunningJob) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import psutil
 
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, read_json
 
 SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
@@ -119,11 +120,10 @@ def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
 
 def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
     """Who holds something, or None."""
-    try:
-        found = json.loads(storage.read(path))
-    except FileNotFoundError:
+    found = read_json(storage, path)
+    if found is None:
         return None
-    known = {each.name: found.get(each.name) for each in fields(Holder)}
+    known: dict[str, Any] = {each.name: found.get(each.name) for each in fields(Holder)}
     return Holder(**{**known, "flow_runs": tuple(known["flow_runs"] or ())})
 
 

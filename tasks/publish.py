@@ -1,8 +1,6 @@
 """Judge, audit, then commit: all rows or none."""
 
-import json
 import time
-from contextlib import suppress
 from typing import Any
 
 from tasks.config import config_digests, model_digest
@@ -14,6 +12,7 @@ from tasks.plan import PlannedRun
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
+from tasks.protocol.storage import read_json
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
 from tasks.reading import reading_of
@@ -108,10 +107,8 @@ def flow_runs_of(planned: PlannedRun) -> list[str]:
 
     That one may be started again, and is not to do once more what another has done for it.
     """
-    known: list[str] = []
-    with suppress(FileNotFoundError):  # a version without inputs has no folder
-        known = json.loads(planned.storage.read(planned.run.header)).get("flow_runs") or []
-    return list(dict.fromkeys([*planned.options.flow_runs, *known]))
+    header = read_json(planned.storage, planned.run.header) or {}  # none without inputs
+    return list(dict.fromkeys([*planned.options.flow_runs, *(header.get("flow_runs") or ())]))
 
 
 def brings_rows_to_judge(planned: PlannedRun) -> bool:

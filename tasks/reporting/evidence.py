@@ -1,6 +1,5 @@
 """What a run left behind, read once: records, attempts, rows set aside."""
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,7 +14,7 @@ from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, read_json
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
@@ -202,10 +201,8 @@ def load_attempts(storage: FsspecStorage, run: RunFolder) -> list[PastAttempt]:
 def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
     """One attempt from the files beside its job file."""
     folder = job_file.rpartition("/")[0]
-    job = read_json(storage, job_file)
-    progress = read_json(storage, f"{folder}/progress.json")
-    result = read_json(storage, f"{folder}/result.json")
-    driver = read_json(storage, f"{folder}/driver.json")
+    beside = (f"{folder}/{name}.json" for name in ("progress", "result", "driver"))
+    job, progress, result, driver = (read_json(storage, path) or {} for path in (job_file, *beside))
     return PastAttempt(
         number=int(folder.rpartition("/")[2]),
         stages=progress.get("stages", {}),
@@ -216,12 +213,3 @@ def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
         occupancy=progress.get("occupancy", {}),
         job_stages=tuple(job.get("stages", STAGES)),
     )
-
-
-def read_json(storage: FsspecStorage, path: str) -> dict[str, Any]:
-    """A JSON file; empty where there is none."""
-    try:
-        found: dict[str, Any] = json.loads(storage.read(path))
-    except FileNotFoundError:
-        return {}
-    return found

@@ -17,8 +17,8 @@ import pytest
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_its_jobs
 from tasks.at_work import live_jobs
-from tasks.attempt import read_json
 from tasks.lease import load_holder
+from tasks.protocol.storage import read_json
 from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
@@ -34,6 +34,10 @@ def endless_spec(numbers: Path, address: str) -> BatchInferenceSpec:
     init = {"file": str(go_of(numbers))}
     model = {"kind": "python", "class": "predictors:Double", "init": init}
     return spec_of(numbers, model=model, cluster={"kind": "local", "address": address})
+
+
+def signed(job: Job) -> dict[str, Any] | None:
+    return read_json(job.storage, job.followed_file)
 
 
 def go_of(numbers: Path) -> Path:
@@ -168,11 +172,11 @@ def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
     with subprocess.Popen([sys.executable, "-m", "tests.clusters.small_job", str(file)]) as first:
         ((job, _),) = wait_for(lambda: live_jobs(spec))
         first.kill()
-    sign = read_json(job, job.followed_file)
+    sign = signed(job)
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     with subprocess.Popen(command, env=environment_of_server(), stderr=subprocess.PIPE) as run:
         try:
-            wait_for(lambda: len(records(spec)) >= 2 and read_json(job, job.followed_file) != sign)
+            wait_for(lambda: len(records(spec)) >= 2 and signed(job) != sign)
             run.send_signal(signal.SIGSTOP)
             assert [each.attempt for each, _ in live_jobs(spec)] == [1]
             stop_its_jobs(None, flow_run_that_follows(job, spec), None)
