@@ -2,10 +2,10 @@
 
 import io
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +13,8 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks import Sink
 from tasks.protocol.storage import FsspecStorage
 
+F = TypeVar("F")
+T = TypeVar("T")
 READERS = 8
 """Files in memory at a time: storages answer late, and none must fill the memory."""
 SMALL_BYTES = 8 << 20
@@ -42,15 +44,8 @@ class OutputReader:
     names: list[str]
 
     def stream(self, files: Iterable[OutputFile]) -> Iterator[pa.Table]:
-        """Rows file by file, in order; the next files are fetched meanwhile."""
-        waiting: deque[Future[pa.Table]] = deque()
-        with ThreadPoolExecutor(READERS) as pool:
-            for file in files:
-                waiting.append(pool.submit(self.read, file))
-                if len(waiting) == READERS:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        """Rows file by file, in order."""
+        return fetched(self.read, files)
 
     def read(self, file: OutputFile) -> pa.Table:
         """One file's rows."""
@@ -121,3 +116,18 @@ def with_decimals(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def blank(num_rows: int) -> pa.Table:
     """Rows without columns."""
     return pa.table({"": pa.nulls(num_rows)}).select([])
+
+
+def fetched(read: Callable[[F], T], files: Iterable[F]) -> Iterator[T]:
+    """What files hold, in their order; the next ones are fetched meanwhile.
+
+    A run of thousands of batches has as many files, and stores answer late.
+    """
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(READERS) as pool:
+        for file in files:
+            waiting.append(pool.submit(read, file))
+            if len(waiting) == READERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

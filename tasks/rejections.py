@@ -1,12 +1,10 @@
 """Rows that stayed rejected, and the budget for them."""
 
 import io
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,14 +12,13 @@ import pyarrow.parquet as pq
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
-from tasks.output_rows import READERS
+from tasks.output_rows import fetched
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.ray_job.writing import SET_ASIDE
 from tasks.recorded import count_rows
 from tasks.reporting.addresses import named_on
 
-T = TypeVar("T")
 EXAMPLES = 3
 place = itemgetter("source", "row")
 SHOWN = ["source", "row", "stage", "error_type", "error_message"]
@@ -90,21 +87,6 @@ def load_rejections(planned: PlannedRun, accepted: Accepted) -> Rejections:
             left.discard(id_)
         found.add(data, keep)
     return found
-
-
-def fetched(read: Callable[[T], bytes], files: Iterable[T]) -> Iterator[bytes]:
-    """What files hold, in their order; the next ones are fetched meanwhile.
-
-    A run of thousands of batches has as many files of rows set aside, and stores answer late.
-    """
-    waiting: deque[Future[bytes]] = deque()
-    with ThreadPoolExecutor(READERS) as pool:
-        for file in files:
-            waiting.append(pool.submit(read, file))
-            if len(waiting) == READERS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def check_budget(planned: PlannedRun, accepted: Accepted) -> None:

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import ErrorBudgetExceeded, OutputHeld
+from tasks.output_rows import fetched
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
-from tasks.rejections import EXAMPLES, Rejections, error_lines, fetched, with_rows
+from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.run import left_to_do
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt
