@@ -49,7 +49,7 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None
     if not planned.spec.gates or seen.version_of(planned.run_key):
         return {}
     try:
-        chosen = keys.chosen() if keys else {}
+        chosen = keys.chosen if keys else {}
         judged = judge(planned, accepted, chosen, last_runs(planned.spec, seen))
     except FileNotFoundError:
         # Somebody else may have published the run while we looked at its staged files.

@@ -67,17 +67,13 @@ class RowKeys:
         tables = [rows.select(schema.names).cast(schema) for rows in pieces]
         return pa.concat_tables([schema.empty_table(), *tables])
 
+    @cached_property
     def chosen(self) -> dict[str, Mask]:
         """By staged file, which of its rows are published, where that is not all of them.
 
         Raises:
             KeysRepeated: says how many keys have several rows, and which, and the ways out.
         """
-        return self.newest
-
-    @cached_property
-    def newest(self) -> dict[str, Mask]:
-        """The same, found once."""
         if self.newest_by is None:
             self.refuse_repeated(np.ones(len(self.own), dtype=bool))
             return {}

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from tasks.protocol.storage import Storage
 class Keys(Protocol):
     """Names of a run's rows: published rows of the same names leave when these come."""
 
+    @property
     def chosen(self) -> dict[str, Mask]:
         """By staged file, which of its rows are published, where that is not all of them.
 
@@ -60,10 +60,10 @@ class Publication:
         rows = {"rows": self.rows_published} if self.rows else {}
         return {**self.details, **rows, "plan": path_of(self.run, self.plan)}
 
-    @cached_property
+    @property
     def chosen(self) -> dict[str, Mask]:
         """By staged file, which of its rows are published, where that is not all of them."""
-        return self.keys.chosen() if self.keys is not None else {}
+        return self.keys.chosen if self.keys is not None else {}
 
     @property
     def rows_published(self) -> dict[str, int]:

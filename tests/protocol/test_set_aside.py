@@ -75,6 +75,7 @@ class AllSuperseded:
         files = [file for record in what.accepted.records for file in record.files]
         self.staged = {file.name: np.zeros(file.rows, dtype=bool) for file in files}
 
+    @property
     def chosen(self) -> dict[str, Mask]:
         return self.staged
 

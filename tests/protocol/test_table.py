@@ -55,6 +55,7 @@ def put(bench: Bench, what: Publication) -> None:
 class FirstRows:
     """Each input's first row replaces those of all others."""
 
+    @property
     def chosen(self) -> dict[str, Mask]:
         return {}
 
