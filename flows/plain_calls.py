@@ -22,7 +22,7 @@ from tasks.run_options import RunOptions
 from tasks.scheduled import timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
-from tasks.unfinished import runs_begun
+from tasks.unfinished import UnfinishedRuns
 from tasks.without_ray import advice_without_ray
 
 
@@ -81,7 +81,7 @@ def print_status(
     spec = load_at(spec_file, overrides, scheduled_time)
     with at_output(spec):
         seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
-        begun = runs_begun(spec, seen)
+        begun = UnfinishedRuns(spec, seen).begun()
     at_work = {*runs, *(job.run_id for job, _ in live)}
     body = {
         "output": spec.sink.path,

@@ -21,12 +21,11 @@ from tasks.output_trial import (
     state_on_another_disk,
 )
 from tasks.protocol.applying import refuse_unmendable
-from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import refuse_moved
-from tasks.ray_job.job import output_of
+from tasks.ray_job.job import AtOutput
 from tasks.reading import refuse_other_rows
 from tasks.run_folder import (
     check_schema,
@@ -39,18 +38,11 @@ from tasks.run_folder import (
 from tasks.run_options import RunOptions
 from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import (
-    give_up,
-    has_begun,
-    refuse_live,
-    refuse_other_run,
-    runs_given_up,
-    runs_without_rows,
-)
+from tasks.unfinished import UnfinishedRuns, give_up
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(AtOutput):
     """What is asked for, and what is published already."""
 
     spec: BatchInferenceSpec
@@ -61,14 +53,9 @@ class Call:
     """What is published."""
 
     @cached_property
-    def storage(self) -> FsspecStorage:
-        """Storage of the output."""
-        return output_of(self.spec)[0]
-
-    @cached_property
-    def output(self) -> OutputFolder:
-        """The output's folders."""
-        return output_of(self.spec)[1]
+    def unfinished(self) -> UnfinishedRuns:
+        """Runs on the output that are not published."""
+        return UnfinishedRuns(self.spec, self.seen)
 
     @property
     def replaces(self) -> bool:
@@ -172,8 +159,7 @@ class Call:
     def left_behind(self) -> list[str]:
         """Those of them that somebody has given up, or asks to."""
         restart = self.options.restart and not self.has_restarted
-        redrive = self.options.redrive
-        return runs_given_up(self.storage, self.output, self.seen, restart=restart, redrive=redrive)
+        return self.unfinished.given_up(restart=restart, redrive=self.options.redrive)
 
     @cached_property
     def without_rows(self) -> list[str]:
@@ -181,16 +167,14 @@ class Call:
         own = [self.output.run(run_id_of(key)) for key in self.run_keys(self.left_behind)]
         if any(self.storage.stat(run.header) for run in own):
             return []  # it is gone on with, whatever else there is
-        source = self.spec.source.model_dump(mode="json", by_alias=True)
-        place = (self.storage, self.output, self.seen)
-        found = runs_without_rows(*place, self.options.call, source)
+        source = self.spec.source.as_json()
+        found = self.unfinished.without_rows(self.options.call, source)
         return [run_id for run_id in found if run_id not in self.left_behind]
 
     @property
     def has_restarted(self) -> bool:
         """Whether the flow run has given up before what it was to: it goes on with what it has."""
-        own = self.options.flow_runs[:1]
-        return any(has_begun(self.storage, self.output, self.seen, each) for each in own)
+        return any(map(self.unfinished.has_begun, self.options.flow_runs[:1]))
 
     def give_up(self) -> None:
         """Mark these runs, now that nothing speaks against the one that takes their place.
@@ -201,7 +185,7 @@ class Call:
         runs = [self.output.run(run_id) for run_id in self.given_up]
         left = [run for run in runs if self.storage.stat(run.abandoned) is None]
         for run in left:
-            refuse_live(self.storage, self.output, run)
+            self.unfinished.refuse_live(run)
         for run in left:
             give_up(self.spec, run)
 
@@ -240,17 +224,8 @@ class Call:
 
     def refuse_other_run(self, run_key: str) -> None:
         """Refuse to start beside another spec's unfinished run."""
-        refuse_other_run(
-            self.storage,
-            self.output,
-            self.seen,
-            run_key,
-            self.spec,
-            self.given_up,
-            self.differs,
-            self.options.scheduled_iso,
-            self.options.finished_after,
-        )
+        times = (self.options.scheduled_iso, self.options.finished_after)
+        self.unfinished.refuse_others(run_key, self.given_up, self.differs, *times)
 
     def find_work(self, old: Plan | None) -> NewInputs | SetAside:
         """What the run is to do; `old` is the plan of an earlier attempt at it."""

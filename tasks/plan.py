@@ -16,12 +16,11 @@ from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger
-from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
-from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import AFTER_CUT, STAGES
-from tasks.ray_job.job import name_of_run, output_of
+from tasks.ray_job.job import AtOutput, name_of_run, output_of
 from tasks.recorded import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
@@ -29,7 +28,7 @@ from tasks.spec import BatchInferenceSpec
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(AtOutput):
     """A run with its plan."""
 
     spec: BatchInferenceSpec
@@ -70,16 +69,6 @@ class PlannedRun:
     def stages(self) -> tuple[str, ...]:
         """What its own job does."""
         return AFTER_CUT if self.is_cut else STAGES
-
-    @property
-    def storage(self) -> FsspecStorage:
-        """Storage of the output."""
-        return output_of(self.spec)[0]
-
-    @property
-    def output(self) -> OutputFolder:
-        """The output's folders."""
-        return output_of(self.spec)[1]
 
     @cached_property
     def ledger(self) -> DeltaLedger:

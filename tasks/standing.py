@@ -20,7 +20,7 @@ from tasks.ray_job.job import output_of
 from tasks.reading import notes, other_rows
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import has_begun
+from tasks.unfinished import UnfinishedRuns
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def is_of_another(spec: BatchInferenceSpec, seen: Snapshot, fingerprints: dict[s
 
 def has_restarted(portion: Portion, flow_run: str) -> bool:
     """Whether a backfill, by its flow run's id, has given up before what it was to of a portion."""
-    storage, output = output_of(portion.spec)
-    return has_begun(storage, output, ledger_of(portion.spec).look(), flow_run)
+    return UnfinishedRuns(portion.spec, ledger_of(portion.spec).look()).has_begun(flow_run)
 
 
 def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) -> None:

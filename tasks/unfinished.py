@@ -1,7 +1,7 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
-import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,8 +13,8 @@ from tasks.lease import holder_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
-from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import Job, first_job_of, output_of, without_result
+from tasks.protocol.storage import read_json
+from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_result
 from tasks.recorded import rows_settled
 from tasks.spec import BatchInferenceSpec
 
@@ -22,72 +22,154 @@ GONE = "its plan, which is gone"
 LEFT_TO_A_BACKFILL = "is given up, and its inputs are left to a backfill --from that time"
 
 
-def runs_given_up(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, *, restart: bool, redrive: bool
-) -> list[str]:
-    """Runs given up on this version of the output, and those that are to be.
+@dataclass(frozen=True)
+class UnfinishedRuns(AtOutput):
+    """Those of an output as it stands."""
 
-    A redrive that nobody is at work on is in no other run's way: its rows are set aside still.
+    spec: BatchInferenceSpec
+    """One with the output."""
+    seen: Snapshot
+    """What is published."""
 
-    Args:
-        storage: of the output.
-        output: its folders.
-        seen: what is published.
-        restart: whether all of them are to be.
-        redrive: whether it is a redrive that asks.
+    def headers(self) -> list[dict[str, Any]]:
+        """Runs that build on the output as it is and are not published."""
+        headers = []
+        for header in self.unpublished():
+            if header["ledger_version"] == self.seen.version:
+                given_up = self.storage.stat(self.run_of(header).abandoned) is not None
+                headers.append({**header, "abandoned": given_up})
+        return headers
 
-    Raises:
-        OutputHeld: somebody is at work on one that is to be given up with `restart`.
-    """
-    headers = run_headers(storage, output, seen)
-    if restart:
-        for header in headers:
-            refuse_live(storage, output, output.run(header["run_id"]))
-    return sorted(
-        header["run_id"]
-        for header in headers
-        if restart
-        or header["abandoned"]
-        or (not redrive and is_dead_redrive(storage, output, header))
-    )
+    def unpublished(self) -> Iterator[dict[str, Any]]:
+        """Runs that are not published, whatever they build on."""
+        storage, output = self.storage, self.output
+        published = {entry["run_id"] for entry in self.seen.entries.values()}
+        # All that published runs have left, of years perhaps, is not gone through.
+        for run_id in sorted(storage.folders(output.runs) - published):
+            if header := read_json(storage, output.run(run_id).header):
+                yield header
 
+    def run_of(self, header: dict[str, Any]) -> RunFolder:
+        """A run's folder."""
+        return self.output.run(header["run_id"])
 
-def runs_without_rows(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, call: dict[str, Any], source: Any
-) -> list[str]:
-    """Runs of the same inputs and options that have not settled a row, and nobody is at work on.
+    def is_left_alone(self, header: dict[str, Any]) -> bool:
+        """Whether nobody is at work on a run."""
+        return holder_of(self.storage, self.run_of(header)) is None
 
-    Whoever mends what they failed on, such as a model's code, need not say that such a run is to
-    be given up: there is nothing in it.
+    def given_up(self, *, restart: bool, redrive: bool) -> list[str]:
+        """Runs given up on this version of the output, and those that are to be.
 
-    Args:
-        storage: of the output.
-        output: its folders.
-        seen: what is published.
-        call: options of who asks.
-        source: that who asks would read, as JSON.
-    """
-    return [
-        header["run_id"]
-        for header in run_headers(storage, output, seen)
-        if not header["abandoned"]
-        and header["call"] == call
-        and with_defaults(header["spec"])["source"] == source
-        and holder_of(storage, output.run(header["run_id"])) is None
-        and not settled_by(storage, output.run(header["run_id"]))
-    ]
+        A redrive that nobody is at work on is in no other run's way: its rows are set aside still.
 
+        Args:
+            restart: whether all of them are to be.
+            redrive: whether it is a redrive that asks.
 
-def settled_by(storage: FsspecStorage, run: RunFolder) -> int:
-    """Rows that an unfinished run has settled."""
-    plan = load_plan(storage, run)
-    return rows_settled(storage, run, plan) if plan else 0
+        Raises:
+            OutputHeld: somebody is at work on one that is to be given up with `restart`.
+        """
+        headers = self.headers()
+        if restart:
+            for header in headers:
+                self.refuse_live(self.run_of(header))
+        return sorted(
+            header["run_id"]
+            for header in headers
+            if restart or header["abandoned"] or (not redrive and self.is_dead_redrive(header))
+        )
 
+    def is_dead_redrive(self, header: dict[str, Any]) -> bool:
+        """Whether a run is a redrive that nobody is at work on."""
+        return bool(header["call"].get("redrive")) and self.is_left_alone(header)
 
-def is_dead_redrive(storage: FsspecStorage, output: OutputFolder, header: dict[str, Any]) -> bool:
-    """Whether a run is a redrive that nobody is at work on."""
-    is_one = bool(header["call"].get("redrive"))
-    return is_one and holder_of(storage, output.run(header["run_id"])) is None
+    def without_rows(self, call: dict[str, Any], source: Any) -> list[str]:
+        """Runs of the same inputs and options that have settled no row, and nobody is at work on.
+
+        Whoever mends what they failed on, such as a model's code, need not say that such a run is
+        to be given up: there is nothing in it.
+
+        Args:
+            call: options of who asks.
+            source: that who asks would read, as JSON.
+        """
+        return [
+            header["run_id"]
+            for header in self.headers()
+            if not header["abandoned"]
+            and header["call"] == call
+            and with_defaults(header["spec"])["source"] == source
+            and self.is_left_alone(header)
+            and not self.settled_by(self.run_of(header))
+        ]
+
+    def settled_by(self, run: RunFolder) -> int:
+        """Rows that a run has settled."""
+        plan = load_plan(self.storage, run)
+        return rows_settled(self.storage, run, plan) if plan else 0
+
+    def begun(self) -> dict[str, str | None]:
+        """Runs that are not given up either, and where the page of each lies, if any.
+
+        One that was killed or held back: the next run goes on with it, or says what differs.
+        """
+        runs = [self.run_of(each) for each in self.headers() if not each["abandoned"]]
+        return {run.run_id: run.page if self.storage.stat(run.page) else None for run in runs}
+
+    def has_begun(self, flow_run: str) -> bool:
+        """Whether a flow run, or one that it has started, has begun a run here or published one."""
+        known = [*self.unpublished(), *self.seen.entries.values()]
+        return any(flow_run in each.get("flow_runs", ()) for each in known)
+
+    def refuse_live(self, run: RunFolder) -> None:
+        """Raise OutputHeld where somebody is at work on a run."""
+        if holder := holder_of(self.storage, run):
+            raise OutputHeld(
+                f"{self.output.path} is held by run {run.run_id}, at work in {holder}; wait for "
+                "it, or stop it first"
+            )
+
+    def refuse_others(
+        self,
+        run_key: str,
+        given_up: list[str],
+        what_differs: Callable[[str], tuple[list[str], list[str]]],
+        scheduled_time: str | None,
+        after: tuple[str, ...],
+    ) -> None:
+        """Refuse to start beside another spec's run, or this one's in another process.
+
+        Args:
+            run_key: of the run that is asked for.
+            given_up: runs that are in nobody's way.
+            what_differs: of source and options, and of what decides a prediction, from a run's.
+            scheduled_time: that who asks is of, where its paths name one.
+            after: scheduled times whose runs are finished after it, by whoever asks.
+
+        Raises:
+            OutputHeld: it is at work.
+            UnfinishedRun: it is not; says what differs, and the ways out.
+        """
+        for header in self.headers():
+            if header["run_id"] in given_up:
+                continue
+            run, is_this_run = self.run_of(header), header["run_key"] == run_key
+            # Its job is gone on with by whoever asks, but not out of another process.
+            if not is_this_run or isinstance(self.spec.cluster, InlineCluster):
+                self.refuse_live(run)
+            if is_this_run:
+                continue
+            others, parts = what_differs(run.run_id)
+            time = header.get("scheduled_time")
+            of_several = bool(scheduled_time) and not time
+            time = None if time == scheduled_time else time
+            is_of_source = bool(others) and all(each.startswith("source.") for each in others)
+            if not (time and is_of_source and not parts):
+                done = self.settled_by(run)
+                differs = others + parts
+                raise of_another_spec(self.output, run, differs, done, time, of_several=of_several)
+            if time not in after:
+                raise of_another_time(self.output, run, time)
 
 
 def give_up(spec: BatchInferenceSpec, run: RunFolder) -> None:
@@ -122,107 +204,6 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
     return jobs
 
 
-def refuse_live(storage: FsspecStorage, output: OutputFolder, run: RunFolder) -> None:
-    """Raise OutputHeld where somebody is at work on a run."""
-    holder = holder_of(storage, run)
-    if holder:
-        raise OutputHeld(
-            f"{output.path} is held by run {run.run_id}, at work in {holder}; wait for it, "
-            "or stop it first"
-        )
-
-
-def run_headers(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
-) -> list[dict[str, Any]]:
-    """Runs that build on the output as it is and are not published."""
-    headers = []
-    for header in unpublished_headers(storage, output, seen):
-        if header["ledger_version"] == seen.version:
-            given_up = storage.stat(output.run(header["run_id"]).abandoned) is not None
-            headers.append({**header, "abandoned": given_up})
-    return headers
-
-
-def unpublished_headers(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
-) -> Iterator[dict[str, Any]]:
-    """Runs that are not published, whatever they build on."""
-    published = {entry["run_id"] for entry in seen.entries.values()}
-    # All that published runs have left, of years perhaps, is not gone through.
-    for run_id in sorted(storage.folders(output.runs) - published):
-        run = output.run(run_id)
-        if storage.stat(run.header) is not None:
-            yield json.loads(storage.read(run.header))
-
-
-def runs_begun(spec: BatchInferenceSpec, seen: Snapshot) -> dict[str, str | None]:
-    """Runs that are neither published nor given up, and where the page of each lies, if any.
-
-    One that was killed or held back: the next run goes on with it, or says what differs.
-    """
-    storage, output = output_of(spec)
-    ids = [each["run_id"] for each in run_headers(storage, output, seen) if not each["abandoned"]]
-    pages = {run_id: output.run(run_id).page for run_id in ids}
-    return {run_id: page if storage.stat(page) else None for run_id, page in pages.items()}
-
-
-def has_begun(storage: FsspecStorage, output: OutputFolder, seen: Snapshot, flow_run: str) -> bool:
-    """Whether a flow run, or one that it has started, has begun a run here or published one."""
-    known = [*unpublished_headers(storage, output, seen), *seen.entries.values()]
-    return any(flow_run in each.get("flow_runs", ()) for each in known)
-
-
-def refuse_other_run(
-    storage: FsspecStorage,
-    output: OutputFolder,
-    seen: Snapshot,
-    run_key: str,
-    spec: BatchInferenceSpec,
-    given_up: list[str],
-    what_differs: Callable[[str], tuple[list[str], list[str]]],
-    scheduled_time: str | None = None,
-    after: tuple[str, ...] = (),
-) -> None:
-    """Refuse to start beside another spec's unfinished run, or this one's in another process.
-
-    Args:
-        storage: of the output.
-        output: its folders.
-        seen: what is published.
-        run_key: of the run that is asked for.
-        spec: what it does.
-        given_up: runs that are in nobody's way.
-        what_differs: of source and options, and of what decides a prediction, from a run's.
-        scheduled_time: that it is of, where its paths name one.
-        after: scheduled times whose runs are finished after it, by whoever asks.
-
-    Raises:
-        OutputHeld: it is at work.
-        UnfinishedRun: it is not; says what differs, and the ways out.
-    """
-    for header in run_headers(storage, output, seen):
-        if header["run_id"] in given_up:
-            continue
-        is_this_run = header["run_key"] == run_key
-        # Its job is gone on with by whoever asks, but not out of another process.
-        if not is_this_run or isinstance(spec.cluster, InlineCluster):
-            refuse_live(storage, output, output.run(header["run_id"]))
-        if is_this_run:
-            continue
-        others, parts = what_differs(header["run_id"])
-        time = header.get("scheduled_time")
-        time = None if time == scheduled_time else time
-        is_of_source = bool(others) and all(each.startswith("source.") for each in others)
-        run = output.run(header["run_id"])
-        if not (time and is_of_source and not parts):
-            of_several = bool(scheduled_time) and not header.get("scheduled_time")
-            done = settled_by(storage, run)
-            raise of_another_spec(output, run, others + parts, done, time, of_several=of_several)
-        if time not in after:
-            raise of_another_time(output, run, time)
-
-
 def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> UnfinishedRun:
     """The error for an unfinished run of the same spec, of another scheduled time."""
     error = UnfinishedRun(
@@ -241,7 +222,7 @@ def of_another_spec(
     rows: int,
     time: str | None,
     *,
-    of_several: bool = False,
+    of_several: bool,
 ) -> UnfinishedRun:
     """The error for an unfinished run of another spec.
 
@@ -273,6 +254,6 @@ def of_another_spec(
 def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
     """A stored spec with fields that came later; as it is where it cannot be read."""
     try:
-        return BatchInferenceSpec.model_validate(stored).model_dump(mode="json", by_alias=True)
+        return BatchInferenceSpec.model_validate(stored).as_json()
     except ValidationError:
         return stored

@@ -24,8 +24,24 @@ LOAD_SECONDS = 1800.0
 """How long a replica may load its model, where `timeouts.no_progress_seconds` is shorter."""
 
 
+class AtOutput:
+    """What knows by its spec where the output lies."""
+
+    spec: BatchInferenceSpec
+
+    @property
+    def storage(self) -> FsspecStorage:
+        """Storage of the output."""
+        return output_of(self.spec)[0]
+
+    @property
+    def output(self) -> OutputFolder:
+        """The output's folders."""
+        return output_of(self.spec)[1]
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(AtOutput):
     """The job of one attempt of a run; travels to every worker."""
 
     spec: BatchInferenceSpec
@@ -67,15 +83,10 @@ class Job:
         """What names what is made for the run alone, on clusters and machines."""
         return self.run_name or self.run_id
 
-    @property
-    def storage(self) -> FsspecStorage:
-        """Storage of the output."""
-        return output_of(self.spec)[0]
-
     @cached_property
     def run(self) -> RunFolder:
         """The run's folder."""
-        return output_of(self.spec)[1].run(self.run_id)
+        return self.output.run(self.run_id)
 
     @property
     def folder(self) -> str:
@@ -173,9 +184,8 @@ def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
     Raises:
         InvalidSpec: no storage is known for its path, or the package for it is missing.
     """
-    options = json.dumps(spec.sink.storage_options, sort_keys=True)
     try:
-        storage, output = opened(spec.sink.path, options)
+        storage, output = opened_as_output(spec, spec.sink.path)
     except (ValueError, ImportError) as error:
         raise InvalidSpec.at("sink.path", spec.sink.path, f"cannot be opened: {error}") from error
     return storage, replace(output, table=spec.sink.as_table())
@@ -188,15 +198,13 @@ def place_of_prepared(spec: BatchInferenceSpec) -> str:
 
 def storage_of_prepared(spec: BatchInferenceSpec) -> FsspecStorage:
     """The storage of that place."""
-    options = json.dumps(spec.sink.storage_options, sort_keys=True)
-    return opened(place_of_prepared(spec), options)[0]
+    return opened_as_output(spec, place_of_prepared(spec))[0]
 
 
 def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:
     """Where the first job's run lies, as the run that it is for says."""
     where = json.loads(pointer)
-    options = json.dumps(spec.sink.storage_options, sort_keys=True)
-    storage, output = opened(where["path"], options)
+    storage, output = opened_as_output(spec, where["path"])
     return storage, output.run(where["run_id"])
 
 
@@ -207,6 +215,11 @@ def name_of_run(spec: BatchInferenceSpec, run_id: str) -> str:
     """
     store = output_of(spec)[0].store
     return f"{run_id}-{hashlib.sha256(store.encode()).hexdigest()[:8]}" if store else run_id
+
+
+def opened_as_output(spec: BatchInferenceSpec, url: str) -> tuple[FsspecStorage, OutputFolder]:
+    """What lies where the output's storage options lead."""
+    return opened(url, json.dumps(spec.sink.storage_options, sort_keys=True))
 
 
 @lru_cache(maxsize=16)

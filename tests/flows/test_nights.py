@@ -16,7 +16,7 @@ from flows import attempts
 from flows import batch_inference as flow_runs
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from tasks import call, publish
+from tasks import publish
 from tasks.errors import GateFailed, InputNotFound, InvalidSpec, UnfinishedRun, Unreachable
 from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
@@ -24,6 +24,7 @@ from tasks.lineage import publish_run
 from tasks.plan import PlannedRun
 from tasks.publish import pin_published_types
 from tasks.spec import BatchInferenceSpec
+from tasks.unfinished import UnfinishedRuns
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -165,7 +166,7 @@ def test_two_nights_that_are_in_each_others_way_are_both_finished(
 ) -> None:
     """They had begun at the same moment, before either could see the other, and both failed."""
     with monkeypatch.context() as outage:
-        outage.setattr(call, "refuse_other_run", lambda *_: None)
+        outage.setattr(UnfinishedRuns, "refuse_others", lambda *_: None)
         fail_at(SECOND, begun, outage)
     put(folder, "2026-01-03")
     report = batch_inference(begun, scheduled_time=datetime(2026, 1, 3, 2, tzinfo=UTC))
@@ -181,7 +182,7 @@ def test_of_two_first_nights_of_other_types_the_later_takes_the_earliers(
     """Also where the earlier one publishes between the later one's look and its entry."""
     retype(folder / "in" / "2026-01-02" / "a.parquet", pa.int32())
     looks = chain([first_look], repeat(pin_published_types))
-    monkeypatch.setattr(call, "refuse_other_run", lambda *_: None)
+    monkeypatch.setattr(UnfinishedRuns, "refuse_others", lambda *_: None)
 
     def publish_after_the_first(planned: PlannedRun) -> int:
         monkeypatch.setattr(attempts, "publish_run", publish_run)

@@ -20,7 +20,7 @@ from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import runs_begun
+from tasks.unfinished import UnfinishedRuns
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -184,13 +184,13 @@ def test_a_redrive_that_dies_keeps_no_night_waiting(numbers: Path) -> None:
     batch_inference(spec)
     with pytest.raises(StageFailed, match="the device is gone"):
         redrive(picky(numbers, init={"dies": 305.0}, stages={"read": {"rows_per_batch": 1}}))
-    (begun,) = runs_begun(spec, ledger_of(spec).look())
+    (begun,) = UnfinishedRuns(spec, ledger_of(spec).look()).begun()
     assert not batch_inference(spec)["published"]
-    assert [*runs_begun(spec, ledger_of(spec).look())] == [begun], "as nothing is new"
+    assert [*UnfinishedRuns(spec, ledger_of(spec).look()).begun()] == [begun], "as nothing is new"
     new = pa.table({"id": [1000], "x": [1000.0]})
     pq.write_table(new, numbers / "new.parquet")
     assert batch_inference(spec)["rows"]["written"] == 1
-    assert not runs_begun(spec, ledger_of(spec).look())
+    assert not UnfinishedRuns(spec, ledger_of(spec).look()).begun()
     report = redrive(picky(numbers))
     assert (report["rows"]["written"], ids(spec)) == (3, [*range(1001)])
 
