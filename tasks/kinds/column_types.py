@@ -39,6 +39,11 @@ def is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists, of one size or any."""
+    return is_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds texts, also where numbers stand for them."""
     if pa.types.is_dictionary(kind):
@@ -56,7 +61,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(plain(kind.value_type), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_list(kind):
         return pa.list_(plain(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([(each.name, plain(each.type)) for each in kind])

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.kinds.column_types import is_deep, is_list, is_plain_number, is_text
+from tasks.kinds.column_types import is_any_list, is_deep, is_list, is_plain_number, is_text
 from tasks.kinds.tensors import is_tensor, tensor_array, tensor_from
 from tasks.protocol.batch import RESERVED
 
@@ -132,7 +132,7 @@ def pieces(column: pa.ChunkedArray) -> list[np.ndarray | None]:
 
 def number_in(kind: pa.DataType) -> np.dtype | None:
     """NumPy's type of the numbers in lists, however deep; None where they hold something else."""
-    while is_list(kind) or pa.types.is_fixed_size_list(kind):
+    while is_any_list(kind):
         kind = kind.value_type
     return np.dtype(kind.to_pandas_dtype()) if is_plain_number(kind) else None
 
@@ -194,12 +194,7 @@ def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:
         returned = returned.cast(sent.type)
     except pa.ArrowException:
         return False
-    return equal_arrays(combined(sent), combined(returned))
-
-
-def combined(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return equal_arrays(in_one(sent), in_one(returned))
 
 
 def equal_arrays(sent: pa.Array, returned: pa.Array) -> bool:
@@ -215,7 +210,7 @@ def equal_arrays(sent: pa.Array, returned: pa.Array) -> bool:
     if pa.types.is_struct(kind):
         same = sent.is_valid().equals(returned.is_valid())
         return same and all(map(equal_arrays, sent.flatten(), returned.flatten()))
-    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_any_list(kind):
         same = pc.list_value_length(sent).equals(pc.list_value_length(returned))
         return same and equal_arrays(sent.flatten(), returned.flatten())
     return False

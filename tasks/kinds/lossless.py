@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.kinds.column_types import is_list, is_text
+from tasks.kinds.column_types import is_any_list, is_list, is_text
 
 BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 FAMILIES = {
@@ -126,11 +126,6 @@ def bare(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return bare(kind.value_type)
     return bare(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
-
-
-def is_any_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists, of one size or any."""
-    return is_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def family(kind: pa.DataType) -> str | None:

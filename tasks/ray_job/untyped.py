@@ -5,8 +5,8 @@ Of a list that was always empty, or a struct's field that never had a value, the
 
 import pyarrow as pa
 
-from tasks.kinds.column_types import NO_VALUE, inner, is_text
-from tasks.kinds.lossless import family, is_any_list
+from tasks.kinds.column_types import NO_VALUE, inner, is_any_list, is_text
+from tasks.kinds.lossless import family
 
 
 def with_types(schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from tasks.kinds import lossless
-from tasks.kinds.column_types import NO_VALUE, has_null
+from tasks.kinds.column_types import NO_VALUE, has_null, is_any_list
 from tasks.ray_job.untyped import is_untyped
 
 
@@ -52,7 +52,7 @@ def stays(has: pa.DataType, wants: pa.DataType) -> bool:
         return all(stays(each.type, wants.field(each.name).type) for each in has)
     if pa.types.is_map(has) and pa.types.is_map(wants):
         return stays(has.key_type, wants.key_type) and stays(has.item_type, wants.item_type)
-    if lossless.is_any_list(has) and lossless.is_any_list(wants):
+    if is_any_list(has) and is_any_list(wants):
         return stays(has.value_type, wants.value_type)
     if pa.types.is_decimal(has) and pa.types.is_floating(wants):
         return False

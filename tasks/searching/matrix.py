@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import is_list
-from tasks.kinds.columns import combined
+from tasks.kinds.column_types import is_any_list
+from tasks.kinds.columns import in_one
 from tasks.searching.scoring import Matrix, Rows
 
 DEFAULT_COLUMN = "embedding"
@@ -40,8 +40,7 @@ def vector_column(schema: pa.Schema, wanted: str | None) -> str:
 
 def is_vector(kind: pa.DataType) -> bool:
     """Whether a column's values are lists of floats."""
-    lists = is_list(kind) or pa.types.is_fixed_size_list(kind)
-    return lists and pa.types.is_floating(kind.value_type)
+    return is_any_list(kind) and pa.types.is_floating(kind.value_type)
 
 
 def width_of(kind: pa.DataType) -> int | None:
@@ -60,7 +59,7 @@ def as_matrix(column: pa.ChunkedArray, width: int, kind: pa.DataType) -> tuple[M
     Returns:
         The vectors, (n, width), and where in the column each is. Numbers missing in one are NaN.
     """
-    values = combined(column)
+    values = in_one(column)
     fits = pc.and_(values.is_valid(), pc.equal(pc.list_value_length(values), width))
     rows = np.flatnonzero(fits.fill_null(False).to_numpy(zero_copy_only=False))
     if len(rows) < len(values):

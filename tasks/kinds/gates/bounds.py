@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
+from tasks.kinds.column_types import is_any_list
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun, written
-from tasks.kinds.gates.values import is_list, numbers, refuse_no_number
+from tasks.kinds.gates.values import numbers, refuse_no_number
 
 
 class BoundsGate(Gate):
@@ -90,7 +91,7 @@ class BoundsMeter:
         """Count some rows."""
         for chunk in rows[self.gate.column].chunks:
             values = chunk
-            while is_list(values.type):
+            while is_any_list(values.type):
                 values = pc.list_flatten(values)
             try:
                 found = numbers(values)

@@ -5,17 +5,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists."""
-    return (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
+from tasks.kinds.column_types import is_any_list
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values themselves, within lists and dictionaries."""
-    if is_list(kind) or pa.types.is_dictionary(kind):
+    if is_any_list(kind) or pa.types.is_dictionary(kind):
         return value_type(kind.value_type)
     return kind
 
@@ -45,7 +40,7 @@ def first_values(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # without a chunk
         array = pa.array([], column.type)
-    while is_list(array.type):
+    while is_any_list(array.type):
         first = pc.list_slice(array, 0, 1, return_fixed_size_list=False)
         rows = pc.list_parent_indices(first).to_numpy()
         at = np.full(len(array), -1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds.column_types import is_list
+from tasks.kinds.column_types import is_any_list
 from tasks.kinds.columns import column_to_numpy, is_blank, visible
 from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
@@ -65,11 +65,6 @@ def lacks_items(column: pa.ChunkedArray) -> bool:
     while is_any_list(column.type):
         column = pa.chunked_array([column.combine_chunks().flatten()])
     return bool(column.null_count)
-
-
-def is_any_list(kind: pa.DataType) -> bool:
-    """Whether a type is of lists, of any or of fixed size."""
-    return is_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def innermost(kind: pa.DataType) -> pa.DataType:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
-from tasks.kinds.column_types import is_list, is_text
+from tasks.kinds.column_types import is_any_list, is_text
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import refuse_empty_objects
 
@@ -73,7 +73,7 @@ def texts_in(kind: pa.DataType, path: str) -> Iterator[str]:
     elif pa.types.is_struct(kind):
         for each in kind:
             yield from texts_in(each.type, f"{path}.{each.name}")
-    elif is_list(kind) or pa.types.is_fixed_size_list(kind):
+    elif is_any_list(kind):
         yield from texts_in(kind.value_type, f"{path}.list.element")
     elif pa.types.is_dictionary(kind) or is_text(kind):
         yield path

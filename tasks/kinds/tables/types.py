@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, SchemaMismatch
-from tasks.kinds.column_types import inner, is_list
+from tasks.kinds.column_types import inner, is_any_list, is_list
 
 WIDER = {
     **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16(), pa.uint16()), pa.int32()),
@@ -46,7 +46,7 @@ NO_FOLDER = (
 
 def plain(kind: pa.DataType) -> pa.DataType:
     """A type as tables of Parquet files have it: lists have no fixed size, numbers have signs."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_any_list(kind):
         return pa.list_(plain(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(plain(each.type)) for each in kind.fields])

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import is_text
+from tasks.kinds.column_types import is_any_list, is_text
 from tasks.kinds.columns import is_blank, to_pandas
-from tasks.kinds.models.arrays import column_of, is_any_list, refuse_moved, stacked
+from tasks.kinds.models.arrays import column_of, refuse_moved, stacked
 from tasks.kinds.models.input_types import refuse_other_than_numbers
 
 if TYPE_CHECKING:

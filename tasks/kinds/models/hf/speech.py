@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, audio_rate, decode_audio
-from tasks.kinds.column_types import is_media
+from tasks.kinds.column_types import is_any_list, is_media
 from tasks.kinds.columns import column_to_numpy
-from tasks.kinds.models.arrays import column_of, is_any_list, slices, with_columns
+from tasks.kinds.models.arrays import column_of, slices, with_columns
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.own_settings import ONE_TEXT, UNCOMPILED
