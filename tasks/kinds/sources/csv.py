@@ -20,7 +20,7 @@ from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
-from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
+from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import bad_row, blocks
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -124,7 +124,7 @@ class CsvSource(Source):
         if found.names:
             refuse_unread(self.types, found.names)
             found = with_given(found, self.types)
-        return {"schema": found.serialize().to_pybytes().hex()}
+        return pins_of(found)
 
     def with_later_values(
         self, storage: FsspecStorage, files: Iterator[Stat], found: pa.Schema
@@ -162,7 +162,7 @@ class CsvSource(Source):
         """See Source; a column of another run's files alone is left to those."""
         found = schema_of(pins["schema"])
         types = {name: each for name, each in self.types.items() if name in found.names}
-        return {"schema": with_given(found, types).serialize().to_pybytes().hex()}
+        return pins_of(with_given(found, types))
 
     def infer(
         self, file: IO[bytes], path: str, most_bytes: int = BYTES_TO_INFER

@@ -12,7 +12,7 @@ from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
 from tasks.kinds.sources.hf_dataset.folder import data_files, is_empty, splits
-from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, schema_of
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.stats import Stats
@@ -136,7 +136,7 @@ class HuggingFaceDatasetSource(Source):
                 except DATA_ERRORS as error:
                     data_error(error)  # reading it says what is wrong
                     continue
-            return {"schema": schema.serialize().to_pybytes().hex()}
+            return pins_of(schema)
         return {"schema": None}
 
     def row_schema(self, found: pa.Schema) -> pa.Schema:

@@ -26,7 +26,7 @@ from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
 from tasks.kinds.sources.json_arrays import refuse_other_json
 from tasks.kinds.sources.json_misfits import Misfits, is_beyond
 from tasks.kinds.sources.json_types import merged, settled
-from tasks.kinds.sources.source import Read, Source, schema_of
+from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import (
     MOST_COLUMNS,
     blocks,
@@ -95,12 +95,12 @@ class JsonlSource(Source):
         names = dict.fromkeys(self.columns or fields)
         nothing = {name: text_for_none(pa.field(name, pa.null())) for name in names}
         schema = pa.schema([fields.get(name, nothing[name]) for name in names])
-        return {"schema": schema.serialize().to_pybytes().hex()}
+        return pins_of(schema)
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
         """See Source."""
         found = with_given(schema_of(pins["schema"]), self.types)
-        return {"schema": found.serialize().to_pybytes().hex()}
+        return pins_of(found)
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the objects; a line that is none, or does not fit the types, is a bad row."""

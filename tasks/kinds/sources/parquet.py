@@ -16,7 +16,7 @@ from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitt
 from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
-from tasks.kinds.sources.source import BadRow, Read, Source, schema_of
+from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored, type_in_rows
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
@@ -95,7 +95,7 @@ class ParquetSource(Source):
             raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         found = with_given(pa.schema(fields), self.folder_types)
-        return {"schema": found.serialize().to_pybytes().hex()}
+        return pins_of(found)
 
     @property
     def columns_inside(self) -> list[str]:

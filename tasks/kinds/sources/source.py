@@ -257,6 +257,11 @@ class Source(Kind):
         raise NotImplementedError
 
 
+def pins_of(schema: pa.Schema) -> dict[str, Any]:
+    """Names and types of rows as `pin` gives them."""
+    return {"schema": schema.serialize().to_pybytes().hex()}
+
+
 def schema_of(held: str) -> pa.Schema:
     """Names and types of rows, as `pin` keeps them: hexadecimal."""
     return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held)))

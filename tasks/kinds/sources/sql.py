@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.listing import is_excluded
-from tasks.kinds.sources.source import Read, Source, schema_of
+from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.held import fetched_first
@@ -222,7 +222,7 @@ class SqlSource(Source):
             schema = inferred(database, [stat.path for stat in inputs[:RANGES_TO_INFER]], names)
         except TypeError as error:
             raise InvalidSpec(f"source.columns: {error}") from error
-        return {"schema": schema.serialize().to_pybytes().hex()}
+        return pins_of(schema)
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A range is a shard; one that has left the table has no rows."""

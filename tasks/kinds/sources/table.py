@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds import expression
 from tasks.kinds.column_types import plain
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
-from tasks.kinds.sources.source import BadRow, Content, Read, Source, schema_of
+from tasks.kinds.sources.source import BadRow, Content, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
@@ -182,7 +182,7 @@ class TableSource(Source):
         version: TableVersion = storage.filesystem.version
         names = list(dict.fromkeys(self.columns or version.schema.names))
         schema = pa.schema([(name, plain(version.schema.field(name).type)) for name in names])
-        return {"schema": schema.serialize().to_pybytes().hex(), **version.pins}
+        return {**pins_of(schema), **version.pins}
 
     def check_columns(self, schema: pa.Schema) -> None:
         """See that the table has the columns that the spec names.
