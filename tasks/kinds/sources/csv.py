@@ -1,24 +1,20 @@
 """Rows from CSV files, of the columns that the first file with rows has, and their types."""
 
-import io
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-import pyarrow.csv as pc
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, has_no_value, is_text
 from tasks.kinds.sources.compressed import CODECS
+from tasks.kinds.sources.csv_reading.inferring import inferred, tell_of_text
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
-from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import bad_row, blocks
@@ -26,7 +22,6 @@ from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
-logger = logging.getLogger(__name__)
 BYTES_TO_INFER = 4 << 20
 FILES_TO_ASK = 8
 """Of columns without a value in the first file: some never have one."""
@@ -200,7 +195,7 @@ class CsvSource(Source):
             if size > most_bytes:
                 break
         if tables:
-            return self.inferred(pa.concat_tables(tables))
+            return inferred(pa.concat_tables(tables), dialect), True
         return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False
 
     def refuse_header(self, first: bytes | BadRow, path: str) -> None:
@@ -224,23 +219,6 @@ class CsvSource(Source):
         if others and names != self.columns:
             problem = f"makes one column of the header {names[0]!r}: did you mean {others[0]!r}?"
             raise InvalidSpec.at("source.delimiter", self.delimiter, problem)
-
-    def inferred(self, strings: pa.Table) -> tuple[pa.Schema, bool]:
-        """The types of values that were read as strings."""
-        written, columns = io.BytesIO(), [*map(without_overlong, strings.columns)]
-        pc.write_csv(pa.table(columns, names=strings.column_names), written)
-        written.seek(0)
-        conversion = self.dialect.conversion()
-        fields = pc.read_csv(
-            written,
-            read_options=pc.ReadOptions(
-                use_threads=False, block_size=written.getbuffer().nbytes + 1
-            ),
-            parse_options=pc.ParseOptions(newlines_in_values=True),
-            convert_options=conversion,
-        ).schema
-        settle = partial(settled, nulls=conversion.null_values)
-        return pa.schema(list(map(settle, fields, columns))), True
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the rows; a row that is ragged or does not fit the types is a bad row."""
@@ -279,36 +257,6 @@ class CsvSource(Source):
         found += [f"has the new {', '.join(new)}"] * bool(new)
         if found:
             raise ValueError(f"the header {' and '.join(found)}, unlike the first file with rows")
-
-
-def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> pa.Field:
-    """A column as text where it has no value, or such as are to stay as they are written.
-
-    Args:
-        field: what Arrow makes of the values.
-        values: as they are written.
-        nulls: texts that mean null.
-    """
-    if pa.types.is_null(field.type):
-        return pa.field(field.name, pa.string(), metadata=NO_VALUE)
-    is_whole = pa.types.is_integer(field.type)
-    is_text = has_wrapped(values) if is_whole else would_be_rounded(field, values, nulls)
-    return field.with_type(pa.string()) if is_text else field
-
-
-def tell_of_text(path: str, columns: Sequence[pa.Field]) -> None:
-    """Say which columns are text only because the first file has no value in them.
-
-    Args:
-        path: the file that has.
-        columns: as that file alone would have them.
-    """
-    logger.warning(
-        "the first file has no value in a column that has some in %s, and is read as text: to have "
-        "it as what it is there (%s), name its type in source.types",
-        path,
-        ", ".join(f"{each.name}: {each.type}" for each in columns),
-    )
 
 
 def without_header(
