@@ -30,16 +30,18 @@ from prefect.states import (
 )
 
 from deployments.automations import (
-    HEARTBEAT,
     alert_on_failure,
     alert_when_overdue,
     deploy_automations,
+    run_after,
+    run_on_arrival,
+)
+from deployments.dead_runs import (
+    HEARTBEAT,
     end_silent_runs,
     end_unstarted_runs,
     retry_crashed_runs,
     retry_unstarted_runs,
-    run_after,
-    run_on_arrival,
 )
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference

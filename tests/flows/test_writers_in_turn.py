@@ -15,7 +15,8 @@ from prefect.client.schemas.actions import ArtifactCreate
 from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.states import Completed, Pending, Running
 
-from deployments.automations import deploy_automations, end_silent_runs, retry_crashed_runs
+from deployments.automations import deploy_automations
+from deployments.dead_runs import end_silent_runs, retry_crashed_runs
 from deployments.stack.registration import prefect_client
 from flows.server_database import with_plugin
 from flows.writers_in_turn import Connection

@@ -10,7 +10,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists
 
-from deployments.automations import deploy_automations, end_silent_runs, retry_crashed_runs
+from deployments.automations import deploy_automations
+from deployments.dead_runs import end_silent_runs, retry_crashed_runs
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ENTRYPOINT = "flows/batch_inference.py:batch_inference"
