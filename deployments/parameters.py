@@ -4,11 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from deployments.stack.state import DEFAULT_FOLDER, ROOT
 from tasks.spec_file import load_spec
-
-ROOT = Path(__file__).resolve().parents[1]
-STACK_FOLDER = ROOT / ".stack"
-"""Where the shipped specs find their data, and `make up` puts it."""
 
 
 def full_spec(
@@ -30,7 +27,7 @@ def full_spec(
     path = next((each for each in (Path(file), ROOT / file) if each.exists()), Path(file))
     spec = load_spec(path, changes).model_dump_json(by_alias=True)
     if stack_folder:
-        spec = spec.replace(f"{STACK_FOLDER}/", f"{stack_folder.rstrip('/')}/")
+        spec = spec.replace(f"{DEFAULT_FOLDER}/", f"{stack_folder.rstrip('/')}/")
     return {"spec": json.loads(spec)}
 
 
@@ -44,4 +41,4 @@ def stack_file(file: str, stack_folder: str = "") -> dict[str, str]:
     Returns:
         The step's output: `path`.
     """
-    return {"path": str(Path(stack_folder or STACK_FOLDER) / file)}
+    return {"path": str(Path(stack_folder or DEFAULT_FOLDER) / file)}

@@ -11,6 +11,7 @@ from tasks.lease import Holder
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_FOLDER = ROOT / ".stack"
+"""Where the shipped specs find their data, and `make up` puts it."""
 HOST = "127.0.0.1"
 POOL = "batch-inference"
 """The work pool of deployments/prefect.yaml."""

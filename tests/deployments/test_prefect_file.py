@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from deployments.parameters import ROOT, STACK_FOLDER, full_spec, stack_file
+from deployments.parameters import full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
 from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, QUEUES
 from deployments.stack.services import prefect_worker
-from deployments.stack.state import POOL, State
+from deployments.stack.state import DEFAULT_FOLDER, POOL, ROOT, State
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
@@ -128,7 +128,7 @@ def test_a_stack_elsewhere_has_its_data_there() -> None:
 
 
 def test_a_file_of_the_stack_lies_in_the_stack() -> None:
-    assert stack_file("data/x.png") == {"path": f"{STACK_FOLDER}/data/x.png"}
+    assert stack_file("data/x.png") == {"path": f"{DEFAULT_FOLDER}/data/x.png"}
     assert stack_file("data/x.png", "/elsewhere/") == {"path": "/elsewhere/data/x.png"}
 
 
