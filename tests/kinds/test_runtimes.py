@@ -18,7 +18,7 @@ from tasks.kinds.models import HuggingFaceModel, TorchModel, TorchvisionModel
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes import choice, odd_inputs, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
-from tasks.kinds.models.runtimes.compilers import COMPILERS, Tensors, version_of
+from tasks.kinds.models.runtimes.compilers import COMPILERS, Batch, Tensors, version_of
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds import tiny_models, torch_code
@@ -233,7 +233,7 @@ def test_a_batch_of_no_numbers_proves_nothing(monkeypatch: pytest.MonkeyPatch) -
     module, placement = torch.nn.ReLU(), Placement()
     module.register_buffer("precision", torch.zeros(1))
 
-    def both(batch: running.Batch) -> Any:
+    def both(batch: Batch) -> Any:
         return module(batch["x"]), torch.zeros(len(batch["x"]), dtype=torch.int64)
 
     call = running.run_on("onnx", module, both, placement, lambda _: 2)

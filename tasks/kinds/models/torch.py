@@ -17,7 +17,8 @@ from tasks.kinds.models.runtimes.choice import (
     check_runtime,
     refuse_runtime,
 )
-from tasks.kinds.models.runtimes.running import Call, run_on
+from tasks.kinds.models.runtimes.compilers import Call
+from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
 from tasks.kinds.models.tensors.inputs import Input, row_limits, rows_in_batch
 from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list

@@ -3,7 +3,7 @@
 import importlib.metadata
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +11,9 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.told import Runtime
 from tasks.kinds.models.tensors import onnx_session
 
+Batch = Mapping[str, Any]
+"""A model's arguments by name: tensors, rows first."""
+Call = Callable[[Batch], Any]
 Tensors = Sequence[Any]
 Run = Callable[[Tensors], Tensors]
 """From a model's arguments, in order, to its outputs, in order."""
@@ -102,3 +105,46 @@ def version_of(runtime: Runtime) -> str:
     """Of the package that calculates, by whatever name it was installed (`onnxruntime-gpu`)."""
     installed = importlib.metadata.packages_distributions()[PACKAGE_OF[runtime]]
     return importlib.metadata.version(installed[0])
+
+
+def compiled_run(
+    runtime: Runtime, module: Any, call: Call, placement: Placement, size: int, batch: Batch
+) -> Run:
+    """What a compiler makes of a model that is called by name, for batches of so many rows."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    names = [*batch]
+
+    class Positional(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *arguments: Any) -> tuple[Any, ...]:
+            return tuple(tree_leaves(call(dict(zip(names, arguments, strict=True)))))
+
+    with torch.inference_mode(False), torch.no_grad():
+        # No compiler takes tensors that were made for inference.
+        example = [torch.zeros_like(each) for each in filled_up(batch, size)]
+        # Not by eval(), which what an exported program holds refuses; it is in that mode as it is.
+        positional = Positional()
+        positional.training = False
+        return COMPILERS[runtime](positional, example, placement.num_threads)
+
+
+def num_rows(batch: Batch) -> int:
+    """Rows of a batch."""
+    return len(next(iter(batch.values())))
+
+
+def filled_up(batch: Batch, size: int) -> list[Any]:
+    """A batch's arguments with the last row repeated until there are so many."""
+    import torch
+
+    missing = size - num_rows(batch)
+    if not missing:
+        return [*batch.values()]
+    return [
+        torch.cat([each, each[-1:].expand(missing, *each.shape[1:])]) for each in batch.values()
+    ]

@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tasks.kinds.models.machine_errors import chain, is_out_of_memory
@@ -15,7 +15,15 @@ from tasks.kinds.models.runtimes.comparing import (
     can_be_compared,
     largest_difference,
 )
-from tasks.kinds.models.runtimes.compilers import COMPILERS, Run, version_of
+from tasks.kinds.models.runtimes.compilers import (
+    Batch,
+    Call,
+    Run,
+    compiled_run,
+    filled_up,
+    num_rows,
+    version_of,
+)
 from tasks.kinds.models.runtimes.odd_inputs import (
     GROWS_ON,
     LEFT_OUT,
@@ -27,9 +35,6 @@ from tasks.kinds.models.runtimes.odd_inputs import (
 from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
 from tasks.kinds.models.tensors.torch_running import precision_of
 
-Batch = Mapping[str, Any]
-"""A model's arguments by name: tensors, rows first."""
-Call = Callable[[Batch], Any]
 MOST_SHAPES = 4
 """Compiled models that a replica keeps; batches of further shapes run in eager."""
 CALLS_ON_GPU = 3
@@ -227,32 +232,6 @@ class Compiled:
         )
 
 
-def compiled_run(
-    runtime: Runtime, module: Any, call: Call, placement: Placement, size: int, batch: Batch
-) -> Run:
-    """What a compiler makes of a model that is called by name, for batches of so many rows."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    names = [*batch]
-
-    class Positional(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, *arguments: Any) -> tuple[Any, ...]:
-            return tuple(tree_leaves(call(dict(zip(names, arguments, strict=True)))))
-
-    with torch.inference_mode(False), torch.no_grad():
-        # No compiler takes tensors that were made for inference.
-        example = [torch.zeros_like(each) for each in filled_up(batch, size)]
-        # Not by eval(), which what an exported program holds refuses; it is in that mode as it is.
-        positional = Positional()
-        positional.training = False
-        return COMPILERS[runtime](positional, example, placement.num_threads)
-
-
 def seconds_of(call: Callable[[], Any]) -> float:
     """Wall time, with all work on a GPU done."""
     import torch
@@ -262,23 +241,6 @@ def seconds_of(call: Callable[[], Any]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - begun
-
-
-def num_rows(batch: Batch) -> int:
-    """Rows of a batch."""
-    return len(next(iter(batch.values())))
-
-
-def filled_up(batch: Batch, size: int) -> list[Any]:
-    """A batch's arguments with the last row repeated until there are so many."""
-    import torch
-
-    missing = size - num_rows(batch)
-    if not missing:
-        return [*batch.values()]
-    return [
-        torch.cat([each, each[-1:].expand(missing, *each.shape[1:])]) for each in batch.values()
-    ]
 
 
 def cut(outputs: Any, rows: int) -> list[Any]:
