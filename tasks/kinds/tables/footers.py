@@ -1,9 +1,7 @@
 """What Parquet files' footers say of their columns, as tables keep it to skip files."""
 
-import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeVar
 
@@ -26,41 +24,6 @@ def once(known: dict[str, Found], paths: list[str], read: Callable[[str], Found]
         for path, found in zip(new, pool.map(read, new), strict=True):
             known[path] = found
     return [known[path] for path in paths]
-
-
-@dataclass(frozen=True)
-class OnlyFooter:
-    """A data file as pyiceberg asks for it, of which nothing but the footer is there."""
-
-    content: bytes
-    size: int
-
-    def open(self) -> io.BytesIO:
-        """As a file without rows."""
-        return io.BytesIO(self.content)
-
-    def __len__(self) -> int:
-        """Bytes of the whole file."""
-        return self.size
-
-
-@dataclass(frozen=True)
-class KnownFiles:
-    """Stands for pyiceberg's files, of which it reads the footers."""
-
-    files: dict[str, OnlyFooter]
-
-    def new_input(self, path: str) -> OnlyFooter:
-        """A file to be read."""
-        return self.files[path]
-
-
-def only_footer(file: Any) -> OnlyFooter:
-    """Read the footer of one of pyiceberg's files."""
-    content = io.BytesIO()
-    with file.open() as opened:
-        pq.read_metadata(opened).write_metadata_file(content)
-    return OnlyFooter(content.getvalue(), len(file))
 
 
 def statistics(footer: pq.FileMetaData) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.kinds.column_types import inner
-from tasks.kinds.tables.footers import KnownFiles, OnlyFooter, once, only_footer
+from tasks.kinds.tables.footers import once
 from tasks.kinds.tables.iceberg import open_catalog, planned
+from tasks.kinds.tables.iceberg_files import KnownFiles, OnlyFooter, data_file, only_footer
 from tasks.kinds.tables.types import plain, plain_schema, strict_field
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
@@ -185,7 +186,7 @@ class IcebergOutput:
         home = self.location if table.location().startswith("file:") else table.location()
         paths = [f"{home.rstrip('/')}/{file.path}" for file in change.added]
         once(self.known, paths, lambda path: only_footer(table.io.new_input(path)))
-        io = KnownFiles(self.known)
+        known = KnownFiles(self.known)
         if change.added:
             assert change.schema is not None
             # Of columns that are there it would say again that they may be empty: those that must
@@ -202,40 +203,13 @@ class IcebergOutput:
             about = {"run-id": change.run_id, "ledger-version": str(change.version)}
             with transaction.update_snapshot(snapshot_properties=about).overwrite() as files:
                 for path in paths:
-                    files.append_data_file(self.data_file(io, transaction.table_metadata, path))
+                    metadata = transaction.table_metadata
+                    listed = data_file(known, metadata, path, self.partition_by, self.place)
+                    files.append_data_file(listed)
                 for file in change.removed:
                     if file.path in live:
                         files.delete_data_file(live[file.path])
         transaction.commit_transaction()
-
-    def data_file(self, io: KnownFiles, metadata: Any, path: str) -> Any:
-        """A file as the table lists it, with bounds of its columns where they can be told.
-
-        Raises:
-            InvalidSpec: it is not of one part of the table, which others have parted anew.
-        """
-        from pyiceberg.io.pyarrow import parquet_file_to_data_file
-        from pyiceberg.types import DateType, TimestampType, TimestamptzType
-
-        # pyiceberg knows a file's part by the bounds of its columns, also where nobody wants these.
-        metadata = with_metrics(metadata, dict.fromkeys(self.partition_by, "truncate(16)"))
-        try:
-            return parquet_file_to_data_file(io, metadata, path)
-        except OverflowError:  # times before or after all that Python knows: they are only counted
-            schema, times = metadata.schema(), (DateType, TimestampType, TimestamptzType)
-            counted = [
-                name
-                for name in schema.column_names
-                if isinstance(schema.find_type(name), times) and name not in self.partition_by
-            ]
-            uncounted = with_metrics(metadata, dict.fromkeys(counted, "counts"))
-            return parquet_file_to_data_file(io, uncounted, path)
-        except ValueError as error:
-            problem = (
-                f"takes no file of this output any more ({error}): others have parted the table "
-                f"anew; set its partition spec back to {[*self.partition_by]}, and run again"
-            )
-            raise InvalidSpec.at("sink.path", self.place, problem) from error
 
 
 @contextmanager
@@ -259,15 +233,6 @@ def errors_of(place: str) -> Iterator[None]:
         raise StaleTable(f"{place} did not take the transaction: {error}") from error
     except (ice.RESTError, SQLAlchemyError, OSError) as error:
         raise Unreachable(f"sink: the table {place} cannot be reached: {error}") from error
-
-
-def with_metrics(metadata: Any, modes: dict[str, str]) -> Any:
-    """A table's metadata, by which columns have their bounds told in some mode."""
-    from pyiceberg.table import TableProperties
-
-    prefix = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
-    told = {f"{prefix}.{name}": mode for name, mode in modes.items()}
-    return metadata.model_copy(update={"properties": {**metadata.properties, **told}})
 
 
 def load(catalog: Any, identifier: tuple[str, ...]) -> Any:
