@@ -73,24 +73,18 @@ class KubeRay:
 
     def attach(self, job: Job) -> RayJob | None:
         """The job, if its cluster is there and it waits or runs."""
-        found = self.api.find(name_of(job.name_of_run))
-        if found is None or is_going(found) or not was_ready(found):
-            return None
-        return self.jobs(found).attach(job)
+        jobs = self.jobs_beside(job)
+        return jobs.attach(job) if jobs else None
 
     def was_started(self, job: Job) -> bool:
         """Whether it has been submitted, to the cluster that is there or to one before it."""
-        found = self.api.find(name_of(job.name_of_run))
-        if found is None or is_going(found) or not was_ready(found):
-            return job.storage.stat(submitted(job)) is not None
-        return self.jobs(found).was_started(job)
+        jobs = self.jobs_beside(job)
+        return jobs.was_started(job) if jobs else job.storage.stat(submitted(job)) is not None
 
     def remembers(self, job: Job) -> bool:
         """Whether the run's cluster, where there is one, knows a job of that name that is over."""
-        found = self.api.find(name_of(job.name_of_run))
-        if found is None or is_going(found) or not was_ready(found):
-            return False
-        return self.jobs(found).remembers(job)
+        jobs = self.jobs_beside(job)
+        return jobs is not None and jobs.remembers(job)
 
     def renew(self, run_id: str) -> None:
         """Put the cluster's expiry off; called often, asks now and then."""
@@ -215,6 +209,13 @@ class KubeRay:
         # The agent that takes jobs starts later than the dashboard.
         jobs.api.get("/api/jobs/")
         return jobs
+
+    def jobs_beside(self, job: Job) -> RayJobs | None:
+        """The Jobs API of the job's cluster; None where there is none that has taken jobs."""
+        found = self.api.find(name_of(job.name_of_run))
+        if found is None or is_going(found) or not was_ready(found):
+            return None
+        return self.jobs(found)
 
     def jobs(self, found: Manifest) -> RayJobs:
         """The Jobs API of a cluster, with its token."""
