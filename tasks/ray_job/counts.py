@@ -45,6 +45,9 @@ class Report:
     """Infer: seconds in which the replica's GPU was busy."""
 
 
+SUMMED = [each.name for each in fields(Report) if each.name != "stage"]
+
+
 @dataclass
 class StageCount:
     """What one stage did so far."""
@@ -81,15 +84,8 @@ class Counts:
         now = time.time()
         count.started = count.started or now - report.seconds
         count.updated = now
-        count.rows += report.rows
-        count.rejected += report.rejected
-        count.filtered += report.filtered
-        count.seconds += report.seconds
-        count.size += report.size
-        count.tasks += report.tasks
-        count.parents += report.parents
-        count.cpu_seconds += report.cpu_seconds
-        count.device_seconds += report.device_seconds
+        for name in SUMMED:
+            setattr(count, name, getattr(count, name) + getattr(report, name))
 
     def snapshot(self) -> Snapshot:
         """All counts as JSON."""
