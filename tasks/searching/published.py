@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,13 +40,6 @@ class Nearest:
     num_searched: int
     num_without: int
     """Rows among them without a vector of the query's kind, or with one that points nowhere."""
-
-
-class Vectors(Protocol):
-    """Something to search in; an index that a sink keeps of its vectors would be another one."""
-
-    def nearest(self, query: Vector, count: int) -> Nearest:
-        """The rows whose vectors have the largest cosines with a vector of length 1."""
 
 
 @dataclass(frozen=True)

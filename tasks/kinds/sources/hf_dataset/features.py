@@ -4,7 +4,6 @@ A file says itself what its columns are, in the metadata of its schema.
 """
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from tasks.kinds.column_types import IMAGE, MEDIA
 
 METADATA = b"huggingface"
 NO_LABEL = -1
-Convert = Callable[[pa.ChunkedArray], pa.ChunkedArray]
 
 
 def features_of(schema: pa.Schema) -> dict[str, Any]:
