@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from rich import markup
@@ -68,10 +68,33 @@ def say(words: str) -> None:
         print(harmless(words), file=sys.stderr, flush=True)
 
 
+KEPT: list[TextIO] = []
+"""Standard output, while it is kept for programs."""
+
+
+@contextmanager
+def kept_for_programs() -> Iterator[None]:
+    """A block in which `print_json` alone writes to standard output.
+
+    What models and steps print in this process is for people: a line that they leave open would
+    become a part of the report's.
+    """
+    if sys.stdout is None or sys.stderr is None:  # it was closed
+        yield
+        return
+    KEPT.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        KEPT.pop()
+
+
 def print_json(report: dict[str, Any]) -> None:
     """Tell a program something: one line on standard output."""
-    with doing_without(sys.stdout):
-        print(json.dumps(report), flush=True)
+    stream = KEPT[-1] if KEPT else sys.stdout
+    with doing_without(stream):
+        print(json.dumps(report), file=stream, flush=True)
 
 
 @contextmanager
@@ -82,5 +105,5 @@ def doing_without(stream: TextIO) -> Iterator[None]:
     except OSError as error:
         with suppress(OSError):  # what is left in it would fail once more at the end, as exit 120
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        if stream is sys.stdout:
+        if stream is not sys.stderr:
             say(f"what --json asks for is lost: standard output: {error.strerror}")

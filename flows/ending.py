@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import typer
 
-from flows.console import print_json, say
+from flows.console import kept_for_programs, print_json, say
 from tasks.errors import BatchInferenceError
 
 
@@ -22,7 +23,8 @@ def run_to_its_end(command: Callable[[], object]) -> None:
             holds the output, 130 stopped.
     """
     try:
-        command()
+        with kept_for_programs() if is_for_a_program() else nullcontext():
+            command()
     except BatchInferenceError as error:
         leave_object(error, str(error), error.exit_code)
         say(f"{type(error).__name__}: {error}")
@@ -39,9 +41,14 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 def leave_object(error: BaseException, words: str, exit_code: object) -> None:
     """The command's end as one line of JSON, for whoever has asked for that."""
-    if "--json" in sys.argv:
+    if is_for_a_program():
         told = {"error": words, "error_class": type(error).__name__, "exit_code": exit_code}
         print_json({"state": "failed", **told})
+
+
+def is_for_a_program() -> bool:
+    """Whether whoever calls has asked for JSON, in a call that may be wrong besides."""
+    return "--json" in sys.argv
 
 
 def reason_of(ended: SystemExit) -> BaseException:

@@ -17,6 +17,7 @@ import yaml
 from flows import cli
 from flows.called_spec import load_at, sink_at
 from flows.calls import run_flow
+from flows.console import print_json
 from flows.printed_report import seconds_told
 from tasks.clusters import stopping
 from tasks.errors import InvalidSpec, Unreachable
@@ -572,6 +573,23 @@ def test_whatever_ends_a_command_is_one_object(
     told = json.loads(line)
     assert words in told.pop("error")
     assert told == {"state": "failed", "error_class": error_class, "exit_code": exit_code}
+
+
+def test_what_own_code_prints_is_no_part_of_what_programs_read(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model in this process may leave a line open, as those do that print a dot a batch."""
+
+    def run(*_: Any, **__: Any) -> None:
+        print("...", end="")
+        print_json({"state": "done"})
+
+    monkeypatch.setattr("flows.calls.call_flow", run)
+    file = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", file, "--json") == 0
+    assert capsys.readouterr() == ('{"state": "done"}\n', "...")
+    assert call(monkeypatch, "run", file) == 0
+    assert capsys.readouterr().out.startswith("...")
 
 
 def test_cancel_says_what_has_become_of_each_job(
