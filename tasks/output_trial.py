@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import PurePosixPath
 
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, Unreachable
@@ -82,9 +82,14 @@ def try_ledger(
         InvalidSpec: it is not there afterwards.
         Unreachable: it may not be made.
     """
+    trial = ledger.beside(ending)
     try:
         with trying(output, f"make a table in {output.state}, as the ledger is"):
-            ledger.beside(ending).make()
+            try:
+                trial.make()
+            except CommitFailedError:
+                if not trial.look().id:  # else it is ours, and the reply was lost
+                    raise
     except TableNotFoundError as error:
         raise InvalidSpec.at("sink.path", output.path, NOTHING_STAYS) from error
     finally:

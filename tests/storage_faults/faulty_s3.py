@@ -22,6 +22,8 @@ class Fault:
     """Answered instead of the store's answer; 0: that is passed on."""
     code: str = ""
     """S3's word for it."""
+    is_late: bool = False
+    """The store does what it is asked, and only its answer gets lost."""
     cut: bool = False
     """Half of the body comes, and then the connection ends."""
     pause_seconds: float = 0.0
@@ -94,9 +96,8 @@ class Handler(BaseHTTPRequestHandler):
         """Any method: see what is to happen to it."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.proxy.fault(self.command, self.path)
-        if fault.status:
-            said = f"<Error><Code>{fault.code}</Code><Message>{fault.code}</Message></Error>"
-            self.answer(fault.status, {}, said.encode(), Fault())
+        if fault.status and not fault.is_late:
+            self.refuse(fault)
             return
         target = urlsplit(self.proxy.target)
         connection = HTTPConnection(str(target.hostname), target.port, timeout=30)
@@ -107,12 +108,20 @@ class Handler(BaseHTTPRequestHandler):
         reply = connection.getresponse()
         data, status, named = reply.read(), reply.status, dict(reply.getheaders())
         connection.close()
+        if fault.status:
+            self.refuse(fault)
+            return
         if fault.omit and b"<ListBucketResult" in data:
             data = without(data, fault.omit.encode())
             named = {name: value for name, value in named.items() if name != "Content-Length"}
         self.answer(status, named, data, fault)
 
     do_PUT = do_POST = do_DELETE = do_HEAD = do_GET
+
+    def refuse(self, fault: Fault) -> None:
+        """Answer in the store's place."""
+        said = f"<Error><Code>{fault.code}</Code><Message>{fault.code}</Message></Error>"
+        self.answer(fault.status, {}, said.encode(), Fault())
 
     def answer(self, status: int, headers: dict[str, str], data: bytes, fault: Fault) -> None:
         """Send an answer, as far as the fault lets it."""

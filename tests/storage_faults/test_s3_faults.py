@@ -139,6 +139,17 @@ def test_a_store_that_asks_to_be_asked_later_is(place: Place) -> None:
     assert place.published() == ALL
 
 
+def test_what_is_done_and_whose_answer_is_lost_is_not_noticed(place: Place) -> None:
+    """The first answer to each request that changes something."""
+    lost = Fault(500, "InternalError", is_late=True)
+    behave = always(lost, "PUT|POST|DELETE", "")
+    place.proxy.behave = lambda asked: behave(asked) if asked.number == 0 else None
+    place.run()
+    assert place.proxy.faults
+    assert place.published() == ALL
+    assert make_plan(place.spec).nothing_to_do
+
+
 LASTING = {
     "input 429": (always(Fault(429, "TooMany"), "GET", r"in/1"), r"in/1\.parquet"),
     "input cut off": (always(Fault(cut=True), "GET", r"in/1"), r"in/1\.parquet"),
