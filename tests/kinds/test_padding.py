@@ -123,6 +123,7 @@ def test_an_encoder_decoder_classifies_as_it_does_by_itself(tmp_path: Path) -> N
     from transformers import AutoTokenizer
 
     model = save_classifying_bart(tmp_path)
+    assert padding.reads_padding(model)  # for others do, as T5Gemma's
     read, lines = AutoTokenizer.from_pretrained(tmp_path), texts(24, longest=40)
     found = predicted(tmp_path, "text-classification", rows_of("text", lines), top_k=4)
     for line, scores in zip(lines, found["predicted_score"].to_pylist(), strict=True):

@@ -22,7 +22,9 @@ def reads_padding(model: Any) -> bool:
     """Whether a model is to be given texts of the same length only."""
     summary = getattr(model, "sequence_summary", None)
     of_the_end = summary is not None and summary.summary_type != "first"  # as XLNet's
-    return of_the_end or model.config.model_type in READS_PADDING
+    # Of an encoder-decoder only some say to the decoder what is padding.
+    decodes = bool(getattr(model.config, "is_encoder_decoder", False))
+    return of_the_end or decodes or model.config.model_type in READS_PADDING
 
 
 def pad_as_configured(inputs: "TextInputs", model: Any) -> None:
