@@ -7,6 +7,7 @@ from typing import Any
 from tasks.kinds.models.arrays import Columns, label_columns
 from tasks.kinds.models.hf import embedding, heads, joint, sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
+from tasks.kinds.models.hf.dense import Layer
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
@@ -108,7 +109,7 @@ def shortened(kept: int | None) -> Callable[[Any], Columns]:
     return lambda found: heads.embedding_column(found[:, :kept], normalize=True)
 
 
-def after(layer: embedding.Layer, finish: Callable[[Any], Columns], found: Any) -> Columns:
+def after(layer: Layer, finish: Callable[[Any], Columns], found: Any) -> Columns:
     """Columns of what a layer makes of vectors."""
     return finish(layer(found))
 
