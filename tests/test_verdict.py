@@ -735,20 +735,28 @@ def test_a_job_that_works_for_long_is_not_small_whatever_it_waited_for(tmp_path:
 
 
 HTTP = {"kind": "http", "url": "http://llm:8000/v1", "model": "small"}
+SERVER = (
+    "nothing: it waits for its server, which answers 600 requests a minute of a replica, each in "
+    "1.6 s at most on average: raise model.concurrency 16 where it can answer more at a time"
+)
+LIMIT = "each replica keeps model.requests_per_minute 640 by itself: raise that where the server"
+LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 by itself: raise that"
 
 
 @pytest.mark.parametrize("cluster", ["local", "inline"])
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({}, "nothing: it waits for its server: raise model.concurrency 16 where that can"),
+        ({}, SERVER),
+        ({"requests_per_minute": 640}, f"nothing: {LIMIT}"),
+        ({"requests_per_minute": 2_500_000}, SERVER),
+        ({"task": "embedding", "texts_per_request": 32, "requests_per_minute": 20}, LIMIT_OF_TEXTS),
+        ({"requests_per_minute": 640, "tokens_per_minute": 2_500_000}, f"nothing: {LIMIT}"),
         (
-            {"requests_per_minute": 60},
-            "nothing: each replica keeps model.requests_per_minute 60 by itself: raise that where",
-        ),
-        (
-            {"requests_per_minute": 60, "tokens_per_minute": 2_500_000},
-            "model.requests_per_minute 60 and model.tokens_per_minute 2500000 by itself",
+            {"requests_per_minute": 2_500_000, "tokens_per_minute": 2_500_000},
+            "nothing: each replica keeps model.tokens_per_minute 2500000 by itself: raise that "
+            "where the server allows more; or, where its requests have fewer tokens, it waits for "
+            "its server, which answers 600",
         ),
     ],
 )

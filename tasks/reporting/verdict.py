@@ -159,8 +159,10 @@ def advised(
     spec: BatchInferenceSpec, stage: str, timings: Timings, *, memory_ran_out: bool
 ) -> Advice:
     """What to change, if anything."""
-    if stage == "infer" and spec.model.bound and not computes(stage, timings):
-        return Advice(f"nothing: {spec.model.bound}")
+    if stage == "infer" and not computes(stage, timings):
+        rows_per_minute = 60 * timings.rows / timings.stages[stage].busy
+        if bound := spec.model.bound(rows_per_minute):
+            return Advice(f"nothing: {bound}")
     if memory_ran_out and (stage == "infer" or isinstance(spec.cluster, InlineCluster)):
         return Advice("memory ran out: give replicas more of it, more of them would have less")
     if isinstance(spec.cluster, InlineCluster):

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 REQUESTS_PER_CALL = 4
 """For each that is in flight: fewer leave the server idle at a call's end, more cost in a crash."""
 
+AT_LIMIT = 0.8
+"""Of a limit, and it is reached: at a call's end the last answers are waited for."""
+
 
 class HttpModel(Model):
     """Chats, completions and embeddings of an OpenAI-compatible server.
@@ -132,19 +135,30 @@ class HttpModel(Model):
         """The endpoint has its own."""
         return False
 
-    @property
-    def bound(self) -> str | None:
-        """The server; each replica more asks it for as much again, whatever limit it has set."""
-        limits = {
-            f"model.{name}": limit
-            for name in ("requests_per_minute", "tokens_per_minute")
-            if (limit := getattr(self, name)) is not None
-        }
-        if limits:
-            told = " and ".join(f"{name} {limit:.15g}" for name, limit in limits.items())
-            return f"each replica keeps {told} by itself: raise that where the server allows more"
-        asked = f"model.concurrency {self.concurrency}"
-        return f"it waits for its server: raise {asked} where that can answer more at a time"
+    def bound(self, rows_per_minute: float) -> str | None:
+        """Its own limit where that is reached, else the server.
+
+        Each replica more asks the server for as much again, whatever limit that has set.
+        """
+        asked = rows_per_minute / self.rows_per_request
+        if self.requests_per_minute is not None and asked >= AT_LIMIT * self.requests_per_minute:
+            return keeping("requests_per_minute", self.requests_per_minute)
+        waits = self.waiting_for(asked)
+        if self.tokens_per_minute is None:
+            return waits
+        # How many tokens a request has, nobody has counted.
+        keeps = keeping("tokens_per_minute", self.tokens_per_minute)
+        return f"{keeps}; or, where its requests have fewer tokens, {waits}"
+
+    def waiting_for(self, requests_per_minute: float) -> str:
+        """What to say of a server that bounds it."""
+        answered = ""
+        if requests_per_minute:
+            seconds = 60 * self.concurrency / requests_per_minute
+            answered = f", which answers {requests_per_minute:.3g} requests a minute of a replica"
+            answered += f", each in {seconds:.2g} s at most on average"
+        more = f"raise model.concurrency {self.concurrency} where it can answer more at a time"
+        return f"it waits for its server{answered}: {more}"
 
     @field_validator("system_prompt", "answer_schema")
     @classmethod
@@ -296,3 +310,9 @@ class HttpModel(Model):
             return answers.embedding_column(found, "the server gave no numbers for this row")
         served = answers.served_columns(found)
         return {**answers.generated_columns(found), **served, **self.answer.columns(found)}
+
+
+def keeping(name: str, limit: float) -> str:
+    """What to say of a limit of its own that bounds it."""
+    told = f"model.{name} {limit:.15g}"
+    return f"each replica keeps {told} by itself: raise that where the server allows more"

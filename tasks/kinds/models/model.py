@@ -152,9 +152,12 @@ class Model(Kind):
         """Whether `num_gpus: auto` is to take one where there is any."""
         return True
 
-    @property
-    def bound(self) -> str | None:
-        """What bounds it that more replicas do not change, and the way out; None where none is."""
+    def bound(self, rows_per_minute: float) -> str | None:
+        """What bounds it that more replicas do not change, and the way out; None where none is.
+
+        Args:
+            rows_per_minute: that a replica did while it was busy.
+        """
         return None
 
     @property
