@@ -226,6 +226,8 @@ def array_from_numpy(values: np.ndarray) -> pa.Array:
     """An array as a column: 2-D and more become lists of fixed size."""
     if values.ndim == 0:
         raise ValueError("a single value, where one for each row is wanted")
+    if values.dtype == object and values.ndim > 1:
+        return pa.array(values.tolist())
     if values.dtype == object:
         items = list(values)
         present = [item for item in items if item is not None]

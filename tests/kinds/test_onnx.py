@@ -11,6 +11,8 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import OnnxModel
 from tasks.kinds.models.model import Placement
+from tasks.kinds.models.tensors import onnx_session
+from tasks.kinds.models.tensors.outputs import named
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tests.kinds.digits import (
@@ -262,6 +264,46 @@ def test_an_output_that_is_no_tensor(tmp_path: Path) -> None:
         predicted(model_of(file), rows_of(pixels=unseen()))
     made_of_one = predicted(model_of(file, outputs=["scores"]), rows_of(pixels=unseen()))
     np.testing.assert_allclose(values(made_of_one), logits(), atol=1e-5)
+
+
+def test_outputs_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scikit-learn's classifiers of named classes are converted with zipmap=False."""
+    names = [*"abcdefghij"]
+    matrix, bias = weights()
+    nodes = [
+        node("LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml",
+             classlabels_strings=names, coefficients=matrix.T.ravel().tolist(),
+             intercepts=bias.tolist(), post_transform="SOFTMAX"),
+        node("Unsqueeze", ["label", "bias_axis"], ["column"]),
+        node("Concat", ["column", "column"], ["pair"], axis=1),
+        node("Unsqueeze", ["pair", "bias_axis"], ["pairs"]),
+        node("Constant", [], ["bias_axis"], value_ints=[1]),
+    ]  # fmt: skip
+    nodes = [nodes[-1], *nodes[:-1]]
+    outputs = {"label": ("STRING", ["rows"]), **SCORES}
+    outputs |= {"pair": ("STRING", ["rows", 2]), "pairs": ("STRING", ["rows", 1, 2])}
+    file = save(tmp_path / "named.onnx", nodes, PIXELS, outputs)
+    batches: list[int] = []
+
+    def spied(returned: Any, wanted: Any, rows: int) -> Any:
+        batches.append(rows)
+        return named(returned, wanted, rows)
+
+    monkeypatch.setattr(onnx_session, "named", spied)
+    made = predicted(model_of(file), rows_of(pixels=unseen()))
+    assert batches == [256, len(unseen()) - 256]
+    best = [names[at] for at in logits().argmax(1)]
+    assert made["label"].type == pa.string()
+    assert made["label"].to_pylist() == best
+    np.testing.assert_allclose(values(made, "scores"), softmax(logits()), atol=1e-5)
+    assert made["pair"].to_pylist() == [[each, each] for each in best]
+    assert made["pairs"].to_pylist() == [[[each, each]] for each in best]
+    alone = predicted(model_of(file, outputs=["label"]), rows_of(pixels=unseen()))
+    assert alone["prediction"].to_pylist() == best
+    with pytest.raises(InvalidSpec, match=r"model\.labels: .* output 'label' is of texts, which"):
+        predicted(model_of(file, outputs=["label"], labels=names), rows_of(pixels=unseen()))
+    scored = model_of(file, outputs=["scores"], labels=names, activation="none")
+    assert predicted(scored, rows_of(pixels=unseen()))["predicted_label"].to_pylist() == best
 
 
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

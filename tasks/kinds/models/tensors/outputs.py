@@ -92,13 +92,19 @@ def classes(
     """The one output's best labels.
 
     Raises:
-        InvalidSpec: there are several outputs, not one score for each label, or scores that are no
-            logits.
+        InvalidSpec: there are several outputs, or texts, not one score for each label, or scores
+            that are no logits.
     """
     if len(outputs) > 1:
         problem = f"are several, and labels need one: say in model.outputs which of {[*outputs]}"
         raise InvalidSpec.at("model.outputs", [*outputs], problem)
-    (scores,) = outputs.values()
+    ((name, scores),) = outputs.items()
+    if scores.dtype.kind == "O":
+        problem = (
+            f"name what scores are of, and the model's output {name!r} is of texts, which are its "
+            "labels as they are: leave labels out, or name the output of the scores"
+        )
+        raise InvalidSpec.at("model.labels", [*labels], problem)
     scores = scores.reshape(len(scores), -1).astype(np.float32)
     if activation == "softmax":
         refuse_no_logits(scores, labels)
