@@ -14,6 +14,10 @@ UNSIGNED_ONLY = range(1 << 63, 1 << 64)
 """Whole numbers for which 64 bits are enough where none is a sign."""
 WHOLE = pa.decimal128(20, 0)
 """Has all numbers of 64 bits, with a sign or without."""
+FACTOR = pa.decimal256(37, 0)
+"""Of two of these Arrow has a product, whose digits are 76 at most."""
+RESULT = pa.decimal256(39, 0)
+"""Has what is computed of two such numbers, their product too."""
 DIGITS = 32
 """Of decimals at most: as many as two may have for Arrow to hold their quotient."""
 
@@ -51,8 +55,8 @@ def types_in(node: ast.AST, columns: Columns) -> set[pa.DataType]:
     return kinds
 
 
-def type_of_result(op: ast.operator, kinds: set[pa.DataType]) -> pa.DataType | None:
-    """A type for both sides, of whole numbers; None where Arrow's own choice is as good.
+def type_of_sides(op: ast.operator, kinds: set[pa.DataType]) -> pa.DataType:
+    """A type for both sides of what is computed, of whole numbers.
 
     Arrow's result is as narrow as the columns are, so that 300 * 300 of 16 bits would be too much;
     and its division leaves the fraction out.
@@ -60,7 +64,7 @@ def type_of_result(op: ast.operator, kinds: set[pa.DataType]) -> pa.DataType | N
     if isinstance(op, ast.Div):
         return pa.float64()
     if pa.uint64() in kinds:
-        return None if isinstance(op, ast.Mult) else WHOLE  # too many digits for a product
+        return FACTOR if isinstance(op, ast.Mult) else RESULT
     return pa.int64()
 
 

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from tasks.kinds.condition_tree import BACKTICKS, tree_of
 from tasks.kinds.condition_types import (
+    FACTOR,
+    RESULT,
     WHOLE,
     Columns,
     as_held,
     literals,
-    type_of_result,
+    type_of_sides,
     types_in,
     with_room,
 )
@@ -116,10 +118,12 @@ def build_arithmetic(node: ast.BinOp, columns: Columns) -> Any:
         with_room(build_side(each, columns, kinds), each, columns)
         for each in (node.left, node.right)
     )
-    if all(map(pa.types.is_integer, kinds)) and (roomy := type_of_result(node.op, kinds)):
-        is_safe = not pa.types.is_floating(roomy)
-        left, right = (each.cast(roomy, safe=is_safe) for each in (left, right))
-    return ARITHMETIC[type(node.op)](left, right)
+    if not all(map(pa.types.is_integer, kinds)):
+        return ARITHMETIC[type(node.op)](left, right)
+    roomy = type_of_sides(node.op, kinds)
+    is_safe = not pa.types.is_floating(roomy)
+    made = ARITHMETIC[type(node.op)](*(each.cast(roomy, safe=is_safe) for each in (left, right)))
+    return made.cast(RESULT) if roomy == FACTOR else made  # which says twice as many digits
 
 
 def build_side(node: ast.expr, columns: Columns, kinds: set[pa.DataType]) -> Any:
@@ -220,7 +224,8 @@ def build_membership(node: ast.Compare, columns: Columns) -> Any:
     kinds = types_in(node, columns)
     left = build_side(node.left, columns, kinds)
     kind = columns.types.get(node.left.id) if isinstance(node.left, ast.Name) else None
-    left = left.cast(WHOLE) if pa.uint64() in kinds and pa.float64() not in kinds else left
+    if pa.uint64() in kinds and pa.float64() not in kinds:
+        left = left.cast(WHOLE if isinstance(node.left, ast.Name) else RESULT)
     values = [as_held(literal(each), kind) for each in right.elts]
     found = left.isin(literals(values, kinds))
     # Arrow finds an empty value in no list; `!=`, too, is not true of one.
