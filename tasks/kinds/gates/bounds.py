@@ -6,12 +6,10 @@ from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
-from tasks.kinds.column_types import is_any_list
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun, written
-from tasks.kinds.gates.values import numbers, refuse_no_number
+from tasks.kinds.gates.values import flat, numbers, refuse_no_number
 
 
 class BoundsGate(Gate):
@@ -20,8 +18,8 @@ class BoundsGate(Gate):
     model_config = ConfigDict(title="Bounds")
     kind: Literal["bounds"] = "bounds"
     column: str = Field(
-        description="Column of numbers; of lists every value counts. What is missing does not: "
-        "that is the nulls gate's."
+        description="Column of numbers; of lists and arrays, such as embeddings, every value "
+        "counts. What is missing does not: that is the nulls gate's."
     )
     minimum: float | None = Field(None, description="The smallest value allowed.")
     maximum: float | None = Field(None, description="The largest value allowed.")
@@ -90,9 +88,7 @@ class BoundsMeter:
     def add(self, rows: pa.Table) -> None:
         """Count some rows."""
         for chunk in rows[self.gate.column].chunks:
-            values = chunk
-            while is_any_list(values.type):
-                values = pc.list_flatten(values)
+            values = flat(chunk)
             try:
                 found = numbers(values)
             except pa.ArrowInvalid:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.column_types import is_any_list
+from tasks.kinds.tensors import is_tensor, tensor_from
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -22,8 +23,20 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def refuse_no_number(kind: pa.DataType) -> str | None:
-    """What is wrong with a column whose values are to be numbers."""
-    return None if is_number(kind) else f"is {kind}, not numbers"
+    """What is wrong with a column whose values are to be numbers, or arrays of them."""
+    own = kind.value_type if isinstance(kind, pa.FixedShapeTensorType) else kind
+    return None if is_number(own) or is_tensor(own) else f"is {kind}, not numbers"
+
+
+def flat(values: pa.Array) -> pa.Array:
+    """All values that there are in lists and arrays."""
+    if is_tensor(values.type):
+        arrays = map(tensor_from, values.to_pylist())
+        parts = [each.ravel() for each in arrays if each is not None]
+        return pa.array(np.concatenate(parts)) if parts else pa.array([], pa.float64())
+    if isinstance(values.type, pa.FixedShapeTensorType):
+        return flat(values.storage)
+    return flat(pc.list_flatten(values)) if is_any_list(values.type) else values
 
 
 def refuse_nested(kind: pa.DataType) -> str | None:

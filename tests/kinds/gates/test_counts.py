@@ -17,6 +17,7 @@ from tasks.kinds.gates.bounds import BoundsGate, BoundsMeter
 from tasks.kinds.gates.gate import LastRun, check_columns
 from tasks.kinds.gates.rows import RowsGate, RowsMeter
 from tasks.kinds.sinks.sink import published_field
+from tasks.kinds.tensors import tensor_array
 from tests.kinds.gates.measuring import gate_of, judge
 
 VALUES = st.lists(
@@ -78,8 +79,13 @@ def test_a_value_at_the_bound_lies_inside(kind: pa.DataType) -> None:
         [Decimal("1.0"), Decimal("5.00")],
         pa.array([1, 5], pa.float16()),
         pa.array([[[1.0]], [[5.0]]]),
+        pa.FixedShapeTensorArray.from_numpy_ndarray(np.array([[[1.0]], [[5.0]]], np.float32)),
+        tensor_array([np.array([[1, 5]], np.uint8), None, np.zeros((0, 3))]),
     ],
-    ids=["integers", "lists", "fixed lists", "decimals", "halves", "lists of lists"],
+    ids=[
+        *("integers", "lists", "fixed lists", "decimals", "halves", "lists of lists"),
+        *("arrays of one shape", "arrays"),
+    ],
 )
 def test_bounds_take_numbers_of_every_kind(values: Any) -> None:
     rows = pa.table({"x": values})
