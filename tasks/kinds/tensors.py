@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-TENSOR_FIELDS = ("data", "shape", "dtype")
+TENSOR = pa.struct([("data", pa.binary()), ("shape", pa.list_(pa.int32())), ("dtype", pa.string())])
+TENSOR_FIELDS = tuple(each.name for each in TENSOR)
 
 
 def is_tensor(kind: pa.DataType) -> bool:
@@ -25,15 +26,14 @@ def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
 
 def tensor_array(arrays: Sequence[np.ndarray | None]) -> pa.Array:
     """Arrays of differing shapes as a column of (bytes, shape, dtype)."""
-    kinds = (pa.binary(), pa.list_(pa.int32()), pa.string())
     values = [
         None if each is None else (each.tobytes(), list(each.shape), each.dtype.str)
         for each in arrays
     ]
     return pa.StructArray.from_arrays(
         [
-            pa.array([value and value[at] for value in values], kind)
-            for at, kind in enumerate(kinds)
+            pa.array([value and value[at] for value in values], each.type)
+            for at, each in enumerate(TENSOR)
         ],
         names=list(TENSOR_FIELDS),
         mask=pa.array([value is None for value in values], pa.bool_()),

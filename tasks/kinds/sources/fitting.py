@@ -106,7 +106,8 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
     if wanted.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     try:
-        column = in_shape(rows[wanted.name], wanted.type)
+        note = rows.schema.field(wanted.name).metadata
+        column = in_shape(rows[wanted.name], note, wanted.type)
         return lossless.cast(column, wanted.type, all_fields=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         way_out = "give it one type in all files, or leave it out"

@@ -17,7 +17,7 @@ from tasks.kinds.sources.folder_columns import beside, folder_columns, without
 from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
-from tasks.kinds.sources.stored_arrays import as_stored, type_in_rows
+from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
@@ -79,8 +79,9 @@ class ParquetSource(Source):
             types = types or {each.name: pa.null() for each in schema}
             for each in schema:
                 if each.name in types:
-                    types[each.name] = completed(types[each.name], type_in_rows(each))
-            if not any(map(has_null, types.values())):
+                    found = type_in_rows(each)
+                    types[each.name] = for_both(completed(types[each.name], found), found)
+            if not any(has_null(each) or is_of_one_shape(each) for each in types.values()):
                 break
         self.refuse_twice(types)
         wanted = self.columns_inside
@@ -94,8 +95,7 @@ class ParquetSource(Source):
             problem = "is there more than once in the first file: rename one, or name other columns"
             raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
-        found = with_given(pa.schema(fields), self.folder_types)
-        return pins_of(found)
+        return pins_of(with_given(pa.schema(fields), self.folder_types))
 
     @property
     def columns_inside(self) -> list[str]:

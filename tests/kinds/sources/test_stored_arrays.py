@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import pytest
 
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models.arrays import stacked
+from tasks.kinds.models.vision.pixels import arrays_of
 from tasks.kinds.sources import ParquetSource, stored_arrays
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.kinds.tensors import tensor_from
 from tests.kinds.sources.reading import read_all
 
 # Of Ray's own settings, which it looks at where it makes arrays.
@@ -71,8 +73,86 @@ def test_arrays_have_their_shape(ray: Any, tmp_path: Path) -> None:
     assert np.array_equal(found["mask"], IMAGES > 128)
     assert rows.schema.field("vector").type == pa.list_(pa.float32())
     assert np.array_equal(found["vector"], IMAGES[:, 0, 0])
-    shapes = [tuple(each["shape"]) for each in found["uneven"]]
-    assert shapes == [each.shape for each in OF_ANY_SHAPE]
+    assert are_same([*found["uneven"]], OF_ANY_SHAPE)
+    assert {each.dtype for each in found["uneven"]} == {np.dtype(np.uint8)}
+
+
+def are_same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether two lists are of the same arrays."""
+    return len(found) == len(wanted) and all(map(np.array_equal, found, wanted))
+
+
+def uneven(ray: Any, arrays: list[Any]) -> Any:
+    """Arrays as Ray holds them: by itself it takes those that happen to be of one shape as such."""
+    held = np.empty(len(arrays), object)
+    held[:] = arrays
+    return ray.ArrowVariableShapedTensorArray.from_numpy(held)
+
+
+@pytest.mark.parametrize("first", ["fixed", "uneven"])
+def test_files_of_arrays_that_happen_to_be_of_one_shape_go_with_others(
+    ray: Any, tmp_path: Path, first: str
+) -> None:
+    files = [ray.ArrowTensorArray.from_numpy(IMAGES), uneven(ray, OF_ANY_SHAPE)]
+    native = pa.FixedShapeTensorArray.from_numpy_ndarray(IMAGES[:, :1])
+    order = [*(files if first == "fixed" else files[::-1]), native]
+    for at, column in enumerate(order):
+        pq.write_table(pa.table({"x": column}), tmp_path / f"{at}.parquet")
+    found = [each["x"] for each in read_all(ParquetSource(path=str(tmp_path)))]
+    parts = [[*IMAGES], OF_ANY_SHAPE]
+    wanted = [each for part in (parts if first == "fixed" else parts[::-1]) for each in part]
+    arrays = [tensor_from(each) for each in found]
+    assert are_same(arrays, [*wanted, *IMAGES[:, :1]])
+
+
+def test_arrays_of_any_shape_are_images(ray: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": uneven(ray, OF_ANY_SHAPE)}), tmp_path / "a.parquet")
+    images = arrays_of(rows_in(tmp_path)["image"], "image")
+    assert are_same([*images], OF_ANY_SHAPE)
+
+
+def stored_in_any_shape(values: list[Any]) -> pa.Table:
+    """A column as Ray stores it."""
+    kind = pa.struct([("data", pa.large_list(pa.uint8())), ("shape", pa.list_(pa.int64()))])
+    metadata = {stored_arrays.NAME: stored_arrays.ANY_SHAPE.encode(), stored_arrays.NOTE: b"2"}
+    schema = pa.schema([pa.field("x", kind, metadata=metadata)])
+    return pa.Table.from_arrays([pa.array(values, kind)], schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape", "said"),
+    [
+        ([1, 2, 3], [2, 2], "an array of shape [2, 2] has 3 numbers"),
+        ([1, None], [2, 1], "an array of shape [2, 1] has 1 number"),
+        ([1, 2], [-1, 2], "an array of shape [-1, 2] has 2 numbers"),
+        ([1, 2], None, "an array of shape None has 2 numbers"),
+    ],
+)
+def test_an_array_that_does_not_fill_its_shape_is_a_bad_row(
+    tmp_path: Path, data: list[Any], shape: list[int] | None, said: str
+) -> None:
+    good = {"data": [1, 2], "shape": [2, 1]}
+    with stored_arrays.as_stored():
+        table = stored_in_any_shape([good, None, {"data": data, "shape": shape}])
+        pq.write_table(table, tmp_path / "a.parquet")
+    row, missing, bad = read_all(ParquetSource(path=str(tmp_path)))
+    assert are_same([tensor_from(row["x"])], [np.array([[1], [2]])])
+    assert missing == {"x": None}
+    assert isinstance(bad, BadRow)
+    assert str(bad.error).startswith(f"column 'x': {said}")
+
+
+def test_a_later_array_of_another_shape_than_all_first_files_have_is_a_bad_row(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.kinds.sources.parquet.FILES_TO_INFER", 1)
+    pq.write_table(pa.table({"x": ray.ArrowTensorArray.from_numpy(IMAGES)}), tmp_path / "a.parquet")
+    later = uneven(ray, [IMAGES[1], IMAGES[0][:2]])
+    pq.write_table(pa.table({"x": later}), tmp_path / "b.parquet")
+    *rows, bad = read_all(ParquetSource(path=str(tmp_path)))
+    assert [each["x"] for each in rows[-1:]] == [IMAGES[1].ravel().tolist()]
+    assert len(rows) == 4
+    assert "an array of shape [2, 5, 3], where the first files have [4, 5, 3]" in str(bad.error)
 
 
 def stored(note: bytes, lists: list[Any]) -> pa.Table:
