@@ -145,8 +145,9 @@ def test_a_dataset_without_rows_is_told_from_a_path_without_one(tmp_path: Path) 
             list_inputs(source(folder))
         assert not list_inputs(source(folder, on_empty="succeed"))[1]
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputNotFound, match=r"holds no file ending in \.arrow"):
-        list_inputs(source(tmp_path / "other"))
+    for folder in (tmp_path / "other", none / "state.json" / "train"):
+        with pytest.raises(InputNotFound, match=r"holds no file ending in \.arrow"):
+            list_inputs(source(folder))
 
 
 def test_a_folder_of_links_is_a_dataset(folder: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def is_empty(storage: FsspecStorage, folder: str) -> bool:
     Raises:
         InvalidSpec: its list of files cannot be read.
     """
-    return storage.stat(f"{folder}/{STATE}") is not None and not data_files(storage, folder)
+    return json_file(storage, f"{folder}/{STATE}") is not None and not data_files(storage, folder)
 
 
 def has_name(file: Any) -> bool:
@@ -63,7 +63,7 @@ def json_file(storage: FsspecStorage, path: str) -> Any:
     """
     try:
         return json.loads(storage.read(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # of a path below a file
         return None
     except ValueError as error:
         raise InvalidSpec.at("source.path", path, f"is not JSON: {error}") from error
