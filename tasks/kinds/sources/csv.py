@@ -14,7 +14,7 @@ from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, has_no_value, is_tex
 from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.csv_reading.inferring import inferred, tell_of_text
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
-from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import bad_row, blocks
@@ -35,7 +35,10 @@ class CsvSource(Source):
     model_config = ConfigDict(title="CSV files")
     kind: Literal["csv"] = "csv"
     delimiter: str = Field(
-        default=",", pattern=ONE_CHARACTER, description="The character between two values."
+        default=",",
+        pattern=ONE_CHARACTER,
+        description="The character between two values. A first line that says so to Excel, as "
+        "sep=; does, is no row, and must say the same.",
     )
     quote_char: str = Field(
         default='"',
@@ -171,10 +174,14 @@ class CsvSource(Source):
 
         Raises:
             ColumnTwice: the header names a column twice.
-            InvalidSpec: the file has a header, and `column_names` has the same.
+            InvalidSpec: the file has a header, and `column_names` has the same; or it says itself
+                that it has another delimiter.
         """
         dialect = self.dialect
-        records = self.records(file, path)
+        records, other = self.records(file, path)
+        if other is not None:
+            problem = f"{other} in {path}: set that one"
+            raise InvalidSpec.at("source.delimiter", self.delimiter, problem)
         first = next(records, b"")
         if self.column_names:
             self.refuse_header(first, path)
@@ -224,18 +231,23 @@ class CsvSource(Source):
         """Yield the rows; a row that is ragged or does not fit the types is a bad row."""
         schema = schema_of(pins["schema"])
         with storage.open(shard.path) as file:
-            records = self.records(file, shard.path)
+            records, other = self.records(file, shard.path)
+            if other is not None:
+                error = ValueError(f"source.delimiter: {self.delimiter!r} {other}")
+                header = b"" if self.column_names else next(records, b"")
+                yield from without_header(header, records, error)
+                return
             if self.column_names is None:
                 first = next(records, None)
                 if first is None:
                     return
                 try:
-                    header = self.dialect.header(first)
-                    self.compare(header, schema)
+                    names = self.dialect.header(first)
+                    self.compare(names, schema)
                 except ValueError as error:
                     yield from without_header(first, records, error)
                     return
-            parser = Parser(self.dialect, self.column_names or header, schema)
+            parser = Parser(self.dialect, self.column_names or names, schema)
             for batch in batches(records):
                 yield from parser.rows(batch)
 
@@ -244,9 +256,16 @@ class CsvSource(Source):
         """How the files' values are written."""
         return Dialect(self.delimiter, self.quote_char, self.null_values)
 
-    def records(self, file: IO[bytes], path: str) -> Iterator[bytes | BadRow]:
-        """The file's records."""
-        return Records(self.delimiter, self.quote_char).split(line_ends(blocks(file, path)))
+    def records(self, file: IO[bytes], path: str) -> tuple[Iterator[bytes | BadRow], str | None]:
+        """The file's records, and what is wrong with all of them; None where nothing is."""
+        records = Records(self.delimiter, self.quote_char).split(line_ends(blocks(file, path)))
+        first = next(records, b"")
+        said = SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
+        if said is None:
+            return chain([first] if first else [], records), None
+        if said[1] == self.delimiter.encode():
+            return records, None
+        return records, f"is not what the first line says ({said[0].decode(errors='replace')!r})"
 
     def compare(self, header: list[str], schema: pa.Schema) -> None:
         """Check that a file has the pinned columns, in any order."""

@@ -359,6 +359,40 @@ def test_a_header_of_one_column_may_have_another_delimiter(
     assert parsed(tmp_path, content, delimiter=header[1]) == [{"a": 1, "b": 2}]
 
 
+@pytest.mark.parametrize("line", [b"sep=;\r\n", BOM + b'"sep=;"\r\n', b"SEP=;\n", b"sep=;\r"])
+def test_a_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path, line: bytes) -> None:
+    end = line[line.index(b";") + 1 :].removeprefix(b'"')
+    content = line + b"a;b" + end + b"1;sep=;" + end
+    with pytest.raises(
+        InvalidSpec,
+        match=r"^source\.delimiter: ',' is not .* \('.*=;.*'\) in .*/a\.csv: set that one$",
+    ):
+        parsed(tmp_path, content)
+    content = content.replace(b"1;sep=;", b"1;x")
+    assert parsed(tmp_path, content, delimiter=";") == [{"a": 1, "b": "x"}]
+    names = ["p", "q"]
+    named = parsed(tmp_path, content, delimiter=";", column_names=names)
+    assert named == [{"p": "a", "q": "b"}, {"p": "1", "q": "x"}]
+    with pytest.raises(InvalidSpec, match=r"^source\.delimiter: ',' is not "):
+        parsed(tmp_path, content, column_names=["all"])
+    assert parsed(tmp_path, line, delimiter=";") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"), [({}, ["1;2"]), ({"column_names": ["p"]}, ["a;b", "1;2"])]
+)
+def test_a_later_file_of_another_delimiter_is_set_aside(
+    tmp_path: Path, fields: dict[str, Any], lines: list[str]
+) -> None:
+    write(tmp_path, "b.csv", b"sep=;\na;b\n1;2\n")
+    found = parsed(tmp_path, b"sep=,\na\nx\n", **fields)
+    bad = [each for each in found if isinstance(each, BadRow)]
+    assert [each.raw for each in bad] == lines
+    problem = "source.delimiter: ',' is not what the first line says ('sep=;')"
+    assert {str(each.error) for each in bad} == {problem}
+    assert [*found[-len(bad) - 1].values()] == ["x"]
+
+
 def test_columns_that_come_twice_in_every_file_are_refused_by_the_plan(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"^source\.path: .*a\.csv' .* twice: 'a'; rename one"):
         parsed(tmp_path, b"a,b,a\n1,2,3\n")

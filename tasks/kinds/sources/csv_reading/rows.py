@@ -23,6 +23,8 @@ from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import BOM, MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
+SEPARATOR = re.compile(rb'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
+"""A first line that tells Excel, and is none of the table's, what stands between values."""
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
 
 
