@@ -187,8 +187,9 @@ def test_several_ways_of_pooling_are_refused_in_either_format(sentences: Path) -
     ]
     for fields in both:
         write(sentences, "Pooling/config.json", **fields)
+        model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
         with pytest.raises(InvalidSpec, match=r"pools by \['cls.*', 'mean.*'\]; set model.options"):
-            embedded(sentences)
+            model.check()
 
 
 def test_texts_are_read_in_lower_case_where_the_files_say_so(sentences: Path) -> None:
@@ -324,10 +325,17 @@ def test_vectors_go_through_the_dense_layers_of_the_files(sentences: Path) -> No
     np.testing.assert_allclose(embedded(sentences), unit, atol=TOLERANCE)
     np.testing.assert_allclose(embedded(sentences, normalize=False), made, atol=TOLERANCE)
     np.testing.assert_array_equal(embedded(sentences, pooling="mean", normalize=False), whole)
+    model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
+    model.check()
     (sentences / "Dense_2" / "model.safetensors").unlink()
     problem = r"has no Dense_2/model\.safetensors and no .*\.bin, of a layer .*: copy it too"
     with pytest.raises(InvalidSpec, match=problem):
         embedded(sentences)
+    (sentences / "Dense_2" / "config.json").unlink()
+    with pytest.raises(
+        InvalidSpec, match=r"has no Dense_2/config\.json, of a layer .*: copy it too"
+    ):
+        model.check()
 
 
 @pytest.mark.parametrize(

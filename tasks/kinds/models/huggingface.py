@@ -9,7 +9,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import chat, folder, hub, languages, parts, speech
+from tasks.kinds.models.hf import chat, embedding, folder, hub, languages, parts, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     CLASSIFICATION,
@@ -190,6 +190,8 @@ class HuggingFaceModel(Model):
             speech.check_language(self.checkpoint, self.options.source_language)
         if self.options.chat:
             chat.check_template(self.checkpoint)
+        if self.task == "feature-extraction":
+            embedding.check_files(self.options, self.checkpoint)
 
     def check_on_hub(self) -> None:
         """See that the model was made for the task and is whole, as `check` does of a folder.

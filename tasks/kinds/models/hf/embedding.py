@@ -6,7 +6,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.dense import Layer, layer_of
+from tasks.kinds.models.hf.dense import Layer, config_of, layer_of
 from tasks.kinds.models.hf.options import HuggingFaceOptions, OwnPooling
 from tasks.kinds.models.hf.patches import has_class_token, seeing_all
 from tasks.kinds.models.hf.room import longest_text
@@ -36,7 +36,7 @@ def modules_of(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     Raises:
         InvalidSpec: a step is not supported, or not where it stands.
     """
-    modules = checkpoint.json_file("modules.json") or []
+    modules = checkpoint.json_file(sentence_files.MODULES) or []
     found = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in modules]
     kinds = [kind for kind, _ in found]
     unknown = [kind for kind in kinds if kind not in KNOWN_MODULES]
@@ -132,12 +132,31 @@ def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bo
     return pooling_of(checkpoint.name, pooling_config(checkpoint, modules)), normalize
 
 
+def check_files(options: HuggingFaceOptions, checkpoint: Checkpoint) -> None:
+    """See that the checkpoint's files ask for nothing that is not supported; no weight is read.
+
+    Raises:
+        InvalidSpec: they do.
+    """
+    modules = checkpoint.json_file(sentence_files.MODULES) or []
+    if modules and not modules[0]["type"].endswith(".Transformer"):
+        return  # as those of a CLIP, whose vectors need no other step
+    wanted(options, checkpoint)
+    for folder in dense_folders(options, checkpoint):
+        config_of(checkpoint, folder)
+
+
 def layers(options: HuggingFaceOptions, checkpoint: Checkpoint, device: str) -> list[Layer]:
-    """What pooled vectors go through: what the model's files say, where they count."""
+    """What pooled vectors go through."""
+    folders = dense_folders(options, checkpoint)
+    return [layer_of(checkpoint, folder, device) for folder in folders]
+
+
+def dense_folders(options: HuggingFaceOptions, checkpoint: Checkpoint) -> list[str]:
+    """Where the layers lie that pooled vectors go through; none where the files do not count."""
     if options.own_pooling and options.normalize is not None:
         return []
-    folders = [folder for kind, folder in modules_of(checkpoint) if kind == "Dense"]
-    return [layer_of(checkpoint, folder, device) for folder in folders]
+    return [folder for kind, folder in modules_of(checkpoint) if kind == "Dense"]
 
 
 def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[str, Any]:
