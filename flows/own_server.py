@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from tempfile import TemporaryFile
-from urllib.request import getproxies_environment
 
 import httpx
 from prefect.settings import (
@@ -20,11 +19,11 @@ from prefect.settings import (
     get_current_settings,
 )
 
+from flows.proxies import HOST, pass_proxies_by
 from flows.server_database import with_plugin
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.quick_imports import import_ahead
 
-HOST = "127.0.0.1"
 END_SECONDS = 5.0
 """For the server to end by itself."""
 NO_LIMITS = {"PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "0"}
@@ -83,18 +82,6 @@ def check_home() -> None:
             f"Prefect cannot keep its records in {home}: {error.strerror}; set PREFECT_HOME to a "
             "folder that can be written, or PREFECT_API_URL to a server that runs"
         ) from error
-
-
-def pass_proxies_by() -> None:
-    """See that no proxy is asked for what is on this machine, where the environment names any.
-
-    Prefect's client would ask it for the server, and no proxy reaches this machine's own addresses.
-    """
-    known = getproxies_environment()  # with what is to be passed by, which all clients go by
-    others = known.pop("no", "")
-    if known and others != "*":
-        # In both spellings: of two that differ the small letters count.
-        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, [others, HOST]))
 
 
 def started(settings: dict[str, str]) -> str:

@@ -21,6 +21,7 @@ from deployments.stack.services import (
     ray_head,
 )
 from deployments.stack.state import State, load_state, save_state, state_file
+from flows.proxies import pass_proxies_by
 from tasks.lease import Holder
 
 PREFECT_PORT = 4200
@@ -105,6 +106,7 @@ def up(folder: Path, tell: Tell = print) -> Stack:
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    pass_proxies_by()
     stack = Stack(folder, known_or_new(folder), tell)
     before = dict(stack.state.processes)
     try:

@@ -13,11 +13,12 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from deployments.stack import stack as whole_stack
 from deployments.stack.__main__ import app
 from deployments.stack.ports import free_port_from
 from deployments.stack.processes import ServiceFailedError, await_ready, start
 from deployments.stack.services import Service, prefect_server
-from deployments.stack.stack import down, known_or_new
+from deployments.stack.stack import Stack, down, known_or_new, up
 from deployments.stack.state import State, load_state, save_state, state_file
 from tasks.lease import Holder
 
@@ -89,6 +90,21 @@ def test_a_service_whose_port_somebody_else_has_taken_is_not_started(tmp_path: P
         save_state(tmp_path, State(prefect_port=listener.getsockname()[1], ray_port=2))
         with pytest.raises(ServiceFailedError, match="make down, then make up"):
             known_or_new(tmp_path)
+
+
+def test_no_proxy_is_asked_for_what_is_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all machines of a place reach the web by one, the stack was never ready."""
+    for name, value in (("http_proxy", "http://proxy:3128"), ("no_proxy", "x"), ("NO_PROXY", "x")):
+        monkeypatch.setenv(name, value)
+    brought: list[Stack] = []
+    monkeypatch.setattr(whole_stack, "bring_up", brought.append)
+    up(tmp_path, print)
+    (stack,) = brought
+    # Its own processes, and the questions that this one asks.
+    for environment in (stack.environment, os.environ):
+        assert environment["no_proxy"] == environment["NO_PROXY"] == "x,127.0.0.1"
 
 
 def test_a_server_that_is_started_once_more_knows_who_holds_a_deployments_places(
