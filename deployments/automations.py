@@ -27,6 +27,7 @@ from deployments.dead_runs import (
     retry_crashed_runs,
     retry_unstarted_runs,
 )
+from deployments.named_server import named_server
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 
@@ -178,5 +179,6 @@ def id_of(deployment: str) -> UUID:
 
 
 if __name__ == "__main__":
-    for each in deploy_automations():
-        print(f"automation {each}")
+    with named_server():
+        for each in deploy_automations():
+            print(f"automation {each}")

@@ -24,11 +24,21 @@ def full_spec(
     Raises:
         InvalidSpec: the spec is wrong; nothing is deployed then.
     """
-    path = next((each for each in (Path(file), ROOT / file) if each.exists()), Path(file))
-    spec = load_spec(path, changes).model_dump_json(by_alias=True)
+    spec = load_spec(place_of(file), changes).model_dump_json(by_alias=True)
     if stack_folder:
         spec = spec.replace(f"{DEFAULT_FOLDER}/", f"{stack_folder.rstrip('/')}/")
     return {"spec": json.loads(spec)}
+
+
+def place_of(file: str, folder: Path | None = None) -> Path:
+    """Where a spec lies.
+
+    Args:
+        file: a spec of yours, relative to a folder; or a shipped one, by its place here.
+        folder: where empty, the current one.
+    """
+    own = (folder or Path()) / file
+    return next((each for each in (own, ROOT / file) if each.exists()), own)
 
 
 def stack_file(file: str, stack_folder: str = "") -> dict[str, str]:

@@ -93,10 +93,12 @@ def load_prefect_file(path: Path = PREFECT_FILE) -> PrefectFile:
 
     Raises:
         InvalidSpec: a key is unknown at any level, or a value does not fit; all in one message.
-            It is no YAML, or has a key twice.
+            It is not there, is no YAML, or has a key twice.
     """
     try:
-        raw = parse_yaml(path.read_text())
+        raw = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise InvalidSpec(f"{path} {error}") from None
     try:

@@ -52,16 +52,12 @@ def server_at_hand(imports: Iterable[str] = ()) -> Iterator[None]:
     Args:
         imports: modules that the flow is going to need here.
     """
-    from flows.named_server import trouble_with_server
+    from flows.named_server import trouble_told
     from flows.own_server import start_own_server
 
     start_own_server(imports)
-    try:
+    with trouble_told():
         yield
-    except BaseException as error:
-        if trouble := trouble_with_server(error):
-            raise trouble from error
-        raise
 
 
 def is_stopped(error: BaseException | None) -> bool:

@@ -1,5 +1,7 @@
 """A Prefect server that somebody has named, and what is told where it cannot be used."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,6 +15,22 @@ TOO_LONG = "parameters must be less than"
 
 NO_API = "Failed to reach API at"
 """What its client says of whatever answers as no API of Prefect's does."""
+
+
+@contextmanager
+def trouble_told() -> Iterator[None]:
+    """Say what to do where the block fails since the server cannot be used.
+
+    Raises:
+        InvalidSpec: it is none, or none of that address.
+        Unreachable: it does not answer, or does not let us in.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if trouble := trouble_with_server(error):
+            raise trouble from error
+        raise
 
 
 def trouble_with_server(error: BaseException) -> BatchInferenceError | None:

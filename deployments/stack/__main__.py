@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from deployments.deploying import DeployFailedError
 from deployments.stack.processes import ServiceFailedError
-from deployments.stack.registration import DeployFailedError
 from deployments.stack.stack import SERVICES, Stack
 from deployments.stack.stack import down as take_down
 from deployments.stack.stack import up as bring_up
 from deployments.stack.state import DEFAULT_FOLDER, load_state
-from tasks.errors import InvalidSpec
+from tasks.errors import BatchInferenceError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -27,7 +27,7 @@ def up(folder: Folder = DEFAULT_FOLDER) -> None:
         console.print("the stack is up already")
     try:
         stack = bring_up(folder, say)
-    except (ServiceFailedError, DeployFailedError, InvalidSpec) as error:
+    except (ServiceFailedError, DeployFailedError, BatchInferenceError) as error:
         console.print(f"[red]{type(error).__name__}[/] ", end="")
         console.print(str(error), markup=False)
         raise typer.Exit(1) from None

@@ -1,14 +1,10 @@
-"""What Prefect has to know to run anything here: pool, block, automations, deployments."""
+"""What Prefect has to know before anything is deployed here: pool, block, automations."""
 
 import os
-import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deployments.prefect_file import PREFECT_FILE, load_prefect_file
-from deployments.stack.state import POOL, ROOT, State
+from deployments.stack.state import POOL, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +20,13 @@ QUEUES = ("digits", "texts")
 """Each of the deployments that write one output, of which one runs at a time."""
 
 
-class DeployFailedError(RuntimeError):
-    """`prefect deploy` failed; the message is what it said."""
-
-
 @contextmanager
 def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
-    """A client of the stack's own server, whatever server the surroundings are set to."""
+    """A client of the stack's own server, whatever server the surroundings are set to.
+
+    Raises:
+        Unreachable: it does not let us in, as with another password than its own.
+    """
     from prefect.client.orchestration import get_client
     from prefect.settings import (
         PREFECT_API_AUTH_STRING,
@@ -40,6 +36,8 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
         temporary_settings,
     )
 
+    from flows.named_server import trouble_told
+
     auth = os.environ.get("PREFECT_API_AUTH_STRING")
     ours = {
         PREFECT_API_URL: state.api_url,
@@ -48,6 +46,7 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
     }
     with (
         temporary_settings(ours, restore_defaults={PREFECT_API_KEY}),
+        trouble_told(),
         get_client(sync_client=True) as client,
     ):
         yield client
@@ -97,25 +96,3 @@ def is_online(state: State) -> bool:
         worker.name == state.worker_name and worker.status == WorkerStatus.ONLINE
         for worker in workers
     )
-
-
-def deploy(environment: dict[str, str], prefect_file: Path = PREFECT_FILE) -> None:
-    """Bring every deployment of a prefect.yaml to the server that an environment names.
-
-    Raises:
-        InvalidSpec: the file has a key that Prefect would drop without a word.
-        DeployFailedError: Prefect refuses it.
-    """
-    load_prefect_file(prefect_file)
-    command = ["-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file"]
-    said = subprocess.run(
-        [sys.executable, *command, str(prefect_file)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if said.returncode:
-        raise DeployFailedError(said.stdout)

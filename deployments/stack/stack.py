@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deployments.deploying import deploy
 from deployments.stack.database import DATABASE_VARIABLES, given_database, shown
 from deployments.stack.demo_data import prepare_data
 from deployments.stack.lost_runs import crash_lost_runs
 from deployments.stack.ports import free_port_from, is_free
 from deployments.stack.processes import ServiceFailedError, await_ready, end, end_marked, start
-from deployments.stack.registration import deploy, register
+from deployments.stack.registration import prefect_client, register
 from deployments.stack.services import (
     Service,
     environment_of,
@@ -20,7 +21,7 @@ from deployments.stack.services import (
     prefect_worker,
     ray_head,
 )
-from deployments.stack.state import State, load_state, save_state, state_file
+from deployments.stack.state import ROOT, State, load_state, save_state, state_file
 from flows.proxies import pass_proxies_by
 from tasks.lease import Holder
 
@@ -103,6 +104,7 @@ def up(folder: Path, tell: Tell = print) -> Stack:
         ServiceFailedError: a service did not start; what was started by this call is ended.
         DeployFailedError: a deployment is not what Prefect takes.
         InvalidSpec: a spec or prefect.yaml is wrong.
+        Unreachable: the server does not let us in.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +175,8 @@ def bring_up(stack: Stack) -> None:
         crash_lost_runs(stack.state, stack.tell)
     stack.launch(worker)
     stack.tell("deploying")
-    deploy(stack.environment)
+    with prefect_client(stack.state) as client:
+        deploy(client, stack.environment, folder=ROOT, tell=stack.tell)
     stack.await_ready(worker)
     stack.await_ready(ray)
 

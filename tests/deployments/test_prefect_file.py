@@ -72,6 +72,8 @@ def test_of_two_deployments_of_one_name_none_takes_the_others_place(tmp_path: Pa
 )
 def test_a_file_that_says_a_thing_twice_or_nothing(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "prefect.yaml"
+    with pytest.raises(InvalidSpec, match=r"prefect\.yaml cannot be read: No such file"):
+        load_prefect_file(file)
     file.write_text(text)
     with pytest.raises(InvalidSpec, match=problem):
         load_prefect_file(file)

@@ -17,10 +17,12 @@ from deployments.stack import stack as whole_stack
 from deployments.stack.__main__ import app
 from deployments.stack.ports import free_port_from
 from deployments.stack.processes import ServiceFailedError, await_ready, start
+from deployments.stack.registration import register
 from deployments.stack.services import Service, prefect_server
 from deployments.stack.stack import Stack, down, known_or_new, up
 from deployments.stack.state import State, load_state, save_state, state_file
 from tasks.lease import Holder
+from tests.web_server import web_server
 
 
 @contextmanager
@@ -105,6 +107,21 @@ def test_no_proxy_is_asked_for_what_is_on_this_machine(
     # Its own processes, and the questions that this one asks.
     for environment in (stack.environment, os.environ):
         assert environment["no_proxy"] == environment["NO_PROXY"] == "x,127.0.0.1"
+
+
+def test_a_password_that_is_not_the_servers_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "operator:of another stack")
+    with web_server(tmp_path) as server:
+        server.trouble = 401
+        state = State(prefect_port=int(server.address.rpartition(":")[2]), ray_port=2)
+        monkeypatch.setattr(whole_stack, "bring_up", lambda _: register(state))
+        told = CliRunner().invoke(app, ["up", "--folder", str(tmp_path)])
+    assert told.exit_code == 1
+    said = f"Unreachable Prefect's server at {state.api_url} does not answer, or does not let us in"
+    assert told.output.startswith(said)
+    assert "PREFECT_API_AUTH_STRING" in told.output
 
 
 def test_a_server_that_is_started_once_more_knows_who_holds_a_deployments_places(

@@ -1,0 +1,210 @@
+"""Brings the deployments of a prefect.yaml to a Prefect server, as they are now.
+
+`python -m deployments.deploying` does what `prefect deploy --all` does, and what that leaves: it
+drops misspelt keys without a word, keeps schedules that the file has lost, which start runs as
+ever, and lets deployments go on that somebody has paused.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from deployments.named_server import named_server
+from deployments.parameters import full_spec, place_of
+from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
+from tasks.errors import InvalidSpec
+from tasks.spec_file import load_spec, written_out
+from tasks.spec_yaml import parse_yaml
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.responses import DeploymentResponse
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+FULL_SPEC = f"{full_spec.__module__}.{full_spec.__name__}"
+Known = dict[tuple[str, str], "DeploymentResponse"]
+"""A server's deployments by entrypoint and name."""
+
+
+class DeployFailedError(RuntimeError):
+    """`prefect deploy` failed; the message is what it said."""
+
+
+def deploy(
+    client: "SyncPrefectClient",
+    environment: Mapping[str, str],
+    prefect_file: Path = PREFECT_FILE,
+    folder: Path | None = None,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Bring every deployment of a prefect.yaml to a server.
+
+    Args:
+        client: of the server.
+        environment: of Prefect's command; names the same server.
+        prefect_file: says what is to be there.
+        folder: what paths of its build steps count from; where empty, the current one.
+        tell: is told what has gone, and what goes on that the file does not name.
+
+    Raises:
+        InvalidSpec: the file has a key that Prefect would drop without a word, or a spec of its is
+            wrong; nothing is deployed then.
+        DeployFailedError: Prefect refuses it.
+    """
+    wanted = load_prefect_file(prefect_file).deployments
+    for each in wanted:
+        check_specs(each, folder)
+    raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
+    leave_at_rest(raw["deployments"], known_of(client, wanted))
+    with TemporaryDirectory() as place:
+        file = Path(place) / prefect_file.name
+        file.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")
+        run_prefect(file, environment, folder)
+    known = known_of(client, wanted)
+    for each in wanted:
+        if found := known.get((each.entrypoint, each.name)):
+            remove_lost_schedules(client, found, each, tell)
+    for name in left_behind(client, wanted):
+        tell(
+            f"{name} is not in {prefect_file}, and goes on by its schedule: where it is in no "
+            f"other file, prefect deployment delete {name}"
+        )
+
+
+def check_specs(deployment: Deployment, folder: Path | None) -> None:
+    """See that the specs of a deployment's build steps are right.
+
+    Prefect would find that out amid the others, some of them deployed, and show where in its code.
+
+    Raises:
+        InvalidSpec: one is not; says whose.
+    """
+    for step in deployment.build:
+        for name, inputs in step.items():
+            if name != FULL_SPEC or "{{" in str(inputs.get("file")):
+                continue
+            try:
+                load_spec(place_of(str(inputs.get("file")), folder), inputs.get("changes"))
+            except InvalidSpec as error:
+                raise InvalidSpec(f"{deployment.name}: {inputs.get('file')}: {error}") from error
+
+
+def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:
+    """What a server has of some deployments."""
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+
+    names = DeploymentFilterName(any_=[each.name for each in wanted])
+    found = client.read_deployments(deployment_filter=DeploymentFilter(name=names))
+    return {(str(each.entrypoint), each.name): each for each in found}
+
+
+def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[str]:
+    """Deployments of the same work pools that are not among these, and start runs by themselves.
+
+    One that was renamed in its file, or taken out, is such a one.
+    """
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+
+    pools = WorkPoolFilterName(any_=[each.work_pool.name for each in wanted])
+    found = client.read_deployments(work_pool_filter=WorkPoolFilter(name=pools))
+    named = {(each.entrypoint, each.name) for each in wanted}
+    return [
+        f"{client.read_flow(each.flow_id).name}/{each.name}"
+        for each in found
+        if (each.entrypoint, each.name) not in named
+        and not each.paused
+        and any(schedule.active for schedule in each.schedules)
+    ]
+
+
+def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:
+    """Write into a file's entries what somebody has paused or switched off on the server.
+
+    Where an entry says itself what is to be, that counts.
+
+    Args:
+        entries: the file's deployments.
+        known: the server's.
+    """
+    for entry in entries:
+        found = known.get((entry["entrypoint"], entry["name"]))
+        if found is None:
+            continue
+        if found.paused:
+            entry.setdefault("paused", True)
+        off = {each.slug for each in found.schedules if each.slug and not each.active}
+        for schedule in entry.get("schedules") or []:
+            if schedule.get("slug") in off:
+                schedule.setdefault("active", False)
+
+
+def run_prefect(prefect_file: Path, environment: Mapping[str, str], folder: Path | None) -> None:
+    """Call `prefect deploy` for all that a file names.
+
+    Args:
+        prefect_file: names it.
+        environment: of the command.
+        folder: to call it in.
+
+    Raises:
+        DeployFailedError: it fails.
+    """
+    # With -P a folder of the user's that is called `flows` hides none of ours.
+    command = ["-P", "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file"]
+    said = subprocess.run(
+        [sys.executable, *command, str(prefect_file)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if said.returncode:
+        raise DeployFailedError(said.stdout)
+
+
+def remove_lost_schedules(
+    client: "SyncPrefectClient",
+    found: "DeploymentResponse",
+    wanted: Deployment,
+    tell: Callable[[str], None],
+) -> None:
+    """Remove schedules that a file has made and names no more, as after a slug was renamed.
+
+    Those that people add in Prefect's pages have no slug, and stay.
+
+    Args:
+        client: of the server.
+        found: what it has.
+        wanted: what the file says.
+        tell: is told what has gone.
+    """
+    slugs = {each.slug for each in wanted.schedules}
+    for schedule in found.schedules:
+        if schedule.slug and schedule.slug not in slugs:
+            client.delete_deployment_schedule(found.id, schedule.id)
+            tell(f"the schedule {schedule.slug} of {found.name} is gone, as from its file")
+
+
+@app.command()
+def main(
+    prefect_file: Annotated[Path, typer.Option(help="Names the deployments.")] = PREFECT_FILE,
+) -> None:
+    """Bring the deployments of a prefect.yaml to the server that PREFECT_API_URL names."""
+    from prefect.client.orchestration import get_client
+
+    with named_server(DeployFailedError), get_client(sync_client=True) as client:
+        deploy(client, os.environ, prefect_file)
+        print(f"{client.api_url} has the deployments of {prefect_file}")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,191 @@
+"""A server has the deployments of a file as the file is now, and what people have switched off."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    get_current_settings,
+    temporary_settings,
+)
+
+from deployments import automations
+from deployments.deploying import deploy, leave_at_rest
+from deployments.named_server import named_server
+from flows.search import search
+from tasks.errors import InvalidSpec
+
+POOL = "deployed"
+SEARCH = "flows.search.search"
+DAILY = {"cron": "0 2 * * *", "timezone": "UTC"}
+
+
+def entry(name: str, *slugs: str, **more: Any) -> dict[str, Any]:
+    """A deployment of a file."""
+    return {
+        "name": name,
+        "entrypoint": SEARCH,
+        "description": name,
+        "schedules": [{**DAILY, "slug": slug} for slug in slugs],
+        "work_pool": {"name": POOL},
+        **more,
+    }
+
+
+@pytest.fixture
+def server(prefect_server: None) -> Iterator[Any]:
+    """A client of a server with a pool of the test's own, whose deployments go with it."""
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name=POOL, type="process"), overwrite=True)
+        yield client
+        for each in client.read_deployments():
+            if each.work_pool_name == POOL:
+                client.delete_deployment(each.id)
+
+
+def deployed(client: Any, name: str, **slugs: bool) -> Any:
+    """A deployment of an earlier file: slugs of its schedules, and whether each is on."""
+    daily: Any = CronSchedule(cron=DAILY["cron"], timezone="UTC")
+    made = client.create_deployment(
+        client.create_flow(search),
+        name=name,
+        entrypoint=SEARCH,
+        work_pool_name=POOL,
+        schedules=[
+            DeploymentScheduleCreate(schedule=daily, slug=slug, active=on)
+            for slug, on in slugs.items()
+        ],
+    )
+    return client.read_deployment(made)
+
+
+@pytest.mark.prefect
+def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
+    server: Any, tmp_path: Path
+) -> None:
+    deployed(server, "renamed", nightly=True)
+    changed = deployed(server, "changed", nightly=False, old=True)
+    by_hand = deployed(server, "by-hand", nightly=True)
+    # Of people's own, made in Prefect's pages: it has no slug.
+    own: Any = CronSchedule(cron="30 5 * * *", timezone="UTC")
+    server.create_deployment_schedules(by_hand.id, [(own, True)])
+    paused = deployed(server, "paused", nightly=True)
+    server.pause_deployment(paused.id)
+    entries = [
+        entry("new-name", "nightly"),
+        entry("changed", "nightly", "new"),
+        entry("by-hand"),
+        entry("paused", "nightly"),
+    ]
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
+    environment = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+    said: list[str] = []
+    deploy(server, environment, file, tmp_path, said.append)
+
+    def schedules(of: Any) -> dict[str, bool]:
+        found = server.read_deployment(of.id).schedules
+        return {each.slug or each.schedule.cron: each.active for each in found}
+
+    assert schedules(changed) == {"nightly": False, "new": True}
+    assert schedules(by_hand) == {own.cron: True}
+    assert schedules(paused) == {"nightly": True}
+    assert server.read_deployment(paused.id).paused
+    assert not server.read_deployment_by_name("search/new-name").paused
+    assert said == [
+        "the schedule old of changed is gone, as from its file",
+        "the schedule nightly of by-hand is gone, as from its file",
+        f"search/renamed is not in {file}, and goes on by its schedule: where it is in no other "
+        "file, prefect deployment delete search/renamed",
+    ]
+
+
+def test_what_a_file_says_of_its_rest_counts_and_is_nobody_elses() -> None:
+    """Entries may share schedules, by an anchor."""
+    slept = type("Schedule", (), {"slug": "nightly", "active": False})
+    found: Any = type("Found", (), {"paused": True, "schedules": [slept]})
+    raw = [entry("a", "nightly"), entry("b", "nightly", paused=False), entry("new", "nightly")]
+    raw[1]["schedules"][0]["active"] = True
+    leave_at_rest(raw, {(SEARCH, "a"): found, (SEARCH, "b"): found})
+    assert [each.get("paused") for each in raw] == [True, False, None]
+    assert [each["schedules"][0].get("active") for each in raw] == [False, True, None]
+
+
+def test_schedules_that_share_an_anchor_rest_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deployments import deploying
+
+    schedules = [{**DAILY, "slug": "nightly"}]
+    shared = [{**entry("a"), "schedules": schedules}, {**entry("b"), "schedules": schedules}]
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "deployments": shared}))
+    assert "*id" in file.read_text()
+    slept = type("Schedule", (), {"slug": "nightly", "active": False})
+    found: Any = type("Found", (), {"paused": False, "schedules": [slept]})
+    brought: dict[str, Any] = {}
+
+    def run_prefect(file: Path, *_: object) -> None:
+        brought.update(yaml.safe_load(file.read_text()))
+        raise InvalidSpec("far enough")
+
+    monkeypatch.setattr(deploying, "run_prefect", run_prefect)
+    monkeypatch.setattr(deploying, "known_of", lambda *_: {(SEARCH, "a"): found})
+    nobody: Any = None
+    with pytest.raises(InvalidSpec, match="far enough"):
+        deploy(nobody, {}, file)
+    rest = [each["schedules"][0].get("active") for each in brought["deployments"]]
+    assert rest == [False, None]
+
+
+def test_a_file_with_a_key_that_prefect_would_drop_is_not_deployed(tmp_path: Path) -> None:
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "deployments": [entry("a", paussed=True)]}))
+    nobody: Any = None
+    with pytest.raises(InvalidSpec, match=r"deployments\.0\.paussed: Extra inputs"):
+        deploy(nobody, {}, file)
+
+
+def test_a_wrong_spec_is_named_before_anything_is_deployed(tmp_path: Path) -> None:
+    shipped = {
+        "deployments.parameters.full_spec": {"id": "a", "file": "deployments/specs/sql.yaml"}
+    }
+    wrong = {"id": "b", "file": "b.yaml", "changes": ["resources.num_gpus=-1"]}
+    (tmp_path / "b.yaml").write_text(
+        "source: {kind: csv, path: in}\nmodel: {kind: xgboost, path: m.ubj}\n"
+        "sink: {kind: parquet, path: out}\n"
+    )
+    steps = [shipped, {"deployments.parameters.full_spec": wrong}]
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "deployments": [entry("a", build=steps)]}))
+    nobody: Any = None
+    with pytest.raises(InvalidSpec, match=r"^a: b\.yaml: resources\.num_gpus: -1 is not allowed"):
+        deploy(nobody, {}, file, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("server", "code", "said"),
+    [
+        (None, 2, "InvalidSpec: PREFECT_API_URL: names no server: export it first"),
+        ("http://127.0.0.1:9/api", 1, "Unreachable: Prefect's server at http://127.0.0.1:9/api "),
+    ],
+)
+def test_without_a_server_nothing_is_said_to_be_there(
+    server: str | None, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prefect would start one, which ends with the command, and the automations with it."""
+    settings: dict[Any, Any] = {PREFECT_API_URL: server, PREFECT_CLIENT_MAX_RETRIES: 0}
+    with temporary_settings(settings), pytest.raises(SystemExit) as ended, named_server():
+        automations.deploy_automations()
+    assert ended.value.code == code
+    told = capsys.readouterr()
+    assert told.err.startswith(said)
+    assert "Traceback" not in told.err
