@@ -19,6 +19,7 @@ import yaml
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
 from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.spec_file import load_spec, written_out
 from tasks.spec_yaml import parse_yaml
@@ -71,10 +72,11 @@ def deploy(
     for each in wanted:
         if found := known.get((each.entrypoint, each.name)):
             remove_lost_schedules(client, found, each, tell)
-    for name in left_behind(client, wanted):
+    if others := left_behind(client, wanted):
         tell(
-            f"{name} is not in {prefect_file}, and goes on by its schedule: where it is in no "
-            f"other file, prefect deployment delete {name}"
+            f"{counted(len(others), 'deployment')} of the same work pool, not in {prefect_file}, "
+            f"on a schedule: {', '.join(others)}; one that is in no other file either "
+            "was left behind, and prefect deployment delete NAME removes it"
         )
 
 
@@ -88,12 +90,13 @@ def check_specs(deployment: Deployment, folder: Path | None) -> None:
     """
     for step in deployment.build:
         for name, inputs in step.items():
-            if name != FULL_SPEC or "{{" in str(inputs.get("file")):
-                continue
+            file, changes = inputs.get("file"), inputs.get("changes")
+            if name != FULL_SPEC or "{{" in f"{file} {changes}":
+                continue  # what Prefect fills in is not known here
             try:
-                load_spec(place_of(str(inputs.get("file")), folder), inputs.get("changes"))
+                load_spec(place_of(str(file), folder), changes)
             except InvalidSpec as error:
-                raise InvalidSpec(f"{deployment.name}: {inputs.get('file')}: {error}") from error
+                raise InvalidSpec(f"{deployment.name}: {file}: {error}") from error
 
 
 def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:

@@ -18,8 +18,9 @@ from prefect.settings import (
 )
 
 from deployments import automations
-from deployments.deploying import deploy, leave_at_rest
+from deployments.deploying import check_specs, deploy, leave_at_rest
 from deployments.named_server import named_server
+from deployments.prefect_file import Deployment
 from flows.search import search
 from tasks.errors import InvalidSpec
 
@@ -103,8 +104,9 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     assert said == [
         "the schedule old of changed is gone, as from its file",
         "the schedule nightly of by-hand is gone, as from its file",
-        f"search/renamed is not in {file}, and goes on by its schedule: where it is in no other "
-        "file, prefect deployment delete search/renamed",
+        f"1 deployment of the same work pool, not in {file}, on a schedule: "
+        "search/renamed; one that is in no other file either was left behind, and prefect "
+        "deployment delete NAME removes it",
     ]
 
 
@@ -169,6 +171,9 @@ def test_a_wrong_spec_is_named_before_anything_is_deployed(tmp_path: Path) -> No
     nobody: Any = None
     with pytest.raises(InvalidSpec, match=r"^a: b\.yaml: resources\.num_gpus: -1 is not allowed"):
         deploy(nobody, {}, file, tmp_path)
+    wrong["changes"] = ["resources.num_gpus={{ $GPUS }}"]
+    deployment = Deployment.model_validate(entry("a", build=steps))
+    check_specs(deployment, tmp_path)  # it is Prefect that fills them in
 
 
 @pytest.mark.parametrize(
