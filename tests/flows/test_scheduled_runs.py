@@ -243,8 +243,15 @@ def test_what_a_backfill_leaves_behind_is_over_though_nobody_starts_it_again(
         end_its_runs(None, look(run), state)
         assert states_of(run) == [name]
     leave()
-    end_its_runs(None, look(run), Crashed(timestamp=children_of(run)[0].created))
-    assert states_of(run) == ["Running"], "what a new start has begun is let be"
+    clock_is_behind: Any = Crashed(timestamp=MEANT)
+    end_its_runs(None, look(run), clock_is_behind)
+    assert states_of(run) == ["Crashed"]
+    leave()
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, Running(), force=True)
+        end_its_runs(None, look(run), Crashed())
+        assert states_of(run) == ["Running"], "what a new start has begun is let be"
+        client.set_flow_run_state(run.id, Crashed(), force=True)
     monkeypatch.setattr(lost_runs, "prefect_client", lambda state: get_client(sync_client=True))
     monkeypatch.setattr(lost_runs, "runs_with_a_process", set)
     monkeypatch.setattr(lost_runs, "runs_under_way", lambda client: [(run.id, "it", True)])
