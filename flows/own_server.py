@@ -28,6 +28,8 @@ END_SECONDS = 5.0
 """For the server to end by itself."""
 NO_LIMITS = {"PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "0"}
 """A spec may name ten thousand inputs; Prefect takes half a MiB, and ends with a traceback."""
+AT_API = {"PREFECT_SERVER_API_BASE_PATH": "/api"}
+"""Where its API is, whatever somebody has told a server of theirs that stands behind a proxy."""
 
 
 def start_own_server(imports: Iterable[str] = ()) -> None:
@@ -58,6 +60,8 @@ def start_own_server(imports: Iterable[str] = ()) -> None:
     import_ahead(imports)
     await_answer(address)
     settings.api.url = f"{address}/api"
+    if settings.server.api.auth_string is not None:
+        settings.api.auth_string = settings.server.api.auth_string  # it asks for no other
     # Nobody listens to them here, and a flow takes up to a second to end their thread.
     settings.flows.heartbeat_frequency = None
 
@@ -98,7 +102,7 @@ def started(settings: dict[str, str]) -> str:
             [sys.executable, "-P", "-m", "flows.prefect_server", str(descriptor)],
             stdin=subprocess.PIPE,
             pass_fds=[descriptor],
-            env=NO_LIMITS | os.environ | settings | database,
+            env=NO_LIMITS | os.environ | settings | database | AT_API,
         )
         address = f"http://{HOST}:{listening.getsockname()[1]}"
     atexit.register(end, process)

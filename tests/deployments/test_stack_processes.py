@@ -66,6 +66,15 @@ def test_a_pid_that_has_passed_to_another_process_is_left_alone(tmp_path: Path) 
         assert stranger.poll() is None
 
 
+def test_no_setting_for_another_server_leads_this_one_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would answer 404 to whoever asks whether it is ready."""
+    monkeypatch.setenv("PREFECT_SERVER_API_BASE_PATH", "/prefect/api")
+    server = prefect_server(tmp_path, State(prefect_port=1, ray_port=2))
+    assert "PREFECT_SERVER_API_BASE_PATH" not in server.environment
+
+
 def test_a_service_that_ends_at_once_says_why(tmp_path: Path) -> None:
     service = Service("server", ["prefect", "server", "nonsense"], dict(os.environ), lambda: False)
     log = tmp_path / "logs/server.log"

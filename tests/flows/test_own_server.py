@@ -106,9 +106,14 @@ with get_client(sync_client=True) as client:
     print(client.hello().status_code, "prefect.server" in sys.modules, flush=True)
 sys.stdin.read()
 """
+    # Of a server of theirs, behind a proxy, on the same machine.
+    theirs = {
+        "PREFECT_SERVER_API_BASE_PATH": "/prefect/api",
+        "PREFECT_SERVER_API_AUTH_STRING": "operator:secret",
+    }
     starter = subprocess.Popen(
         [sys.executable, "-c", script],
-        env=only_with(home),
+        env=only_with(home) | theirs,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
