@@ -4,12 +4,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from prefect import get_run_logger
+from prefect.exceptions import Pause
 from prefect.futures import wait
 
+from flows.ended_from_outside import told_as
 from flows.planning import plan_run
+from flows.server_away import await_server
+from tasks.artifacts import shown_beside
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
 from tasks.counted import counted
@@ -30,21 +35,33 @@ from tasks.stages import follow_stage, skip_stage
 
 T = TypeVar("T")
 
+LAST_WORDS_SECONDS = 10.0
+"""For the report of a run that is ended from outside, as by Ctrl-C: whoever does so waits."""
+
 
 @contextmanager
 def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
     """Whatever happens in the block: a failure is reported, and what was made for the run ended.
 
-    While it lasts others see that somebody is at work on the run.
+    While it lasts others see that somebody is at work on the run. What was made for it goes first:
+    who ends a run from outside may soon do so by force.
     """
     try:
-        with kept_held(planned.hold):
-            yield
+        try:
+            with kept_held(planned.hold):
+                yield
+        finally:
+            end_cluster(planned)
     except Exception as error:
+        await_server()
         report_failure(planned, started, error)
         raise
-    finally:
-        end_cluster(planned)
+    except Pause:  # it is to go on, in another process
+        raise
+    except BaseException as error:
+        report = partial(report_failure, planned, started, told_as(error))
+        shown_beside("the report", report).join(LAST_WORDS_SECONDS)
+        raise
 
 
 def end_cluster(planned: PlannedRun) -> None:

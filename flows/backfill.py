@@ -16,6 +16,7 @@ from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
+from flows.server_away import found
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import EVERY_DAY, Portion, label, portions
@@ -92,12 +93,9 @@ def backfill(
         refuse_nothing(spec, done)
     finally:
         show(spec, done)
-    return {
-        "state": "done",
-        "name": spec.name,
-        "periods": [each.as_json() for each in done],
-        "flow_run_id": flow_run.id,
-    }
+    periods = [each.as_json() for each in done]
+    report = {"state": "done", "name": spec.name, "periods": periods, "flow_run_id": flow_run.id}
+    return found(backfill.name, report)
 
 
 def end_what_was_left() -> None:

@@ -15,6 +15,7 @@ from flows.cancellation import stop_its_jobs
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
+from flows.server_away import await_server, found
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.patience import Deadline
 from tasks.plan import PlannedRun
@@ -72,7 +73,7 @@ def batch_inference(
     given = RunOptions(
         restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time
     )
-    return carry_out(spec, given)
+    return found(batch_inference.name, carry_out(spec, given))
 
 
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
@@ -93,11 +94,13 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     for note in planned.notes:
         get_run_logger().warning(note)
     if planned.nothing_to_do:
+        await_server()
         return told(report_run(planned, started))
     if advice := advice_without_ray(planned):
         get_run_logger().info(advice)
     with accounted_for(planned, started):
         planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
+    await_server()
     return told(report_run(planned, started, version, attempts))
 
 

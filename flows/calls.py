@@ -52,11 +52,11 @@ def server_at_hand(imports: Iterable[str] = ()) -> Iterator[None]:
     Args:
         imports: modules that the flow is going to need here.
     """
-    from flows.named_server import trouble_told
     from flows.own_server import start_own_server
+    from flows.server_away import own_error_first
 
     start_own_server(imports)
-    with trouble_told():
+    with own_error_first():
         yield
 
 
@@ -92,12 +92,13 @@ def call_redrive(
 ) -> None:
     """Run what was set aside again, and print the report."""
     from flows.redrive import redrive
+    from flows.server_away import call
 
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
     warn_of_no_use(spec, scheduled_time)
     check_spec(at_time(spec, time_then))
     with at_terminal():
-        report = redrive(spec, restart, time_then)
+        report = call(redrive, spec, restart, time_then)
     if report["published"]:
         print_report(console, report, skipped="changed or gone since")
     else:
@@ -122,13 +123,14 @@ def call_preview(
     """
     from flows.preview import preview
     from flows.printing import print_preview
+    from flows.server_away import call
 
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
     warn_of_no_use(spec, scheduled_time)
     check_preview(at_time(spec, time_then), rows, on_cluster=on_cluster)
     imports = () if on_cluster else spec.model.slow_imports
     with at_terminal(imports, stopped="stopped; nothing was published"):
-        found = preview(spec, rows, time_then, on_cluster)
+        found = call(preview, spec, rows, time_then, on_cluster)
     print_preview(console, found)
     if as_json:
         print_json(found)
@@ -168,9 +170,10 @@ def call_search(
 
     from flows.printing import print_matches
     from flows.search import search
+    from flows.server_away import call
 
     with server_at_hand(() if asked.media == "vector" else spec.model.slow_imports):
-        found = search(spec, query, **options)
+        found = call(search, spec, query, **options)
     print_matches(console, found)
     if as_json:
         print_json(found)
@@ -187,11 +190,12 @@ def run_flow(spec: BatchInferenceSpec, **options: Any) -> dict[str, Any]:
     with driver_in_waiting(spec):
         with quick_imports():
             from flows.batch_inference import batch_inference
+            from flows.server_away import call
 
         begun = time.monotonic()
         is_inline = isinstance(spec.cluster, InlineCluster)
         with at_terminal(spec.model.slow_imports if is_inline else ()):
-            report: dict[str, Any] = batch_inference(spec, **options)
+            report = call(batch_inference, spec, **options)
     seconds = report["seconds"]
     seconds["prefect"] = round(max(0.0, time.monotonic() - begun - seconds["total"]), 3)
     return report
@@ -214,6 +218,7 @@ def call_backfill(
         options: the flow's other parameters.
     """
     from flows.backfill import backfill
+    from flows.server_away import call
 
     start, end = (
         None if text is None else parse_time(field, text)
@@ -221,7 +226,7 @@ def call_backfill(
     )
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
     with at_terminal():
-        report = backfill(spec, start, end, every, **options)
+        report = call(backfill, spec, start, end, every, **options)
     print_periods(console, report)
     if as_json:
         print_json(report)

@@ -40,18 +40,23 @@ def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
     """
     server, cause = PREFECT_API_URL.value(), cause_of(error)
     if server and is_no_api(error) and (cause is None or is_refusal(cause)):
-        return elsewhere(str(hide_credentials(server)))
+        return elsewhere(server_shown())
     if not server or cause is None or not asked_of(cause).startswith(as_asked(server)):
         return None
     if isinstance(cause, httpx.UnsupportedProtocol):
         problem = "must begin with https:// or http://"
-        return InvalidSpec.at("PREFECT_API_URL", str(hide_credentials(server)), problem)
+        return InvalidSpec.at("PREFECT_API_URL", server_shown(), problem)
     if TOO_LONG in str(cause):
         return InvalidSpec(
             "Prefect's server takes no spec of that length: name folders in place of files, or set "
             "PREFECT_SERVER_API_MAX_PARAMETER_SIZE=0 in its environment"
         )
-    return None if is_refusal(cause) else away(str(hide_credentials(server)), cause)
+    return None if is_refusal(cause) else away(server_shown(), cause)
+
+
+def server_shown() -> str:
+    """The server's address, without what lets one in."""
+    return str(hide_credentials(PREFECT_API_URL.value() or ""))
 
 
 def cause_of(error: BaseException | None) -> httpx.HTTPError | None:

@@ -11,6 +11,7 @@ from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
+from flows.server_away import await_server, found
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
@@ -74,7 +75,9 @@ def preview(
     try:
         with accounted_for(planned, started):
             planned, _ = run_attempts(planned, Deadline.of(trial))
-            found = report_preview(planned, spec, started)
-            return {**found, "would_be_held_back": held_back(planned, spec)}
+            await_server()
+            report = report_preview(planned, spec, started)
+            report = {**report, "would_be_held_back": held_back(planned, spec)}
+            return found(preview.name, report)
     finally:
         clear_away(trial)

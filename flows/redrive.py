@@ -7,6 +7,7 @@ from prefect import flow
 
 from flows.batch_inference import OURS, carry_out
 from flows.cancellation import stop_its_jobs
+from flows.server_away import found
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
@@ -35,4 +36,5 @@ def redrive(
     """
     # That rows stay where they are is no reason to leave the others there too.
     spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})
-    return carry_out(spec, RunOptions(restart, redrive=True, scheduled_time=scheduled_time))
+    options = RunOptions(restart, redrive=True, scheduled_time=scheduled_time)
+    return found(redrive.name, carry_out(spec, options))

@@ -8,6 +8,7 @@ from prefect import flow, task
 
 from flows.batch_inference import OURS
 from flows.meant_time import time_to_start
+from flows.server_away import await_server, found
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
 from tasks.patience import at_output, storage_of_output
@@ -75,11 +76,12 @@ def search(
     with storage_of_output():
         nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
-    found = Search(vectors, asked, nearest, seconds)
-    page = search_page(found)
+    matches = Search(vectors, asked, nearest, seconds)
+    page = search_page(matches)
+    await_server()
     with not_vital("what was found"):
         show_page(artifact_key(spec.name, "search"), page)
-    return found.as_json()
+    return found(search.name, matches.as_json())
 
 
 def searchable(vectors: PublishedVectors, index: IndexUse, recall: float) -> PublishedVectors:

@@ -219,6 +219,9 @@ def test_a_time_limit_of_the_flows_own_is_told_as_what_it_is(numbers: Path) -> N
     with pytest.raises(FlowRunTimeoutError, match=r"timed out after 2\.0 second"):
         state.result()
     assert not Path(spec.sink.path).exists()
+    (page,) = Path(f"{spec.sink.path}.state").glob("runs/*/report.md")
+    told = page.read_text()
+    assert "the run took longer than timeout_seconds 2 of its flow; run it again to go on" in told
 
 
 @pytest.mark.parametrize("run_seconds", [None, 600])

@@ -62,6 +62,11 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
     assert "stopped; the next run goes on from what is recorded\n" in said
     assert "Traceback" not in said
     assert not server.is_running()
+    (page,) = folder.glob("runs/*/report.md")
+    words = page.read_text()
+    assert "RunStopped" in words
+    assert "stopped by hand" in words
+    assert "What the next run resumes" in words
 
 
 @pytest.mark.prefect

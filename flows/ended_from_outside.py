@@ -1,0 +1,32 @@
+"""What ends a run from outside, told in words of ours: Prefect and Python know signals."""
+
+from asyncio import CancelledError
+
+from prefect.context import FlowRunContext
+from prefect.exceptions import TerminationSignal
+
+from tasks.errors import RunStopped, RunTimedOut
+
+
+def told_as(error: BaseException) -> BaseException:
+    """What a report says of an error: one that comes from outside has no words for it."""
+    if isinstance(error, CancelledError):
+        return RunTimedOut(f"{why_cancelled()}; run it again to go on where it stopped")
+    if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
+        return RunStopped(
+            "stopped by hand, by Ctrl-C or in Prefect, or by a signal as of a machine that goes "
+            "down; run it again to go on where it stopped"
+        )
+    return error
+
+
+def why_cancelled() -> str:
+    """Why Prefect has ended a flow from within."""
+    context = FlowRunContext.get()
+    limit = context and context.flow and context.flow.timeout_seconds
+    if limit:
+        return f"the run took longer than timeout_seconds {limit:g} of its flow"
+    return (
+        "Prefect has ended the flow run: timeout_seconds of the flow that called it are over, or "
+        "it has lost its place below a concurrency limit"
+    )

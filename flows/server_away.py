@@ -1,0 +1,134 @@
+"""Prefect's server, where it is away by the time a flow has ended: what was done is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import httpx
+from prefect import Flow, get_run_logger
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
+
+from flows.console import console, escape
+from flows.named_server import cause_of, is_refusal, server_shown, trouble_with_server
+from tasks.errors import BatchInferenceError, Unreachable
+from tasks.patience import until_reachable
+
+AT_COMMAND = ContextVar("at_command", default=False)
+"""Whether a command waits for the flow, and this process ends with it."""
+COMMAND_SECONDS = 60.0
+OTHERS_SECONDS = 600.0
+"""As long as a deployment's run waits for a storage that is away."""
+
+Report = dict[str, Any]
+FOUND: dict[str, tuple[Report, str]] = {}
+"""What flows of this process have come to last, by the flow's name, and the flow run's id."""
+
+
+def found(name: str, report: Report) -> Report:
+    """A flow's report, kept for a command: Prefect hands on none that its server is not told of.
+
+    Args:
+        name: the flow's.
+        report: what it returns.
+    """
+    FOUND[name] = report, str(flow_run.id)
+    return report
+
+
+def await_server() -> None:
+    """Wait for a server that is away, before it is told how a run has ended.
+
+    Prefect tells it for a minute that the run has completed; and where that was in vain, for
+    another one that it has failed, which a server that is back by then would believe of a run
+    whose rows are published.
+    """
+    at_command, log = AT_COMMAND.get(), get_run_logger()
+    seconds = COMMAND_SECONDS if at_command else OTHERS_SECONDS
+    try:
+        until_reachable(ask_server, seconds, log.warning)
+    except Unreachable as error:
+        log.warning("%s: it is not waited for any longer", error)
+        if at_command:
+            # Else each picture of the run, and each word on its end, would be tried for a minute.
+            get_current_settings().client.max_retries = 0
+
+
+def ask_server() -> None:
+    """Ask once whether the server is there.
+
+    Raises:
+        Unreachable: it is not.
+    """
+    try:
+        once = temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
+        with once, get_client(sync_client=True) as client:
+            client.hello()
+    except httpx.HTTPError as error:
+        if not is_refusal(error):
+            kind = type(error).__name__
+            raise Unreachable(f"Prefect's server at {server_shown()} is away ({kind})") from error
+
+
+@contextmanager
+def own_error_first() -> Iterator[None]:
+    """A block that calls a flow: what ended the flow, also where the server could not be told.
+
+    Raises:
+        BatchInferenceError: what the flow raised; or what is wrong with the server.
+    """
+    try:
+        yield
+    except BaseException as error:
+        trouble = trouble_with_server(error)
+        if trouble is None:
+            raise
+        own = own_error(error)
+        if own is None:
+            raise trouble from error
+        console.print(escape(f"Prefect was not told how the run ended: {trouble}"), soft_wrap=True)
+        raise own from None
+
+
+def own_error(error: BaseException | None) -> BatchInferenceError | None:
+    """What ended a flow, where Prefect failed to tell its server of that."""
+    while error is not None and not isinstance(error, BatchInferenceError):
+        error = error.__context__
+    return error
+
+
+def call(flow: Flow[Any, Report], *given: Any, **options: Any) -> Report:
+    """Call a flow for a command; what it has come to counts, whether or not Prefect can be told.
+
+    The server may be gone by then, or have been told to forget the flow run.
+    """
+    FOUND.clear()
+    done: Callable[..., Report] = flow
+    at_command = AT_COMMAND.set(True)
+    try:
+        return done(*given, **options)
+    except Exception as error:
+        if flow.name not in FOUND:
+            raise
+        report, run = FOUND[flow.name]
+        told = (
+            f"done, but Prefect was not told: {reason_of(error)}\nNothing is to be done again. Its "
+            "pages may show the flow run as one that runs or has failed: once its server answers, "
+            f"`prefect flow-run delete {run}` removes it there"
+        )
+        console.print(escape(told), style="yellow", soft_wrap=True, highlight=False)
+        return report
+    finally:
+        AT_COMMAND.reset(at_command)
+
+
+def reason_of(error: Exception) -> str:
+    """Why Prefect could not be told how a flow has ended."""
+    cause = cause_of(error)
+    if isinstance(cause, httpx.HTTPStatusError):
+        return f"its server at {server_shown()} answers {cause.response.status_code}"
+    if cause is not None:
+        return f"its server at {server_shown()} does not answer ({type(cause).__name__})"
+    return f"{type(error).__name__}: {error}"

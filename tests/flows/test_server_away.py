@@ -1,0 +1,122 @@
+"""A Prefect server that is gone once a run has ended: what was done is done, and said."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.runtime import flow_run
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    get_current_settings,
+    temporary_settings,
+)
+
+from flows import server_away
+from flows.batch_inference import batch_inference
+from flows.server_away import own_error
+from tasks.errors import GateFailed
+from tests.flows.conftest import published, spec_of
+from tests.flows.test_cli import call, write_spec
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+def refuse(*given: object) -> None:
+    """As Prefect's client does where nobody listens."""
+    asked = httpx.Request("POST", f"{PREFECT_API_URL.value()}/flow_runs/")
+    raise httpx.ConnectError("All connection attempts failed", request=asked)
+
+
+@pytest.fixture
+def none_at_the_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server is gone by the time that a flow has ended."""
+    really = SyncPrefectClient.set_flow_run_state
+
+    def tell(client: SyncPrefectClient, run: Any, state: Any, force: bool = False) -> Any:
+        return refuse() if state.is_final() else really(client, run, state, force)
+
+    monkeypatch.setattr(SyncPrefectClient, "set_flow_run_state", tell)
+    monkeypatch.setattr(SyncPrefectClient, "hello", refuse)
+    monkeypatch.setattr(server_away, "COMMAND_SECONDS", 0.1)
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 5}):
+        yield
+
+
+@pytest.mark.usefixtures("none_at_the_end")
+def test_what_is_published_is_done(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--json") == 0
+    said = capsys.readouterr()
+    report = json.loads(said.out.splitlines()[-1])
+    assert "ConnectError): it is not waited for any longer" in said.err
+    assert "done, but Prefect was not told: its server at http://" in said.err
+    assert f"`prefect flow-run delete {report['flow_run_id']}` removes it there" in said.err
+    assert len(published(spec_of(numbers))) == 1000
+    assert get_current_settings().client.max_retries == 0, "nobody waits for it again"
+
+
+@pytest.mark.usefixtures("none_at_the_end")
+def test_what_ended_a_run_is_told_and_not_that_prefect_was_not(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"kind": "python", "class": "predictors:Double", "init": {"bad": 123.0}}
+    tight = {"max_rejected_fraction": 0.0005}
+    spec = str(write_spec(numbers.parent, model=bad, errors=tight))
+    assert call(monkeypatch, "run", spec) == 3
+    said = capsys.readouterr().err
+    assert "ErrorBudgetExceeded: 1 of 1,000 rows set aside" in said
+    assert "Prefect was not told how the run ended: Prefect's server at http://" in said
+
+
+def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Prefect would tell it by then that the run has failed, since it could not tell it before."""
+    monkeypatch.setattr("tasks.patience.MAX_BACKOFF_SECONDS", 0.1)
+    really, asked = SyncPrefectClient.hello, []
+
+    def hello(client: SyncPrefectClient) -> httpx.Response:
+        asked.append(client)
+        if len(asked) < 3:
+            refuse()
+        return really(client)
+
+    monkeypatch.setattr(SyncPrefectClient, "hello", hello)
+    state: Any = batch_inference(spec_of(numbers), return_state=True)
+    assert (state.name, len(asked)) == ("Completed", 3)
+    assert "is away (ConnectError); it is tried again for 600 s at most" in caplog.text
+
+
+def test_a_flow_run_that_somebody_deletes_meanwhile_is_done_all_the_same(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def delete() -> None:
+        with get_client(sync_client=True) as client:
+            client.delete_flow_run(UUID(str(flow_run.id)))
+
+    monkeypatch.setattr("flows.batch_inference.await_server", delete)
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent))) == 0
+    said = capsys.readouterr().err
+    assert "done, but Prefect was not told: its server at http://" in said
+    assert "answers 404" in said
+    assert len(published(spec_of(numbers))) == 1000
+
+
+def test_own_errors_are_found_behind_the_clients() -> None:
+    def fail() -> None:
+        try:
+            raise GateFailed("too few")
+        except GateFailed:
+            raise httpx.ConnectError("refused") from OSError()
+
+    with pytest.raises(httpx.ConnectError) as raised:
+        fail()
+    assert isinstance(own_error(raised.value), GateFailed)
+    assert own_error(ValueError()) is None
