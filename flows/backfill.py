@@ -11,7 +11,7 @@ from prefect.runtime import flow_run
 from prefect.states import Crashed
 
 from flows.batch_inference import OURS, WRITTEN, batch_inference
-from flows.cancellation import stop_backfill_jobs
+from flows.cancellation import say_cancelled, staying_stopped, stop_backfill_jobs
 from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
@@ -53,7 +53,7 @@ class Backfill:
     name="backfill",
     on_failure=[end_its_runs],
     on_crashed=[end_its_runs],
-    on_cancellation=[stop_backfill_jobs, end_its_runs],
+    on_cancellation=[stop_backfill_jobs, end_its_runs, say_cancelled],
     **OURS,
 )
 def backfill(
@@ -87,9 +87,10 @@ def backfill(
     fingerprints = patient(check)(allowing_gaps(runs[0].spec))
     done: list[Outcome] = []
     try:
-        for portion in runs:
-            done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
-            get_run_logger().info("%s: %s", portion.name, done[-1].line)
+        with staying_stopped():
+            for portion in runs:
+                done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
+                get_run_logger().info("%s: %s", portion.name, done[-1].line)
         refuse_nothing(spec, done)
     finally:
         show(spec, done)

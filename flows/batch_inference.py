@@ -11,7 +11,7 @@ from prefect.runtime import deployment, flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
-from flows.cancellation import stop_its_jobs
+from flows.cancellation import heeding_cancellation, say_cancelled, staying_stopped, stop_its_jobs
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
@@ -41,7 +41,7 @@ WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)
 """A spec with its placeholders, while a flow runs what it is at several times together."""
 
 
-@flow(name="batch-inference", on_cancellation=[stop_its_jobs], **OURS)
+@flow(name="batch-inference", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)
 def batch_inference(
     spec: BatchInferenceSpec,
     restart: bool = False,
@@ -98,7 +98,11 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         return told(report_run(planned, started))
     if advice := advice_without_ray(planned):
         get_run_logger().info(advice)
-    with accounted_for(planned, started):
+    with (
+        staying_stopped(),
+        heeding_cancellation(planned.spec, options.flow_runs),
+        accounted_for(planned, started),
+    ):
         planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
     await_server()
     return told(report_run(planned, started, version, attempts))

@@ -1,6 +1,11 @@
-"""What happens when a run is cancelled in Prefect: its job is stopped, wherever it runs."""
+"""What happens when a run is cancelled: its job is stopped, wherever it runs, and it stays so."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from datetime import datetime
+from threading import Event, Thread
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +17,20 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.context import FlowRunContext
+from prefect.states import Cancelled
 
 from flows.meant_time import time_meant_by
+from tasks.artifacts import not_vital
 from tasks.at_work import stop_jobs
-from tasks.errors import BatchInferenceError
+from tasks.errors import BatchInferenceError, RunStopped
 from tasks.periods import EVERY_DAY, portions
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
+
+LOOK_EVERY_SECONDS = 10.0
+STARTED_FOR = "PREFECT__FLOW_RUN_ID"
+"""In the environment of a process that a worker has started: it ends one that is cancelled."""
 
 
 def stop_its_jobs(flow: Any, flow_run: Any, state: Any) -> None:
@@ -67,3 +79,72 @@ def unfinished_runs_in(flow_run: UUID) -> set[str]:
 def as_time(given: Any) -> datetime | None:
     """A time among a flow run's parameters, which are JSON."""
     return datetime.fromisoformat(given) if isinstance(given, str) else given
+
+
+@contextmanager
+def staying_stopped() -> Iterator[None]:
+    """A block of a flow: who stops the run there has stopped it, however often it is to be retried.
+
+    Raises:
+        RunStopped: as the block does.
+    """
+    try:
+        yield
+    except RunStopped:
+        with not_vital("that the run was stopped"):
+            retry_no_more()
+        raise
+
+
+def retry_no_more() -> None:
+    """Take back retries that somebody has asked the flow for."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or not context.flow_run.empirical_policy.retries:
+        return
+    none = context.flow_run.empirical_policy.model_copy(update={"retries": 0})
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(context.flow_run.id, empirical_policy=none)
+
+
+@contextmanager
+def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -> Iterator[None]:
+    """A block in which jobs are stopped where somebody cancels the flow run, and no worker would.
+
+    Prefect has nobody end what a command or a script has started: it would go on, and publish.
+
+    Args:
+        spec: one with their output.
+        flow_runs: ids of the flow run and of the one that has called it, where there is one.
+    """
+    if STARTED_FOR in os.environ or not flow_runs:
+        yield
+        return
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_EVERY_SECONDS):
+            with suppress(Exception):  # server or storage may be away: the next look counts
+                if any(map(is_being_cancelled, flow_runs)):
+                    stop_jobs(spec, flow_runs[0])
+                    return
+
+    # Prefect knows by the context which server it is.
+    Thread(target=copy_context().run, args=(watch,), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def is_being_cancelled(flow_run: UUID | str) -> bool:
+    """Whether somebody has cancelled a flow run, and nobody has said that it has ended."""
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(str(flow_run))).state
+    return state is not None and state.is_cancelling()
+
+
+def say_cancelled(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook, the last one: it stays `Cancelling` where there is no worker to say more."""
+    if is_being_cancelled(flow_run.id):
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, Cancelled(message="stopped, and can be resumed"))

@@ -6,13 +6,13 @@ from typing import Any
 from prefect import flow
 
 from flows.batch_inference import OURS, carry_out
-from flows.cancellation import stop_its_jobs
+from flows.cancellation import say_cancelled, stop_its_jobs
 from flows.server_away import found
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 
 
-@flow(name="redrive", on_cancellation=[stop_its_jobs], **OURS)
+@flow(name="redrive", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)
 def redrive(
     spec: BatchInferenceSpec, restart: bool = False, scheduled_time: datetime | None = None
 ) -> dict[str, Any]:

@@ -2,17 +2,23 @@
 
 import gc
 import itertools
+import json
 import math
 import weakref
+from contextvars import copy_context
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prefect import flow
+from prefect.client.orchestration import get_client
 from prefect.flow_engine import FlowRunTimeoutError
+from prefect.states import Cancelling
 
 from flows import attempts
 from flows import batch_inference as flow_runs
@@ -41,6 +47,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
 from tests.flows.conftest import published, spec_of
+from tests.flows.jobs_cluster import await_that
 from tests.flows.test_lost_device import around_500
 from tests.test_waiting import seen_to_run_the_job
 
@@ -339,8 +346,38 @@ def test_a_run_that_is_stopped_between_two_attempts_makes_no_other(
     with monkeypatch.context() as waiting:
         waiting.setattr(attempts, "backoff_seconds", stop_meanwhile)
         with pytest.raises(RunStopped, match="run again to go on"):
-            batch_inference(spec)
+            batch_inference.with_options(retries=2)(spec)
     assert batch_inference(spec)["resumed_rows"] == 500, "another run is not stopped by that"
+
+
+def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefect would have nobody end it: it would go on, publish, and be `Cancelling` for ever."""
+    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.FOLLOWED_EVERY_SECONDS"):
+        monkeypatch.setattr(each, 0.2)
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.5}}
+    spec = spec_of(numbers, model=slow)
+    cancelled = []
+
+    def cancel() -> None:
+        runs = Path(f"{spec.sink.path}.state/runs")
+        await_that(lambda: any(runs.glob("*/records/*.json")), "no batch is recorded")
+        (lease,) = runs.glob("*/lease.json")
+        cancelled.append(UUID(json.loads(lease.read_text())["flow_runs"][0]))
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(cancelled[0], Cancelling())
+
+    meanwhile = Thread(target=copy_context().run, args=(cancel,))
+    meanwhile.start()
+    with pytest.raises(RunStopped):
+        batch_inference(spec)
+    meanwhile.join()
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(cancelled[0]).state
+    assert state is not None
+    assert state.name == "Cancelled"
+    assert not Path(spec.sink.path).exists()
 
 
 def test_a_storage_that_fails_while_publishing_is_waited_for(
