@@ -755,8 +755,8 @@ LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 by it
         (
             {"requests_per_minute": 2_500_000, "tokens_per_minute": 2_500_000},
             "nothing: each replica keeps model.tokens_per_minute 2500000 by itself: raise that "
-            "where the server allows more; or, where its requests have fewer tokens, it waits for "
-            "its server, which answers 600",
+            "where the server allows more; or, where its requests have fewer tokens than 4,170, it "
+            "waits for its server, which answers 600",
         ),
     ],
 )
@@ -765,10 +765,11 @@ def test_no_replicas_are_advised_that_would_break_a_servers_limit(
 ) -> None:
     """Each would keep the limit for itself, and together they would ask for several times it."""
     given = {"model": {**HTTP, **limits}, "cluster": {"kind": cluster}}
-    waiting = timings({"infer": 96.0}, {"infer": 2.0}, machine_busy=0.1)
-    found = judge(tmp_path, waiting, **given)
-    assert (found.stage, found.setting, found.gain) == ("infer", None, None)
-    assert said in found.reason
+    for machine_busy in (0.1, 0.98):  # with whatever else runs there
+        waiting = timings({"infer": 96.0}, {"infer": 2.0}, machine_busy=machine_busy)
+        found = judge(tmp_path, waiting, **given)
+        assert (found.stage, found.setting, found.gain) == ("infer", None, None)
+        assert said in found.reason
     computing = timings({"infer": 96.0}, {"infer": 90.0}, machine_busy=0.3)
     assert "model." not in judge(tmp_path, computing, **given).reason, "its steps need cores"
 

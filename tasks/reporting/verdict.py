@@ -143,7 +143,10 @@ def of_stage(
     reason = described(stage, timings)
     busy_cores = timings.cores_in_use(spec.resources.cores)
     is_inline = isinstance(spec.cluster, InlineCluster)
-    if busy_cores >= CORES_ARE_BUSY and (is_inline or computes(stage, timings)):
+    needs_cores = computes(stage, timings) or (
+        is_inline and not bound_elsewhere(spec, stage, timings)
+    )
+    if busy_cores >= CORES_ARE_BUSY and needs_cores:
         more = ask_for_nodes(spec, timings) if stage == "infer" else None
         reason += f"; {'' if more else 'nothing: '}the machine's cores are all busy "
         reason += f"({busy_cores * 100:.0f} %), only more of them help"
@@ -159,10 +162,8 @@ def advised(
     spec: BatchInferenceSpec, stage: str, timings: Timings, *, memory_ran_out: bool
 ) -> Advice:
     """What to change, if anything."""
-    if stage == "infer" and not computes(stage, timings):
-        rows_per_minute = 60 * timings.rows / timings.stages[stage].busy
-        if bound := spec.model.bound(rows_per_minute):
-            return Advice(f"nothing: {bound}")
+    if bound := bound_elsewhere(spec, stage, timings):
+        return Advice(f"nothing: {bound}")
     if memory_ran_out and (stage == "infer" or isinstance(spec.cluster, InlineCluster)):
         return Advice("memory ran out: give replicas more of it, more of them would have less")
     if isinstance(spec.cluster, InlineCluster):
@@ -172,6 +173,13 @@ def advised(
     if stage == "infer" and holds_gpus(spec, timings):
         return advise_device(spec, timings)
     return advise(spec, stage, timings)
+
+
+def bound_elsewhere(spec: BatchInferenceSpec, stage: str, timings: Timings) -> str | None:
+    """What bounds a model that waits for others, in words; None where it is no such model."""
+    if stage != "infer" or computes(stage, timings):
+        return None
+    return spec.model.bound(60 * timings.rows / timings.stages[stage].busy)
 
 
 def described(stage: str, timings: Timings) -> str:

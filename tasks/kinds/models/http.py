@@ -148,15 +148,16 @@ class HttpModel(Model):
             return waits
         # How many tokens a request has, nobody has counted.
         keeps = keeping("tokens_per_minute", self.tokens_per_minute)
-        return f"{keeps}; or, where its requests have fewer tokens, {waits}"
+        tokens = f" than {rounded(self.tokens_per_minute / asked)}" if asked else ""
+        return f"{keeps}; or, where its requests have fewer tokens{tokens}, {waits}"
 
     def waiting_for(self, requests_per_minute: float) -> str:
         """What to say of a server that bounds it."""
         answered = ""
         if requests_per_minute:
             seconds = 60 * self.concurrency / requests_per_minute
-            answered = f", which answers {requests_per_minute:.3g} requests a minute of a replica"
-            answered += f", each in {seconds:.2g} s at most on average"
+            rate = f"{rounded(requests_per_minute)} requests a minute of a replica"
+            answered = f", which answers {rate}, each in {rounded(seconds)} s at most on average"
         more = f"raise model.concurrency {self.concurrency} where it can answer more at a time"
         return f"it waits for its server{answered}: {more}"
 
@@ -316,3 +317,8 @@ def keeping(name: str, limit: float) -> str:
     """What to say of a limit of its own that bounds it."""
     told = f"model.{name} {limit:.15g}"
     return f"each replica keeps {told} by itself: raise that where the server allows more"
+
+
+def rounded(number: float) -> str:
+    """A number of which three digits count."""
+    return f"{float(f'{number:.3g}'):,.12g}"
