@@ -18,7 +18,7 @@ from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_re
 from tasks.recorded import rows_settled
 from tasks.spec import BatchInferenceSpec
 
-GONE = "its plan, which is gone"
+UNTOLD = "nothing that can be told, as where its plan is gone or another release has begun it"
 LEFT_TO_A_BACKFILL = "is given up, and its inputs are left to a backfill --from that time"
 
 
@@ -247,7 +247,7 @@ def of_another_spec(
         ways = f"If a backfill of several times has begun it, call that again. {ways}"
     return UnfinishedRun(
         f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
-        f"differs: {'; '.join(differs) or GONE}. {ways}"
+        f"differs: {'; '.join(differs) or UNTOLD}. {ways}"
     )
 
 

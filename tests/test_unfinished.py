@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tasks.config import digest
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
 from tasks.new_inputs import NewInputs
@@ -103,6 +104,18 @@ def test_a_run_that_was_begun_under_another_name_of_its_output_is_told_as_that(
     told = rf"what differs: sink\.path was '{tmp_path}/out', now '{tmp_path}/link/out'\. Go back"
     with pytest.raises(UnfinishedRun, match=told):
         make_plan(classify_spec(tmp_path, sink=sink))
+
+
+def test_a_run_of_a_release_that_made_other_keys_is_not_said_to_have_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    with monkeypatch.context() as then:
+        then.setattr("tasks.call.digest", lambda parts: digest([*parts, "an earlier release"]))
+        run_attempt(make_plan(classify_spec(tmp_path)))
+    told = r"with 200 rows done; what differs: nothing that can be told, .* or another release has"
+    with pytest.raises(UnfinishedRun, match=told):
+        make_plan(classify_spec(tmp_path))
 
 
 def test_a_restart_that_is_refused_gives_nothing_up(tmp_path: Path) -> None:
