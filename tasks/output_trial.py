@@ -1,5 +1,6 @@
 """Tries an output's storage before rows are made that could not be published there."""
 
+import errno
 import os
 import re
 import uuid
@@ -25,6 +26,10 @@ IN_PARTS = re.compile(r"(/[^/=]+=[^/]*)*")
 BOTH_WIN = (
     "lies on a store where two commits from one version both win, so that two runs could "
     "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
+)
+NO_CONDITIONS = (
+    "lies on a store that takes no conditional puts (If-None-Match), by which of two runs one is "
+    "kept from publishing the same rows: use one that heeds them, as S3 does"
 )
 NOTHING_STAYS = (
     "lies where deltalake, which keeps the ledger, finds nothing of what it has just written: name "
@@ -64,13 +69,19 @@ def refuse_both_win(storage: FsspecStorage, output: OutputFolder, probe: str) ->
     """See that nothing is put where something lies, if that is asked for.
 
     Raises:
-        InvalidSpec: it is.
+        InvalidSpec: it is, or the store takes no such request.
     """
     if "s3" not in storage.filesystem.protocol:
         return  # other stores' clients have conditions of their own
-    with suppress(FileExistsError):
+    try:
         storage.filesystem.pipe_file(probe, b"second", mode="create")
-        raise InvalidSpec.at("sink.path", output.path, BOTH_WIN)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        raise InvalidSpec.at("sink.path", output.path, NO_CONDITIONS) from error
+    raise InvalidSpec.at("sink.path", output.path, BOTH_WIN)
 
 
 def try_ledger(

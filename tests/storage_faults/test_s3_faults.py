@@ -308,3 +308,12 @@ def test_a_store_where_two_commits_both_win_is_refused(place: Place) -> None:
     with pytest.raises(InvalidSpec, match=r"sink\.path: .*two commits from one version both win"):
         make_plan(place.spec)
     assert place.storage.list(f"{place.bucket}/{place.folder}/out.state") == []
+
+
+def test_a_store_that_takes_no_conditional_put_is_refused_as_that(place: Place) -> None:
+    """To wait for it, or to look for room or rights there, is no help."""
+    behave = always(Fault(501, "NotImplemented"), "PUT", r"\.probe-[0-9a-f]+$")
+    place.proxy.behave = lambda asked: behave(asked) if asked.number else None
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: .* takes no conditional puts \(If-None-M"):
+        make_plan(place.spec)
+    assert place.storage.list(f"{place.bucket}/{place.folder}/out.state") == []
