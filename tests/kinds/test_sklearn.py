@@ -4,6 +4,7 @@ import pickle
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,22 @@ def test_a_row_is_the_same_whatever_other_rows_lack(values: list[tuple[Any, ...]
         assert [together[at]] == alone.tolist()
         whole = number is not None and truth is not None
         assert together[at].startswith("int64/bool/" if whole else "float64/object/")
+
+
+@pytest.mark.parametrize("how", ["by name", "by attribute"])
+def test_code_that_looks_for_a_frame_and_gets_none_is_told_of(how: str) -> None:
+    """As that of a pipeline's first step, which does not say what it was trained on."""
+
+    def total(frame: Any) -> np.ndarray:
+        return np.asarray(frame["a"] + frame["b"] if how == "by name" else frame.a + frame.b)
+
+    rows, first = pa.table({"a": [1.0, 2.0], "b": [3.0, 5.0]}), SimpleNamespace()
+    call = calling.naming_frames(total, first, ["a", "b"])
+    message = r"model.columns: \['a', 'b'\] go to the model as an array, .* set that of its first s"
+    with pytest.raises(InvalidSpec, match=message):
+        calling.predicted(call, first, rows, ["a", "b"])
+    first.feature_names_in_ = ["a", "b"]
+    assert calling.predicted(call, first, rows, ["a", "b"]).tolist() == [4.0, 7.0]
 
 
 def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:

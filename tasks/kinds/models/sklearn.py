@@ -123,7 +123,7 @@ class SklearnModel(FileModel):
         estimator = loading.load(self.local(), self.trusted, self.trust_pickle)
         names = calling.input_names(estimator, self.columns)
         calling.limit_threads(estimator, placement.num_threads)
-        call = self.method_of(estimator)
+        call = calling.naming_frames(self.method_of(estimator), estimator, names)
         self.check_order_of_labels(estimator)
 
         def returned(rows: pa.Table) -> np.ndarray:

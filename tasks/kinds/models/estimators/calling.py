@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Method = Callable[[Any], Any]
+NO_FRAME = ("only integers, slices", "Specifying the columns using strings is only supported")
+"""How NumPy's error begins where a column of an array is asked for by name, and scikit-learn's."""
+
+
 def limit_threads(estimator: Any, num_threads: int) -> None:
     """Give every part of an estimator that counts its own workers so many threads."""
     names = [name for name in estimator.get_params() if name.split("__")[-1] == "n_jobs"]
@@ -45,6 +50,41 @@ def input_names(estimator: Any, columns: list[str]) -> list[str]:
         raise InvalidSpec.at("model.columns", columns, problem)
     refuse_moved(columns, own)
     return columns or own
+
+
+def naming_frames(call: Callable[[Any], Any], estimator: Any, names: list[str]) -> Method:
+    """A method of an estimator, whose errors say how it gets a frame, where it looks for one.
+
+    What stands first in a pipeline says for it what it was trained on, and code of one's own may
+    say nothing.
+
+    Args:
+        call: the method.
+        estimator: whose it is.
+        names: of its input columns.
+    """
+
+    def named(given: Any) -> Any:
+        try:
+            return call(given)
+        except (AttributeError, IndexError, ValueError) as error:
+            if hasattr(estimator, "feature_names_in_") or not wants_frame(error):
+                raise
+            problem = (
+                "go to the model as an array, for it has no feature_names_in_, and it looks for a "
+                f"frame ({error}): set that of its first step to the names of the columns, before "
+                "the model is saved"
+            )
+            raise InvalidSpec.at("model.columns", names, problem) from error
+
+    return named
+
+
+def wants_frame(error: AttributeError | IndexError | ValueError) -> bool:
+    """Whether an error is that of code which takes an array for a frame of pandas."""
+    if isinstance(error, AttributeError):
+        return isinstance(error.obj, np.ndarray)
+    return str(error).startswith(NO_FRAME)
 
 
 def predicted(
