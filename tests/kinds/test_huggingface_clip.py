@@ -12,7 +12,7 @@ from PIL import Image
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
-from tests.kinds.tiny_clip import TEXT, save_clip, save_half, save_siglip
+from tests.kinds.tiny_clip import TEXT, save_aimv2, save_clip, save_half, save_siglip
 from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
 
 TOLERANCE = 2e-5
@@ -92,6 +92,22 @@ def test_a_text_does_not_depend_on_the_rows_beside_it(folders: dict[str, Path]) 
         together = predicted(folder, "feature-extraction", rows)["embedding"].to_pylist()
         alone = predicted(folder, "feature-extraction", rows, 1)["embedding"].to_pylist()
         np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+
+
+def test_a_text_does_not_depend_on_others_where_padding_turns_a_mask_on(tmp_path: Path) -> None:
+    """Without any, transformers leaves AIMv2's mask out, and its tokens see those after them."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    save_aimv2(tmp_path)
+    lines = texts(12, longest=40)
+    found = embedded(tmp_path, "feature-extraction", "text", lines)
+    tokenizer, model = (each.from_pretrained(tmp_path) for each in (AutoTokenizer, AutoModel))
+    for line, vector in zip(lines, found, strict=True):
+        with torch.inference_mode():
+            inputs = tokenizer(line, truncation=True, max_length=24, return_tensors="pt")
+            wanted = own_vector(model.eval().get_text_features(**inputs))
+        np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
 
 
 def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:

@@ -55,3 +55,17 @@ def save_siglip(folder: Path) -> Any:
     reads.model_max_length = TEXT["max_position_embeddings"]
     SiglipProcessor(SiglipImageProcessor(**PROCESSORS["bicubic"]), reads).save_pretrained(folder)
     return saved(SiglipModel(config), folder)
+
+
+def save_aimv2(folder: Path) -> Any:
+    """One that sees what comes after a token where nothing is padded, and else does not."""
+    import torch
+    from transformers import Aimv2Config, Aimv2Model
+
+    torch.manual_seed(0)
+    config = Aimv2Config(text_config={**TEXT, **SPECIAL}, vision_config=IMAGE, projection_dim=16)
+    reads = tokenizer(with_pairs=True)
+    reads.model_input_names = ["input_ids", "attention_mask"]
+    reads.model_max_length = TEXT["max_position_embeddings"]
+    reads.save_pretrained(folder)
+    return saved(Aimv2Model(config), folder)

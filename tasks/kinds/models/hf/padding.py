@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 READS_PADDING = (
     *("canine", "convbert", "fnet", "funnel", "mobilebert", "nystromformer", "reformer", "yoso"),
+    *("aimv2", "cpmant"),
 )
 """Types of models that take padding for a part of the text, whatever the mask says."""
 

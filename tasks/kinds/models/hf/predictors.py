@@ -78,6 +78,7 @@ def embed_texts(
     tokenizer = tokenizer_for("feature-extraction", checkpoint)
     inputs = TextInputs(tokenizer, placement)
     inputs.keep_to(model)
+    inputs.same_lengths = reads_padding(model)
     finish = vectors(bool(options.normalize))
     if joint.shares_space(model, "text"):
         joint.read_as_trained(inputs, tokenizer, model.config)
@@ -86,7 +87,6 @@ def embed_texts(
             return joint.features_forward(model, "text", options)
 
     else:
-        inputs.same_lengths = reads_padding(model)
         pooling, normalize = embedding.wanted(options, checkpoint)
         prefix = prefix_of(checkpoint, "feature-extraction", options)
         left_out = embedding.tokens_left_out(options, checkpoint, tokenizer, prefix)
