@@ -11,6 +11,7 @@ from tasks.clusters.choose import release
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
+from tasks.kinds.clusters import KubeRayCluster
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import STAGES
@@ -27,6 +28,8 @@ FOLLOWED_EVERY_SECONDS = 10.0
 HOLD_EVERY_SECONDS = 10.0
 AWAY_SECONDS = 10.0
 """For so long the output's storage may not answer without a word."""
+SLOW_SECONDS = 30.0
+"""For so long a job may not have started without a word: a cluster may have to be made for it."""
 LAST_WORDS = 5
 """Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
@@ -78,8 +81,8 @@ class Attempt:
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
-        self.is_away = False
-        """Whether it was said that the output's storage does not answer."""
+        self.is_away = self.is_slow = False
+        """Whether it was said that the storage does not answer, or that the job does not start."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.followed = set[str]()
@@ -142,9 +145,24 @@ class Attempt:
         """
         while not (self.stopped.is_set() or self.has_reached(stage)):
             self.keep_hold()  # a cluster that is made for the run may take a while
+            self.say_if_slow()
             if deadline.seconds_left() == 0:
                 raise deadline.missed()
             self.stopped.wait(self.poll_seconds)
+
+    def say_if_slow(self) -> None:
+        """Say, once, what is waited for where the job's cluster takes long to take it."""
+        if self.is_slow or self.running or time.monotonic() - self.begun < SLOW_SECONDS:
+            return
+        self.is_slow = True
+        cluster = self.job.spec.cluster
+        most = ""
+        if isinstance(cluster, KubeRayCluster):
+            most = f", which is made for the run: cluster.ready_seconds {cluster.ready_seconds:g}"
+        self.warn(
+            f"attempt {self.job.attempt} has not started yet: it waits for its cluster to take the "
+            f"job (cluster.kind {cluster.kind}{most})"
+        )
 
     def has_reached(self, stage: str) -> bool:
         """Whether a stage, or one after it, has begun; or the attempt is over or stalls."""

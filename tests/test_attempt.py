@@ -16,6 +16,7 @@ from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import RunStopped, StageFailed, Unreachable
 from tasks.lease import SILENT_SECONDS
+from tasks.patience import Deadline
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.result import failure
 from tests.flows.conftest import spec_of
@@ -341,6 +342,36 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
     assert following.ensure_started() is running
     (line,) = said
     assert line.endswith("no route; it is tried again for 600 s at most")
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("inline", "(cluster.kind inline)"),
+        ("kuberay", "(cluster.kind kuberay, which is made for the run: cluster.ready_seconds 900)"),
+    ],
+)
+def test_what_a_job_waits_for_that_does_not_start_is_told(
+    kind: str, told: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, after a while; a cluster that is made for a run takes minutes."""
+    clock = Signs()
+    monkeypatch.setattr(attempt, "time", clock)
+    job: Any = SimpleNamespace(spec=spec_of(tmp_path, cluster={"kind": kind}), attempt=2)
+    said: list[tuple[float, str]] = []
+    following = Attempt(job, SimpleNamespace(), warn=lambda line: said.append((clock.now, line)))
+
+    def wait(seconds: float) -> None:
+        clock.now += seconds
+
+    over: Any = SimpleNamespace(is_set=lambda: clock.now > 1_300.0, wait=wait)
+    following.stopped = over
+    following.await_stage("infer", Deadline(None))
+    ((at, line),) = said
+    assert 1_030.0 <= at <= 1_031.0
+    assert line == (
+        f"attempt 2 has not started yet: it waits for its cluster to take the job {told}"
+    )
 
 
 def test_no_sign_is_left_of_a_run_that_is_over(tmp_path: Path) -> None:
