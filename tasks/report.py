@@ -12,7 +12,13 @@ from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import named_on, sink_page, sink_url
-from tasks.reporting.estimate import estimate_run, full_run, gpus_of_a_replica, nodes_found
+from tasks.reporting.estimate import (
+    estimate_run,
+    full_run,
+    gpus_allowed,
+    gpus_of_a_replica,
+    nodes_found,
+)
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
@@ -122,6 +128,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
             whole,
             num_gpus=num_gpus,
             nodes=nodes_found(spec, evidence),
+            max_gpus=gpus_allowed(spec, evidence),
         ),
     )
     page = preview_page(found)

@@ -12,6 +12,7 @@ from tasks.ray_job.room import Node
 from tasks.reporting.estimate import (
     FullRun,
     estimate_run,
+    gpus_allowed,
     gpus_of_a_replica,
     nodes_found,
     where_it_goes,
@@ -271,6 +272,24 @@ def test_what_a_preview_finds_on_a_cluster_is_what_a_run_is_reckoned_with() -> N
     assert (found.stage, found.workers, found.seconds) == ("infer", 1, 200.0)
     # A core for the replica, three that prepare for it, and the halves of eight readers.
     assert found.cost == pytest.approx(200.0 * (1 + 3 + 8 * 0.5) * 0.01)
+
+
+@pytest.mark.parametrize(
+    ("own", "blocks", "replicas"), [(2, None, 2), (None, 3.0, 3), (0.5, None, 1), (None, None, 4)]
+)
+def test_no_more_gpus_are_reckoned_with_than_jobs_of_the_cluster_may_hold(
+    own: float | None, blocks: float | None, replicas: int
+) -> None:
+    there = {"kind": "ray_jobs", "address": "http://ray:8265", "max_gpus": own}
+    spec = priced_spec(there, {"num_gpus": 1})
+    evidence: Any = SimpleNamespace(last_job=SimpleNamespace(max_gpus=blocks))
+    limit = gpus_allowed(spec, evidence)
+    seconds = {**SECONDS, "infer": 90.0}
+    record: Any = SimpleNamespace(seconds=seconds, ok=range(10), filtered=(), rejected=())
+    trial = trial_of(spec, 10, "p", on_cluster=True)
+    found = estimate_run(spec, trial, (record,), WHOLE, num_gpus=1.0, max_gpus=limit)
+    assert found
+    assert (found.stage, found.workers) == ("infer", replicas)
 
 
 def test_a_run_goes_to_the_ray_that_it_would_join(monkeypatch: pytest.MonkeyPatch) -> None:

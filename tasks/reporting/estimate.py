@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.clusters.own_ray import joined
 from tasks.errors import InvalidSpec
-from tasks.kinds.clusters import InlineCluster
+from tasks.kinds.clusters import InlineCluster, RayJobsCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs
@@ -17,8 +17,10 @@ from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, 
 from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
+from tasks.reporting.room_there import with_resources
 from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
+from tasks.whole import whole as whole_part
 
 Range = tuple[float, float]
 
@@ -90,6 +92,7 @@ def estimate_run(
     *,
     num_gpus: float | None,
     nodes: list[Node] | None = None,
+    max_gpus: float | None = None,
 ) -> Estimate | None:
     """Reckon a whole run from the batches of a preview; None where no row came through.
 
@@ -102,12 +105,14 @@ def estimate_run(
         whole: what lies at the source.
         num_gpus: GPUs that one replica of the model holds; None where nobody knows.
         nodes: of the cluster, as `nodes_found` has them.
+        max_gpus: GPUs that its jobs may hold; None: as many as there are.
     """
     records = tuple(each for each in records if rows_in(each))
     if not records:
         return None
     gpus = num_gpus or 0.0
     spec = of_replicas_alike(where_it_goes(spec), trial, gpus)
+    spec = within_limit(spec, max_gpus, gpus)
     rows = 1_000_000 if whole.rows is None else whole.rows
     one = stages_of_one_row(spec, records, gpus)
     at_hand = workers_at_hand(spec, whole.shards, nodes)
@@ -161,6 +166,27 @@ def nodes_found(spec: BatchInferenceSpec, evidence: Evidence) -> list[Node] | No
         return None
     found = (each.occupancy.get("nodes") for each in reversed(evidence.attempts))
     return next(filter(None, found), None)
+
+
+def within_limit(
+    spec: BatchInferenceSpec, max_gpus: float | None, num_gpus: float
+) -> BatchInferenceSpec:
+    """The spec with no more replicas than a cluster's limit on GPUs allows, if it has one."""
+    if not num_gpus or max_gpus is None:
+        return spec
+    allowed = max(1, whole_part(max_gpus / num_gpus))
+    return with_resources(spec, max_replicas=min(spec.resources.most_replicas(), allowed))
+
+
+def gpus_allowed(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
+    """GPUs that jobs of a run's cluster may hold; a block's limit only a preview there knows.
+
+    Args:
+        spec: what the run would do.
+        evidence: of the preview.
+    """
+    own = spec.cluster.max_gpus if isinstance(spec.cluster, RayJobsCluster) else None
+    return evidence.last_job.max_gpus if own is None and evidence.last_job else own
 
 
 def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
