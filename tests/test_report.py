@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run
 from tasks.reporting.evidence import look_back, record_time
+from tasks.reporting.figures import measure_seconds
 from tasks.reporting.page import time_table
 from tasks.run import attempts_in
 from tasks.run_options import RunOptions
@@ -174,6 +176,22 @@ def test_seconds_are_of_this_call_alone(folder: Path) -> None:
     assert report.bottleneck is None
     assert report.resumed_rows == 200
     assert report.stages["infer"]["rows"] == 200
+
+
+def test_start_up_is_no_less_for_what_a_first_job_did_later() -> None:
+    """Of a run that is cut the rows that were kept had gone, and the first job came once more."""
+    kept = [
+        SimpleNamespace(started=100.0, seconds=10.0),
+        SimpleNamespace(started=130.0, seconds=20),
+    ]
+    records = [SimpleNamespace(inferred_at=span) for span in ((112.0, 115.0), (152.0, 160.0))]
+    evidence: Any = SimpleNamespace(
+        started=100.0,
+        own_records=records,
+        attempts=[SimpleNamespace(started=111.0), SimpleNamespace(started=151.0)],
+        first_job=SimpleNamespace(attempts=kept),
+    )
+    assert measure_seconds(evidence, 61.0) == {"total": 61.0, "startup": 2.0, "steady": 11.0}
 
 
 def test_a_call_that_came_when_the_model_was_done_has_no_speed(folder: Path) -> None:

@@ -25,12 +25,25 @@ def measure_seconds(evidence: Evidence, total: float) -> Seconds:
     """
     spans = own_spans(evidence)
     first = min((begun for begun, _ in spans), default=None)
-    kept = sum(each.seconds for each in evidence.first_job.attempts if is_own(evidence, each))
     return {
         "total": round(total, 3),
-        "startup": None if first is None else round(first - evidence.started - kept, 3),
+        "startup": None if first is None else round(startup_seconds(evidence, first), 3),
         "steady": round(steady_seconds(evidence, spans), 3) if spans else None,
     }
+
+
+def startup_seconds(evidence: Evidence, first: float) -> float:
+    """Until the model's first row, less what the first job of a cut run had done rows by then.
+
+    It may work again later, as where what it has kept is gone.
+
+    Args:
+        evidence: of the run.
+        first: when the model took its first row.
+    """
+    before = [each for each in evidence.first_job.attempts if (each.started or 0.0) < first]
+    kept = sum(each.seconds for each in before if is_own(evidence, each))
+    return first - evidence.started - kept
 
 
 def is_own(evidence: Evidence, attempt: PastAttempt) -> bool:
