@@ -17,7 +17,6 @@ from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, 
 from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
-from tasks.reporting.room_there import with_resources
 from tasks.reporting.workers import gpus_here, workers_at_hand
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole as whole_part
@@ -175,7 +174,7 @@ def within_limit(
     if not num_gpus or max_gpus is None:
         return spec
     allowed = max(1, whole_part(max_gpus / num_gpus))
-    return with_resources(spec, max_replicas=min(spec.resources.most_replicas(), allowed))
+    return spec.with_part("resources", max_replicas=min(spec.resources.most_replicas(), allowed))
 
 
 def gpus_allowed(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
