@@ -830,6 +830,18 @@ def test_one_process_gains_from_ray_what_its_cores_have_left(
         assert found.setting == "cluster.kind=local"
 
 
+def test_cores_that_others_keep_busy_are_not_laid_at_the_jobs_door(tmp_path: Path) -> None:
+    """As on a machine that is shared: the model waits for a server, and has no use for a core."""
+    inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}}
+    found = timings({"infer": 98.0}, machine_busy=1.0, process_busy=0.03)
+    assert judge(tmp_path, found, **inline).reason.endswith(
+        "the machine's cores are all busy (100 %), and this process has 3 % of them: what else "
+        "runs there takes the rest"
+    )
+    own = judge(tmp_path, replace(found, process_busy=0.9), **inline)
+    assert own.reason.endswith("the machine's cores are all busy (100 %), only more of them help")
+
+
 def test_one_process_is_not_sent_to_replicas_that_would_do_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -978,6 +990,8 @@ def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:
     assert (found.rows, found.batches) == (4_000, 80)
     assert found.machine_busy is not None
     assert 0 < found.machine_busy <= 1
+    assert found.process_busy is not None
+    assert 0 < found.process_busy <= 1
     infer = found.stages["infer"]
     assert infer.busy >= 80 * 0.02
     assert infer.computing < infer.busy

@@ -55,7 +55,7 @@ def run_inline(job: Job, line: Line | None = None) -> None:
     KNOWN.clear()  # an earlier attempt in this process may have lost the race to pin
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
-    progress.occupancy.is_one_machine = True
+    progress.occupancy.is_one_machine = progress.occupancy.is_this_process = True
     standing = Standing(cpus=job.spec.resources.cores)
     try:
         start_stages(job, line, counts.add)

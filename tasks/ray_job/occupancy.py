@@ -71,6 +71,8 @@ class Occupancy:
     """Shares of the input: no more workers than that can read."""
     is_one_machine: bool = False
     """Whether the driver's machine is all there is: it can then say how busy its cores are."""
+    is_this_process: bool = False
+    """Whether the driver's process does all of the work itself."""
     in_replicas: bool = False
     """Whether replicas do the preprocessing too."""
     seconds: float = 0.0
@@ -82,7 +84,7 @@ class Occupancy:
         self.at: float | None = None
         self.last: dict[str, Sight] = {}
         self.before: Snapshot = {}
-        self.busy_before = (0.0, 0.0)
+        self.busy_before = (0.0, 0.0, 0.0)
         self.grown_at: float | None = None
 
     def see(self, now: float, sights: dict[str, Sight]) -> None:
@@ -134,10 +136,10 @@ class Occupancy:
         """
         if self.at is None:
             return {}
-        now, busy = time.monotonic(), busy_seconds()
+        now, busy, own = time.monotonic(), busy_seconds(), time.process_time()
         if not self.before:
-            self.before, self.busy_before = counts, (now, busy)
-        begun, busy_then = self.busy_before
+            self.before, self.busy_before = counts, (now, busy, own)
+        begun, busy_then, own_then = self.busy_before
         could_be = cores() * (now - begun)
         return {
             # On average, as are the workers that hold them.
@@ -149,6 +151,9 @@ class Occupancy:
             "seconds": self.seconds,
             "machine_busy": min(1.0, (busy - busy_then) / could_be)
             if self.is_one_machine and could_be
+            else None,
+            "process_busy": min(1.0, (own - own_then) / could_be)
+            if self.is_this_process and could_be
             else None,
             "stages": {
                 stage: {**asdict(spent), **since(self.before[stage], counts[stage])}

@@ -63,6 +63,8 @@ class Timings:
     """Whether another job has cut its batches, and kept them."""
     machine_busy: float | None = None
     """Share of the machine's cores that was busy, with whatever else runs on it."""
+    process_busy: float | None = None
+    """The share of them that the job had, where one process did all of it."""
     replicas: list[dict[str, float]] = field(default_factory=list)
     """Busy, waiting and blocked seconds of each replica."""
     in_replicas: StageTiming | None = None
@@ -119,8 +121,9 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
     rows, batches = counted_rows(evidence.own_records)
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or longest is None:
         found = in_one_process(evidence, steady, rows, batches)
-        busy = longest.occupancy.get("machine_busy") if longest else None
-        return replace(found, machine_busy=busy)
+        seen = longest.occupancy if longest else {}
+        busy = seen.get("machine_busy"), seen.get("process_busy")
+        return replace(found, machine_busy=busy[0], process_busy=busy[1])
     return replace(
         on_ray(longest.occupancy, rows, batches),
         replica_seconds=seconds_to_load(longest, evidence.accepted.records),

@@ -20,6 +20,8 @@ from tasks.spec import BatchInferenceSpec
 ENOUGH_BATCHES = 5
 BOUNDING_SHARE = 0.6
 CORES_ARE_BUSY = 0.9
+OWN_SHARE = 0.5
+"""Of the busy cores: a job that has less of them is slowed by what else runs there."""
 SMALL_SECONDS = 300.0
 """No job that works for longer is small, whatever it had to wait for before."""
 COMPUTES = 0.25
@@ -147,15 +149,25 @@ def of_stage(
         is_inline and not bound_elsewhere(spec, stage, timings)
     )
     if busy_cores >= CORES_ARE_BUSY and needs_cores:
-        more = ask_for_nodes(spec, timings) if stage == "infer" else None
-        reason += f"; {'' if more else 'nothing: '}the machine's cores are all busy "
-        reason += f"({busy_cores * 100:.0f} %), only more of them help"
-        if more:
-            return Verdict(stage, round(share, 3), None, more.setting, f"{reason}: {more.reason}")
-        return Verdict(stage, round(share, 3), None, None, reason)
-    advice = advised(spec, stage, timings, memory_ran_out=memory_ran_out)
+        advice = without_cores(spec, stage, timings, busy_cores)
+    else:
+        advice = advised(spec, stage, timings, memory_ran_out=memory_ran_out)
     gain = None if advice.gain is None else round(capped(advice, busy_cores, stage, timings), 2)
     return Verdict(stage, round(share, 3), gain, advice.setting, f"{reason}; {advice.reason}")
+
+
+def without_cores(
+    spec: BatchInferenceSpec, stage: str, timings: Timings, busy_cores: float
+) -> Advice:
+    """What helps a stage that needs cores where all of them are busy."""
+    busy = f"the machine's cores are all busy ({busy_cores * 100:.0f} %)"
+    if timings.process_busy is not None and timings.process_busy < OWN_SHARE * busy_cores:
+        own = f"this process has {timings.process_busy * 100:.0f} % of them"
+        return Advice(f"nothing: {busy}, and {own}: what else runs there takes the rest")
+    more = ask_for_nodes(spec, timings) if stage == "infer" else None
+    if more is None:
+        return Advice(f"nothing: {busy}, only more of them help")
+    return Advice(f"{busy}, only more of them help: {more.reason}", more.setting)
 
 
 def advised(
