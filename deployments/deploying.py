@@ -140,12 +140,12 @@ def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:
         found = known.get((entry["entrypoint"], entry["name"]))
         if found is None:
             continue
-        if found.paused:
-            entry.setdefault("paused", True)
+        if found.paused and entry.get("paused") is None:
+            entry["paused"] = True
         off = {each.slug for each in found.schedules if each.slug and not each.active}
         for schedule in entry.get("schedules") or []:
-            if schedule.get("slug") in off:
-                schedule.setdefault("active", False)
+            if schedule.get("slug") in off and schedule.get("active") is None:
+                schedule["active"] = False
 
 
 def run_prefect(prefect_file: Path, environment: Mapping[str, str], folder: Path | None) -> None:

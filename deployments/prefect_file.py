@@ -1,4 +1,4 @@
-"""What may stand in a prefect.yaml here; Prefect drops a misspelt key without a word."""
+"""What may stand in a prefect.yaml; Prefect drops a misspelt key without a word."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,12 +11,23 @@ from tasks.spec_yaml import parse_yaml
 
 PREFECT_FILE = Path(__file__).parent / "prefect.yaml"
 Step = dict[str, dict[str, Any]]
+Templated = bool | str
+"""A truth value, or what Prefect is to fill in."""
 
 
 class Strict(BaseModel):
     """A misspelt key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, given: Any) -> Any:
+        """As to Prefect, whose own files have `version: null` and the like."""
+        if not isinstance(given, dict):
+            return given
+        known = cls.model_fields
+        return {key: value for key, value in given.items() if value is not None or key not in known}
 
 
 class WorkPool(Strict):
@@ -30,18 +41,30 @@ class WorkPool(Strict):
 class Schedule(Strict):
     """When a deployment runs by itself."""
 
-    cron: str
-    timezone: str
-    """As in Europe/Zurich; nobody is to guess."""
-    active: bool = True
+    cron: str | None = None
+    interval: float | str | None = None
+    """In seconds, or as ISO 8601 has it."""
+    rrule: str | None = None
+    timezone: str | None = None
+    """As in Europe/Zurich; for a cron nobody is to guess."""
+    day_or: Templated = True
+    anchor_date: str | None = None
+    active: Templated = True
     slug: str | None = None
+    replaces: str | None = None
     parameters: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _comes_round(self) -> Self:
         from prefect.client.schemas.schedules import CronSchedule
 
-        CronSchedule(cron=self.cron, timezone=self.timezone)
+        given = [each for each in (self.cron, self.interval, self.rrule) if each is not None]
+        if len(given) != 1:
+            raise ValueError("give one of cron, interval and rrule")
+        if self.cron is not None:
+            if self.timezone is None:
+                raise ValueError("give the timezone of cron, as in Europe/Zurich or UTC")
+            CronSchedule(cron=self.cron, timezone=self.timezone)
         return self
 
 
@@ -58,16 +81,23 @@ class Deployment(Strict):
 
     name: str
     entrypoint: str
-    description: str
+    flow_name: str | None = None
+    description: str | None = None
+    """What the run form says first; where empty, the flow's own."""
     tags: list[str] = []
     version: str | None = None
+    version_type: str | None = None
     build: list[Step] = []
+    push: list[Step] = []
+    pull: list[Step] = []
     parameters: dict[str, Any] = {}
+    enforce_parameter_schema: bool = True
     schedules: list[Schedule] = []
-    paused: bool = False
-    concurrency_limit: ConcurrencyLimit | None = None
+    paused: Templated = False
+    concurrency_limit: ConcurrencyLimit | int | None = None
     work_pool: WorkPool
     triggers: list[dict[str, Any]] = []
+    sla: list[dict[str, Any]] = []
 
 
 class PrefectFile(Strict):
@@ -76,6 +106,9 @@ class PrefectFile(Strict):
     name: str
     definitions: dict[str, Any] = {}
     """Parts that others refer to by YAML's anchors; Prefect passes over them."""
+    prefect_version: str | None = Field(None, alias="prefect-version")
+    build: list[Step] = []
+    push: list[Step] = []
     pull: list[Step] = []
     deployments: list[Deployment]
 

@@ -115,6 +115,7 @@ def test_what_a_file_says_of_its_rest_counts_and_is_nobody_elses() -> None:
     slept = type("Schedule", (), {"slug": "nightly", "active": False})
     found: Any = type("Found", (), {"paused": True, "schedules": [slept]})
     raw = [entry("a", "nightly"), entry("b", "nightly", paused=False), entry("new", "nightly")]
+    raw[0] |= {"paused": None}
     raw[1]["schedules"][0]["active"] = True
     leave_at_rest(raw, {(SEARCH, "a"): found, (SEARCH, "b"): found})
     assert [each.get("paused") for each in raw] == [True, False, None]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deployments import prefect_file
 from deployments.parameters import full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
 from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, QUEUES
@@ -85,6 +86,58 @@ def test_a_file_that_says_a_thing_twice_or_nothing(tmp_path: Path, text: str, pr
 def test_a_schedule_that_never_comes_is_an_error(tmp_path: Path, key: str, value: str) -> None:
     with pytest.raises(InvalidSpec, match=r"deployments\.0\.schedules\.0"):
         load_prefect_file(changed(tmp_path, "deployments", 0, "schedules", 0, key, to=value))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ({"interval": 3600, "anchor_date": "2026-01-01T00:00:00Z"}, None),
+        ({"interval": "PT1H"}, None),
+        ({"rrule": "FREQ=DAILY", "timezone": "UTC", "active": "{{ $ON }}"}, None),
+        ({"cron": "0 2 * * *"}, "give the timezone of cron"),
+        ({"cron": "0 2 * * *", "timezone": "UTC", "interval": 60}, "give one of cron, interval"),
+        ({"slug": "nightly"}, "give one of cron, interval"),
+    ],
+)
+def test_what_prefect_knows_of_schedules_may_be_used(
+    tmp_path: Path, schedule: dict[str, Any], said: str | None
+) -> None:
+    file = changed(tmp_path, "deployments", 0, "schedules", 0, to=schedule)
+    if said is None:
+        load_prefect_file(file)
+        return
+    with pytest.raises(InvalidSpec, match=said):
+        load_prefect_file(file)
+
+
+def test_null_is_as_if_it_were_left_out(tmp_path: Path) -> None:
+    """Files that `prefect init` makes are full of it."""
+    file = changed(tmp_path, "deployments", 0, "version", to=None)
+    raw = yaml.safe_load(file.read_text())
+    raw |= dict.fromkeys(("prefect-version", "build", "push", "pull"))
+    raw["deployments"][0] |= dict.fromkeys(("tags", "schedules", "concurrency_limit", "paused"))
+    file.write_text(yaml.safe_dump(raw))
+    assert load_prefect_file(file).deployments[0].schedules == []
+    raw["deployments"][0] |= {"paussed": None}
+    file.write_text(yaml.safe_dump(raw))
+    with pytest.raises(InvalidSpec, match=r"deployments\.0\.paussed: Extra inputs"):
+        load_prefect_file(file)
+
+
+def test_every_key_that_prefect_reads_is_known() -> None:
+    """A file of somebody's own may use them; one that Prefect lacks here would be dropped."""
+    from prefect.cli.deploy import _models as theirs
+
+    for ours, known in (
+        (prefect_file.Schedule, theirs.RawScheduleConfig),
+        (prefect_file.ConcurrencyLimit, theirs.ConcurrencyLimitSpec),
+        (prefect_file.WorkPool, theirs.WorkPoolConfig),
+        (prefect_file.Deployment, theirs.DeploymentConfig),
+        (PrefectFile, theirs.PrefectYamlModel),
+    ):
+        deprecated = {"schedule"} if ours is prefect_file.Deployment else set[str]()
+        extra = {"definitions"} if ours is PrefectFile else set[str]()
+        assert set(ours.model_fields) - extra == set(known.model_fields) - deprecated
 
 
 def test_the_readmes_example_fits() -> None:

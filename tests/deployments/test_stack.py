@@ -102,6 +102,7 @@ def test_every_deployment_is_on_the_server(deployed: dict[str, Any]) -> None:
         assert found.parameters["spec"]["model"]["kind"], "a full dump, not a placeholder"
         assert found.job_variables == wanted.work_pool.job_variables
         if limit := wanted.concurrency_limit:
+            assert not isinstance(limit, int)
             assert found.global_concurrency_limit.limit == limit.limit
             strategy = found.concurrency_options.collision_strategy.value
             assert strategy == limit.collision_strategy
