@@ -46,7 +46,7 @@ def at_terminal(
 
 
 @contextmanager
-def server_at_hand(imports: Iterable[str] = ()) -> Iterator[None]:
+def server_at_hand(imports: Iterable[str]) -> Iterator[None]:
     """A Prefect server to call a flow on, or what to do where the named one cannot be used.
 
     Args:

@@ -31,7 +31,7 @@ NO_ROWS = {
 RECORDED = ("gate", "value", "limit", "passed", "note")
 
 
-def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None = None) -> dict[str, Any]:
+def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None) -> dict[str, Any]:
     """Judge a run's rows; return what its ledger entry is to record of it.
 
     Args:

@@ -97,7 +97,7 @@ class Table(Protocol):
 def commit_to_table(
     table: Table,
     ledger: Snapshot,
-    noted: int = 0,
+    noted: int,
     check: Callable[[TableChange], None] = lambda change: None,
 ) -> None:
     """Commit to the table what the ledger says and it has not yet; again, nothing happens.
@@ -167,7 +167,7 @@ def change_for(table: Table, found: TableState, ledger: Snapshot, noted: int) ->
     return change
 
 
-def last_applied(found: TableState, ledger: Snapshot, noted: int = 0) -> int:
+def last_applied(found: TableState, ledger: Snapshot, noted: int) -> int:
     """The last version that is in the table: what its log says, or one whose file is there.
 
     A log that was cleaned up may name an earlier one than the last, and a version that only

@@ -41,7 +41,7 @@ BUILDING_SECONDS = 120.0
 """By then it is whole; who takes longer loads a model, or hangs, and is in nobody's way."""
 
 
-def run_inline(job: Job, line: Line | None = None) -> None:
+def run_inline(job: Job, line: Line | None) -> None:
     """Run its stages side by side over the attempt's shards.
 
     Args:

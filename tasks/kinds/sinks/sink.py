@@ -195,7 +195,7 @@ def partitioned(
     by: list[str],
     encode: Callable[[pa.Table], bytes],
     suffix: str,
-    inside: pa.Table | None = None,
+    inside: pa.Table | None,
 ) -> list[Part]:
     """One part for each combination of the partition columns' values.
 

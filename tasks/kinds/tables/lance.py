@@ -5,7 +5,7 @@ from typing import Any
 from tasks.protocol.delta_options import delta_options, quoted
 
 
-def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None = None) -> Any:
+def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None) -> Any:
     """A Lance dataset, at its newest version or another.
 
     Args:

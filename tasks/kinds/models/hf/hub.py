@@ -84,7 +84,7 @@ def listed(name: str, revision: str) -> frozenset[str] | None:
 
 
 def explained(
-    name: str, revision: str, error: BaseException, field: str = FIELD
+    name: str, revision: str, error: BaseException, field: str
 ) -> InvalidSpec | Unreachable:
     """What the Hub's answer, or its silence, means for the user."""
     from huggingface_hub.errors import (
