@@ -11,7 +11,12 @@ from prefect.runtime import flow_run
 from prefect.states import Crashed
 
 from flows.batch_inference import OURS, WRITTEN, batch_inference
-from flows.cancellation import say_cancelled, staying_stopped, stop_backfill_jobs
+from flows.cancellation import (
+    refuse_cancelled_meanwhile,
+    say_cancelled,
+    staying_stopped,
+    stop_backfill_jobs,
+)
 from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
@@ -82,6 +87,8 @@ def backfill(
     """
     check_whole_paths(spec)
     end_what_was_left()
+    with staying_stopped():
+        refuse_cancelled_meanwhile()
     # Empty is a box of the form that was cleared.
     runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
     fingerprints = patient(check)(allowing_gaps(runs[0].spec))

@@ -11,7 +11,13 @@ from prefect.runtime import deployment, flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
-from flows.cancellation import heeding_cancellation, say_cancelled, staying_stopped, stop_its_jobs
+from flows.cancellation import (
+    heeding_cancellation,
+    refuse_cancelled_meanwhile,
+    say_cancelled,
+    staying_stopped,
+    stop_its_jobs,
+)
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
@@ -79,6 +85,8 @@ def batch_inference(
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     """Plan, run, publish, report; what every flow that publishes does."""
     started = time.time()
+    with staying_stopped():
+        refuse_cancelled_meanwhile()
     check_whole_paths(spec)
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)

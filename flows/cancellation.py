@@ -96,6 +96,28 @@ def staying_stopped() -> Iterator[None]:
         raise
 
 
+def refuse_cancelled_meanwhile() -> None:
+    """See that nobody has cancelled the flow run while it waited for its retry.
+
+    Prefect lets it begin all the same: it has nobody whom to tell, where no worker has started it.
+
+    Raises:
+        RunStopped: somebody has.
+    """
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow_run.run_count < 2:
+        return
+    with get_client(sync_client=True) as client:
+        states = client.read_flow_run_states(context.flow_run.id)
+    # Whoever has it begun again on purpose has it scheduled first.
+    before = sorted(states, key=lambda state: state.timestamp)[-2:-1]
+    if any(state.is_cancelled() or state.is_cancelling() for state in before):
+        raise RunStopped(
+            "somebody has cancelled the flow run while it waited for its retry; run again to go on "
+            "where it stopped"
+        )
+
+
 def retry_no_more() -> None:
     """Take back retries that somebody has asked the flow for."""
     context = FlowRunContext.get()

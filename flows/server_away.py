@@ -82,14 +82,14 @@ def own_error_first() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        trouble = trouble_with_server(error)
-        if trouble is None:
-            raise
         own = own_error(error)
-        if own is None:
+        if own is not None and own is not error and cause_of(error) is not None:
+            told = f"Prefect was not told how the run ended: {reason_of(error)}"
+            console.print(escape(told), style="yellow", soft_wrap=True, highlight=False)
+            raise own from None
+        if trouble := trouble_with_server(error):
             raise trouble from error
-        console.print(escape(f"Prefect was not told how the run ended: {trouble}"), soft_wrap=True)
-        raise own from None
+        raise
 
 
 def own_error(error: BaseException | None) -> BatchInferenceError | None:
@@ -124,7 +124,7 @@ def call(flow: Flow[Any, Report], *given: Any, **options: Any) -> Report:
         AT_COMMAND.reset(at_command)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Why Prefect could not be told how a flow has ended."""
     cause = cause_of(error)
     if isinstance(cause, httpx.HTTPStatusError):

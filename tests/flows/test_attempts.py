@@ -380,6 +380,31 @@ def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
     assert not Path(spec.sink.path).exists()
 
 
+def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
+    numbers: Path,
+) -> None:
+    """Prefect lets it begin: of those that no worker started, nobody ends the process."""
+    spec = spec_of(numbers, model=dies_once(numbers))
+    cancelling: list[Thread] = []
+
+    def cancel_once_it_waits(run: UUID) -> None:
+        with get_client(sync_client=True) as client:
+            await_that(lambda: client.read_flow_run(run).state_name == "AwaitingRetry", "no retry")
+            client.set_flow_run_state(run, Cancelling())
+
+    def begin(flow: Any, run: Any, state: Any) -> None:
+        if not cancelling:
+            given = (cancel_once_it_waits, run.id)
+            cancelling.append(Thread(target=copy_context().run, args=given))
+            cancelling[0].start()
+
+    twice = batch_inference.with_options(retries=2, retry_delay_seconds=3, on_running=[begin])
+    with pytest.raises(RunStopped, match="while it waited for its retry"):
+        twice(spec)
+    cancelling[0].join()
+    assert not Path(spec.sink.path).exists()
+
+
 def test_a_storage_that_fails_while_publishing_is_waited_for(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,7 @@ def test_what_ended_a_run_is_told_and_not_that_prefect_was_not(
     assert call(monkeypatch, "run", spec) == 3
     said = capsys.readouterr().err
     assert "ErrorBudgetExceeded: 1 of 1,000 rows set aside" in said
-    assert "Prefect was not told how the run ended: Prefect's server at http://" in said
+    assert "Prefect was not told how the run ended: its server at http://" in said
 
 
 def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
@@ -94,19 +94,31 @@ def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
     assert "is away (ConnectError); it is tried again for 600 s at most" in caplog.text
 
 
-def test_a_flow_run_that_somebody_deletes_meanwhile_is_done_all_the_same(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def delete() -> None:
-        with get_client(sync_client=True) as client:
-            client.delete_flow_run(UUID(str(flow_run.id)))
+def delete_flow_run() -> None:
+    with get_client(sync_client=True) as client:
+        client.delete_flow_run(UUID(str(flow_run.id)))
 
-    monkeypatch.setattr("flows.batch_inference.await_server", delete)
-    assert call(monkeypatch, "run", str(write_spec(numbers.parent))) == 0
+
+@pytest.mark.parametrize(("maximum", "code"), [(1.0, 0), (0.0005, 3)])
+def test_a_flow_run_that_somebody_deletes_meanwhile_ends_as_it_would_have(
+    numbers: Path,
+    maximum: float,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As one of which a server knows nothing whose database is lost."""
+    for module in ("batch_inference", "attempts"):
+        monkeypatch.setattr(f"flows.{module}.await_server", delete_flow_run)
+    bad = {"kind": "python", "class": "predictors:Double", "init": {"bad": 123.0}}
+    errors = {"max_rejected_fraction": maximum}
+    spec = str(write_spec(numbers.parent, model=bad, errors=errors))
+    assert call(monkeypatch, "run", spec) == code
     said = capsys.readouterr().err
-    assert "done, but Prefect was not told: its server at http://" in said
+    assert "Prefect was not told" in said
     assert "answers 404" in said
-    assert len(published(spec_of(numbers))) == 1000
+    assert ("ErrorBudgetExceeded: 1 of 1,000 rows" in said) is (code == 3)
+    assert len(published(spec_of(numbers))) == (0 if code else 999)
 
 
 def test_own_errors_are_found_behind_the_clients() -> None:
