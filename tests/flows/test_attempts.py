@@ -392,9 +392,9 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
             await_that(lambda: client.read_flow_run(run).state_name == "AwaitingRetry", "no retry")
             client.set_flow_run_state(run, Cancelling())
 
-    def begin(flow: Any, run: Any, state: Any) -> None:
+    def begin(flow: Any, flow_run: Any, state: Any) -> None:
         if not cancelling:
-            given = (cancel_once_it_waits, run.id)
+            given = (cancel_once_it_waits, flow_run.id)
             cancelling.append(Thread(target=copy_context().run, args=given))
             cancelling[0].start()
 
