@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from deployments.lost_days import refuse_lost_days
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
 from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
@@ -81,7 +82,7 @@ def deploy(
 
 
 def check_specs(deployment: Deployment, folder: Path | None) -> None:
-    """See that the specs of a deployment's build steps are right.
+    """See that the specs of a deployment's build steps are right, and go with its schedules.
 
     Prefect would find that out amid the others, some of them deployed, and show where in its code.
 
@@ -94,7 +95,9 @@ def check_specs(deployment: Deployment, folder: Path | None) -> None:
             if name != FULL_SPEC or "{{" in f"{file} {changes}":
                 continue  # what Prefect fills in is not known here
             try:
-                load_spec(place_of(str(file), folder), changes)
+                spec = load_spec(place_of(str(file), folder), changes)
+                for schedule in deployment.schedules:
+                    refuse_lost_days(spec, schedule)
             except InvalidSpec as error:
                 raise InvalidSpec(f"{deployment.name}: {file}: {error}") from error
 

@@ -1,0 +1,86 @@
+"""Finds schedules that pass a day by where clocks change.
+
+Prefect starts a run whose time the clock skips an hour earlier, which may be the day before; and a
+time that is one day's by the schedule's zone may be another's by that of the spec's paths, in
+summer only. Either way a day's inputs would be taken twice, and another's never.
+"""
+
+import asyncio
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+
+from deployments.prefect_file import Schedule
+from tasks.calendar import find_zone, shift
+from tasks.errors import InvalidSpec
+from tasks.scheduled import at_time, data_time, in_zone, is_scheduled
+from tasks.spec import BatchInferenceSpec
+
+A_YEAR_AND_MORE = timedelta(days=400)
+"""Clocks change both ways in it."""
+
+
+def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
+    """See that a schedule's times name one day after the other.
+
+    Args:
+        spec: of the deployment, with its placeholders.
+        schedule: of the deployment; one that comes more than once a day passes by no day.
+
+    Raises:
+        InvalidSpec: they pass one by.
+    """
+    cron, zone = schedule.cron, schedule.timezone
+    if cron is None or zone is None or not is_scheduled(spec):
+        return
+    days = passed_by(spec, cron, zone)
+    if days is not None:
+        before, after = days
+        of_paths = spec.scheduled.timezone
+        way_out = (
+            f"set scheduled.timezone to {zone}"
+            if zone != of_paths
+            else "let it start an hour or two later"
+        )
+        raise InvalidSpec.at(
+            "schedules.cron",
+            cron,
+            f"of {zone}: as clocks change there, the paths, whose scheduled.timezone is "
+            f"{of_paths}, name {before} and next {after}, and no run would take what lies "
+            f"between: {way_out}",
+        )
+
+
+def passed_by(spec: BatchInferenceSpec, cron: str, zone: str) -> tuple[date, date] | None:
+    """Two days, one named after the other, between which the source's paths pass one by.
+
+    None where there are none, or where other times take the inputs of that day, as of its month.
+    """
+    now = datetime.now(find_zone(zone))
+    by_calendar = [each.date() for each in times_of(cron, "UTC", now.replace(tzinfo=None))]
+    if len({*by_calendar}) < len(by_calendar):
+        return None
+    times = times_of(cron, zone, now)
+    taken = [at_time(spec, each).source.path for each in times]
+    for wanted, (one, next_one) in zip(pairwise(by_calendar), pairwise(times), strict=False):
+        before, after = data_time(spec, one).date(), data_time(spec, next_one).date()
+        if after - before > wanted[1] - wanted[0]:
+            between = at_time(spec, shift(in_zone(spec, one), "1d"))
+            if between.source.path not in taken:
+                return before, after
+    return None
+
+
+def times_of(cron: str, zone: str, after: datetime) -> list[datetime]:
+    """When Prefect starts runs.
+
+    Args:
+        cron: says when.
+        zone: whose clock it goes by; UTC's shows each time once.
+        after: in that zone.
+    """
+    from prefect.server.schemas.schedules import CronSchedule
+
+    start = after if after.tzinfo else after.replace(tzinfo=find_zone(zone))
+    schedule = CronSchedule(cron=cron, timezone=zone)
+    end, once_a_day = start + A_YEAR_AND_MORE, A_YEAR_AND_MORE.days
+    return [*asyncio.run(schedule.get_dates(n=once_a_day, start=start, end=end))]

@@ -1,0 +1,83 @@
+"""A schedule whose times pass a day by, where clocks change, is not deployed."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments import lost_days
+from deployments.lost_days import refuse_lost_days
+from deployments.prefect_file import Schedule
+from tasks.errors import InvalidSpec
+from tests.flows.conftest import spec_of
+
+BY_DAY = "{scheduled:%Y-%m-%d}"
+
+
+class Now(datetime):
+    """A day whose year is known."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return datetime(2026, 1, 15, 12, tzinfo=UTC).astimezone(tz)
+
+
+@pytest.fixture(autouse=True)
+def a_known_year(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_days, "datetime", Now)
+
+
+def refuse(cron: str, zone: str, path: str = BY_DAY, **scheduled: str) -> None:
+    spec = spec_of(Path("/in") / path, scheduled=scheduled)
+    refuse_lost_days(spec, Schedule(cron=cron, timezone=zone))
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "scheduled", "said"),
+    [
+        # 01:30 there is 23:30 of the day before in UTC, but 00:30 in winter.
+        (
+            "30 1 * * *",
+            "Europe/Berlin",
+            {},
+            "name 2026-10-24 and next 2026-10-26, .* set scheduled.timezone to Europe/Berlin",
+        ),
+        ("30 19 * * *", "America/New_York", {}, "2026-10-31 and next 2026-11-02"),
+        # There is no midnight: Prefect starts at 23:00.
+        (
+            "0 0 * * *",
+            "Africa/Cairo",
+            {"timezone": "Africa/Cairo", "offset": "-1d"},
+            "name 2026-04-22 and next 2026-04-24, .* let it start an hour or two later",
+        ),
+    ],
+)
+def test_a_day_that_is_passed_by_is_named(
+    cron: str, zone: str, scheduled: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=rf"^schedules\.cron: '.*' of {zone}: .*{said}"):
+        refuse(cron, zone, **scheduled)
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "scheduled"),
+    [
+        ("30 1 * * *", "Europe/Berlin", {"timezone": "Europe/Berlin"}),
+        ("0 2 * * *", "Europe/Berlin", {"timezone": "Europe/Berlin", "offset": "-1d"}),
+        ("0 2 * * 1-5", "Europe/Berlin", {"timezone": "Europe/Berlin", "offset": "-1d"}),
+        ("0 12 1 * *", "Europe/Berlin", {}),
+        ("0 12 29 2 *", "Europe/Berlin", {}),
+        ("0 3 * * *", "Europe/Berlin", {}),
+        ("0 1 * * *", "Africa/Cairo", {"timezone": "Africa/Cairo"}),
+        ("0 * * * *", "Europe/Berlin", {}),
+        ("0 0 * * *", "UTC", {"offset": "-1d"}),
+    ],
+)
+def test_one_day_after_the_other_is_well(cron: str, zone: str, scheduled: dict[str, str]) -> None:
+    refuse(cron, zone, **scheduled)
+
+
+@pytest.mark.parametrize("path", ["all", "{scheduled:%Y-%m}"])
+def test_paths_that_name_no_day_pass_none_by(path: str) -> None:
+    refuse("0 0 * * *", "Africa/Cairo", path=path)
