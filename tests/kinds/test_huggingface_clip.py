@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from PIL import Image
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf import joint
+from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_clip import TEXT, save_aimv2, save_clip, save_half, save_siglip
 from tests.kinds.tiny_models import images, png, predicted, rows_of, texts
@@ -108,6 +111,16 @@ def test_a_text_does_not_depend_on_others_where_padding_turns_a_mask_on(tmp_path
             inputs = tokenizer(line, truncation=True, max_length=24, return_tensors="pt")
             wanted = own_vector(model.eval().get_text_features(**inputs))
         np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
+
+
+def test_several_vectors_of_a_text_are_no_embedding() -> None:
+    """As FLAVA gives them, of each token."""
+    import torch
+
+    model = SimpleNamespace(get_text_features=lambda **_: torch.ones(2, 3, 4), name_or_path="x")
+    forward = joint.features_forward(model, "text", HuggingFaceOptions())
+    with pytest.raises(InvalidSpec, match=r"name_or_path: 'x' is a .* vector for each part of a"):
+        forward({})
 
 
 def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:

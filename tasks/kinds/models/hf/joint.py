@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="HuggingFaceModel")
 EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
+ONE_VECTOR = 2
+"""Dimensions of what a model makes of a batch, where it makes one vector of each row."""
+
 
 def other_half(model: T, media: Media) -> T:
     """The half of a model that embeds texts, of the one that embeds images, and the other way.
@@ -81,7 +84,7 @@ def features_forward(
         options: may ask for no other pooling.
 
     Raises:
-        InvalidSpec: they do.
+        InvalidSpec: they do; or, once it is called, it gives several vectors for a row, as FLAVA.
     """
     if options.own_pooling:
         problem = "would leave the space that texts and images of this model share; leave it out"
@@ -92,7 +95,15 @@ def features_forward(
 
     def forward(arguments: Mapping[str, Any]) -> Any:
         found = features(**arguments)
-        return getattr(found, output, found)
+        vectors = getattr(found, output, found)
+        if vectors.ndim != ONE_VECTOR:
+            problem = (
+                f"is a {type(model).__name__}, which gives a vector for each part of a row in the "
+                "space that texts and images share, and not one of all: give another model, or "
+                "choose one of them in a class of yours, with kind: python"
+            )
+            raise InvalidSpec.at("model.name_or_path", model.name_or_path, problem)
+        return vectors
 
     return forward
 
