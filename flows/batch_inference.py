@@ -23,6 +23,7 @@ from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
 from flows.server_away import await_server, found
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
+from tasks.late_report import report_late
 from tasks.patience import Deadline
 from tasks.plan import PlannedRun
 from tasks.report import report_run
@@ -99,7 +100,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     )
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)
     get_run_logger().info("inputs: %s", planned.summary)
-    for note in planned.notes:
+    for note in filter(None, [*planned.notes, report_late(planned)]):
         get_run_logger().warning(note)
     if planned.nothing_to_do:
         await_server()

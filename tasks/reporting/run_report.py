@@ -95,14 +95,22 @@ def without_figures(planned: PlannedRun, started: float, version: int, attempts:
     )
 
 
-def figures_of(evidence: Evidence, version: int | None, attempts: int) -> RunReport:
+def figures_of(
+    evidence: Evidence, version: int | None, attempts: int, ended: float | None = None
+) -> RunReport:
     """What the report says before anything of it is written.
+
+    Args:
+        evidence: of the run.
+        version: what it was published as; None where it was not.
+        attempts: of this call.
+        ended: when the call ended, in seconds since the epoch; else now.
 
     Raises:
         FileNotFoundError: somebody has published since the evidence was looked at.
     """
     planned = evidence.planned
-    seconds = measure_seconds(evidence, time.time() - evidence.started)
+    seconds = measure_seconds(evidence, (ended or time.time()) - evidence.started)
     timings = timings_of(evidence, seconds["steady"])
     stages = stage_figures(evidence, timings)
     held = hours_held(evidence)

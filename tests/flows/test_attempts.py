@@ -72,6 +72,27 @@ def test_a_passing_trouble_is_retried(numbers: Path) -> None:
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
 
 
+def test_a_run_that_ends_between_commit_and_report_is_reported_by_the_next(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(numbers)
+
+    def killed(*_: object) -> None:
+        raise ZeroDivisionError("as a power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flow_runs, "report_run", killed)
+        with pytest.raises(ZeroDivisionError):
+            batch_inference(spec)
+    manifests = Path(f"{spec.sink.path}.state/manifests")
+    assert not manifests.exists()
+    report = batch_inference(spec)
+    assert (report["published"], report["version"]) == (False, 1)
+    (made_up,) = manifests.iterdir()
+    found = json.loads(made_up.read_text())
+    assert (found["version"], found["rows"]["written"]) == (1, 1000)
+
+
 def test_attempts_are_bounded_and_the_next_run_goes_on(numbers: Path) -> None:
     spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 1})
     with pytest.raises(StageFailed, match=r"the device is gone.*given up after 1 attempt;"):
