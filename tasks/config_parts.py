@@ -10,6 +10,7 @@ from tasks.kinds.secret_names import shown_at
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
 PLACE = frozenset({"name_or_path", "path", "weight_files"})
@@ -88,13 +89,13 @@ def differing_parts(
     header = json.loads(storage.read(run.header))
     then = header["call"]
     options = [text for name, text in OPTION_NAMES.items() if then.get(name) != call[name]]
-    # Of its config it is no part, and another name of the folder is another run all the same.
-    place = header["spec"]["sink"]["path"]
-    options += differences(place, spec.sink.path, "sink.path")
     try:
         was = BatchInferenceSpec.model_validate(header["spec"])
     except ValidationError:
         return options, [UNREADABLE]
+    # Of its config it is no part, and another name of the folder is another run all the same.
+    if output_of(was)[1].path != output_of(spec)[1].path:
+        options += differences(was.sink.path, spec.sink.path, "sink.path")
     old, new = (each.source.as_json() for each in (was, spec))
     without = place_of(spec.model) & place_of(was.model)
     parts = (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -301,6 +302,9 @@ def test_the_unfinished_run_of_another_scheduled_time_is_named_by_it(tmp_path: P
     assert f"run {begun.run.run_id} of the scheduled time 2026-01-01T00:00:00+00:00" in said
     assert "--scheduled-time 2026-01-01T00:00:00+00:00" in said
     assert "backfill" in said
+    respelled = at_time(written, second).with_part("sink", path=f"file://{given.sink.path}")
+    with pytest.raises(UnfinishedRun, match=re.escape(said)):  # it is the same place
+        make_plan(respelled, RunOptions(scheduled_time=second))
     assert plan(first).run == begun.run
     run_attempt(begun)
     mended = classify_spec(tmp_path, init={"bad": [9]}, source=source)
