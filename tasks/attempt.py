@@ -82,7 +82,7 @@ class Attempt:
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
         self.begun = self.heard_at = self.answered_at = time.monotonic()
         self.is_away = self.is_slow = False
-        """Whether it was said that the storage does not answer, or that the job does not start."""
+        """Whether it was said what does not answer, or that the job does not start."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.followed = set[str]()
@@ -132,8 +132,10 @@ class Attempt:
                 if self.job.storage.stat(self.job.stopped_file):
                     raise RunStopped(STOPPED)
                 found = self.cluster.attach(self.job)
+            self.is_away = False
             return found or self.cluster.start(self.job)
         except Unreachable as error:
+            self.is_away = True
             self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
             raise
 
@@ -153,6 +155,8 @@ class Attempt:
     def say_if_slow(self) -> None:
         """Say, once, what is waited for where the job's cluster takes long to take it."""
         if self.is_slow or self.running or time.monotonic() - self.begun < SLOW_SECONDS:
+            return
+        if self.is_away:  # which is told, and the cluster may not have been asked yet
             return
         self.is_slow = True
         cluster = self.job.spec.cluster

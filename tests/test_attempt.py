@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tasks import attempt
-from tasks.attempt import POLL_SECONDS, Attempt
+from tasks.attempt import POLL_SECONDS, SLOW_SECONDS, Attempt
 from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import RunStopped, StageFailed, Unreachable
@@ -339,6 +339,13 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
     monkeypatch.setattr(following.job.storage, "stat", stat)
     said: list[str] = []
     following.warn = said.append
+
+    def pause(seconds: float) -> None:
+        following.begun -= SLOW_SECONDS
+        following.say_if_slow()  # nobody has asked the cluster yet
+
+    over: Any = SimpleNamespace(is_set=lambda: False, wait=pause)
+    following.stopped = over
     assert following.ensure_started() is running
     (line,) = said
     assert line.endswith("no route; it is tried again for 600 s at most")
