@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+from tasks.clusters.kuberay_manifest import load_manifest
+from tasks.kinds.clusters import KubeRayCluster
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES, Counts, Report, counted
@@ -465,6 +468,27 @@ def test_a_cluster_that_adds_nodes_is_asked_for_more_replicas(
         tmp_path, having(found, "infer", computing=4 * 97.0), cluster=there, resources={}
     )
     assert busier.setting == setting
+
+
+@pytest.mark.parametrize(
+    ("most", "setting"), [(6, "resources.max_replicas=6"), (4, None), (None, None)]
+)
+def test_no_more_replicas_are_advised_than_nodes_of_a_manifest_can_hold(
+    tmp_path: Path, most: int | None, setting: str | None
+) -> None:
+    """The shipped one has four GPUs at most; one of so many, or that adds no nodes, has none."""
+    manifest = load_manifest(KubeRayCluster())
+    for group in manifest["spec"]["workerGroupSpecs"]:
+        group["maxReplicas"] = most or 8
+    manifest["spec"]["enableInTreeAutoscaling"] = most is not None
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    found = timings({"read": 5.0}, nodes=[{"CPU": 8.0, "memory": 32.0, "GPU": 1.0}] * 4)
+    of_four = {"workers": 4, "most": 4, "holding": 4, "busy": 4 * 98.0, "computing": 4 * 60.0}
+    found = having(found, "infer", **of_four, device=4 * 95.0)
+    cluster = {"kind": "kuberay", "manifest": str(file)}
+    verdict = judge(tmp_path, found, cluster=cluster, resources={})
+    assert (verdict.setting, verdict.gain) == (setting, None)
 
 
 @pytest.mark.parametrize(

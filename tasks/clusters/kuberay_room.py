@@ -11,7 +11,7 @@ from typing import Any
 from tasks.clusters.kuberay_manifest import load_manifest, manifest_file
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import KubeRayCluster
-from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet
+from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet, requests_of
 from tasks.spec import BatchInferenceSpec
 
 NOT_READ = (ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError)
@@ -37,17 +37,42 @@ def refuse_beyond_manifest(spec: BatchInferenceSpec, cluster: KubeRayCluster) ->
         InvalidSpec: names the field, what was asked for, and what there can be; or Ray's autoscaler
             could not read the manifest.
     """
-    groups = groups_of(cluster)
+    groups = groups_for(spec, cluster)
     if groups is None:
         return
     if gpu := spec.resources.accelerator_type:
-        groups = [with_own_gpu(group, gpu, groups) for group in groups]
         refuse_unnamed_gpu(gpu, groups, cluster)
     enough = spec.resources.min_replicas + 1
     nodes = [node for group in groups for node in [group.node] * min(group.most, enough)]
     file = f"cluster.manifest, {manifest_file(cluster)},"
     refuse_unmet(spec, nodes, f"the largest node of {file}")
     refuse_crowded(spec, nodes)
+
+
+def most_replicas(spec: BatchInferenceSpec, cluster: KubeRayCluster) -> int:
+    """Replicas that nodes of a manifest can hold, however many come.
+
+    Args:
+        spec: with what a replica asks for; `auto` is settled.
+        cluster: the spec's.
+
+    Raises:
+        InvalidSpec: as `groups_of`.
+    """
+    replica, groups = requests_of(spec)[0], groups_for(spec, cluster) or ()
+    return sum(group.most * replica.fit_on(group.node) for group in groups)
+
+
+def groups_for(spec: BatchInferenceSpec, cluster: KubeRayCluster) -> list[Group] | None:
+    """The groups as they are for a spec: of the kind of GPU that it asks for where they may be.
+
+    Raises:
+        InvalidSpec: as `groups_of`.
+    """
+    groups, gpu = groups_of(cluster), spec.resources.accelerator_type
+    if groups is None or not gpu:
+        return groups
+    return [with_own_gpu(group, gpu, groups) for group in groups]
 
 
 def groups_of(cluster: KubeRayCluster) -> list[Group] | None:

@@ -1,11 +1,14 @@
 """The one setting that gives a stage more to work with, and what comes of it."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from tasks.clusters.kuberay_room import most_replicas
 from tasks.counted import counted
-from tasks.kinds.clusters import LocalCluster
+from tasks.errors import InvalidSpec
+from tasks.kinds.clusters import KubeRayCluster, LocalCluster
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import (
     preprocesses_in_replicas,
@@ -128,6 +131,10 @@ def ask_for_nodes(spec: BatchInferenceSpec, timings: Timings) -> Advice | None:
     each = gpus_of_replica(spec.resources, timings.nodes)
     if each and timings.max_gpus is not None:
         wanted = min(wanted, whole(timings.max_gpus / each))
+    if isinstance(spec.cluster, KubeRayCluster):
+        with suppress(InvalidSpec):  # a manifest that has changed since
+            asking = spec.with_part("resources", num_gpus=each)
+            wanted = min(wanted, most_replicas(asking, spec.cluster))
     if wanted <= most:
         return None
     reason = (
