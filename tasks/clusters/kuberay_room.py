@@ -46,7 +46,7 @@ def refuse_beyond_manifest(spec: BatchInferenceSpec, cluster: KubeRayCluster) ->
     nodes = [node for group in groups for node in [group.node] * min(group.most, enough)]
     file = f"cluster.manifest, {manifest_file(cluster)},"
     refuse_unmet(spec, nodes, f"the largest node of {file}")
-    refuse_crowded(spec, nodes)
+    refuse_crowded(spec, nodes, whose=f"a cluster of {file}")
 
 
 def most_replicas(spec: BatchInferenceSpec, cluster: KubeRayCluster) -> int:

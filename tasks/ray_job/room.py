@@ -111,7 +111,10 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
 
 
 def refuse_crowded(
-    spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...] = STAGES
+    spec: BatchInferenceSpec,
+    nodes: list[Node],
+    stages: tuple[str, ...] = STAGES,
+    whose: str = "the cluster",
 ) -> None:
     """See that the stages can run side by side: replicas keep their cores until the job ends.
 
@@ -119,11 +122,12 @@ def refuse_crowded(
         spec: asks.
         nodes: what there is.
         stages: those of the job.
+        whose: for the message.
 
     Raises:
         InvalidSpec: beside the replicas no other stage would ever get a core.
     """
-    if asked := crowding(spec, nodes, stages):
+    if asked := crowding(spec, nodes, stages, whose):
         resources = spec.resources
         raise InvalidSpec.at(
             "resources.num_cpus",
@@ -134,14 +138,19 @@ def refuse_crowded(
         )
 
 
-def crowding(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> str | None:
+def crowding(
+    spec: BatchInferenceSpec,
+    nodes: list[Node],
+    stages: tuple[str, ...],
+    whose: str = "the cluster",
+) -> str | None:
     """What stages ask for that cannot run side by side, and what there is; None where they can."""
     if "infer" not in stages or fit_side_by_side(spec, nodes, stages):
         return None
     wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
     split = ", in nodes that cannot hold them" if wanted <= there + 1e-6 else ""
     asked = counted(wanted, "CPU core")
-    return f"at once {asked} must be free, and the cluster has {there:g}{split}"
+    return f"at once {asked} must be free, and {whose} has {there:g}{split}"
 
 
 def fit_side_by_side(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> bool:
