@@ -288,10 +288,11 @@ def test_of_bytes_in_a_struct_their_number_is_shown() -> None:
     """As of the Hub's images."""
     image = {"bytes": bytes(2_000), "path": "a.jpg", "sizes": [1, 2, 3, 4, 5]}
     assert shorten(image) == "{bytes: <2000 bytes>, path: a.jpg, sizes: [1, 2, 3, 4, … 5 in all]}"
-    row = {"image": image, "tiles": [{"bytes": b"12"}]}
+    row = {"image": image, "tiles": [{"bytes": b"12"}], "by_name": [("a", b"1")]}
     assert plain(row) == {
         "image": {**image, "bytes": "<2000 bytes>"},
         "tiles": [{"bytes": "<2 bytes>"}],
+        "by_name": [["a", "<1 bytes>"]],
     }
 
 

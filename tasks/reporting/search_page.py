@@ -91,7 +91,7 @@ def without_bytes(value: Any) -> Any:
     """A value with sizes in the place of bytes: a struct may hold an image file."""
     if isinstance(value, dict):
         return {name: without_bytes(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):  # a map's entries are tuples
         return list(map(without_bytes, value))
     return shorten(value) if isinstance(value, bytes) else value
 
