@@ -165,6 +165,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
             plan = call.settle(plan, run, run_key, save=save)
         elif save:
             call.end_without_inputs(run, old)
+        rows_before, notes = rows_settled(call.storage, run, plan), call.notes
     return PlannedRun(
         spec=spec,
         run_key=run_key,
@@ -174,8 +175,8 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
         # To give up unfinished runs twice would give up this one.
         options=replace(options, restart=False),
         replaces=call.replaces,
-        rows_before=rows_settled(call.storage, run, plan),
-        notes=call.notes,
+        rows_before=rows_before,
+        notes=notes,
     )
 
 

@@ -7,14 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.ledgers import ledger_of
 from tasks.output_trial import refuse_unknown, state_on_another_disk
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.infos import Stat
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.ray_job.job import output_of
@@ -221,4 +223,22 @@ def test_a_ledger_that_would_be_gone_at_once_is_told_before_anything_starts(tmp_
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path, sink={"kind": "parquet", "path": "memory://out"})
     with pytest.raises(InvalidSpec, match=r"^sink\.path: '/out' lies where deltalake, .* finds no"):
+        make_plan(spec)
+
+
+def test_a_storage_that_is_away_when_a_plan_is_done_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in", files=1)
+    spec = classify_spec(tmp_path)
+    run_spec(spec)
+    stat = FsspecStorage.stat
+
+    def lost(storage: FsspecStorage, path: str) -> Stat | None:
+        if path.endswith(".parquet"):
+            raise ConnectionError("no route")
+        return stat(storage, path)
+
+    monkeypatch.setattr(FsspecStorage, "stat", lost)
+    with pytest.raises(Unreachable, match=r"^sink\.path: the storage does not answer"):
         make_plan(spec)
