@@ -21,7 +21,7 @@ def test_jobs_that_end_well_and_record_nothing(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = SimpleNamespace(tell=None)
-    monkeypatch.setattr(attempts, "next_attempt", lambda planned, gap, tell, after: attempt)
+    monkeypatch.setattr(attempts, "next_attempt", lambda *_: attempt)
     monkeypatch.setattr(attempts, "run_stages", lambda attempt, deadline: None)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     planned = make_plan(spec_of(numbers, retries={"max_attempts": 2}))
