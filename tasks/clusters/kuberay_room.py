@@ -17,6 +17,9 @@ from tasks.spec import BatchInferenceSpec
 NOT_READ = (ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError)
 """What Ray's own reader of a group says of one that it cannot read."""
 
+ANY_NUMBER = 2**31 - 1
+"""What KubeRay has a group's `maxReplicas` be where it is left out."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -105,8 +108,8 @@ def group_of(given: dict[str, Any], *, grows: bool) -> Group:
         grows: whether an autoscaler adds nodes to it.
     """
     hosts = given.get("numOfHosts", 1)
-    at_start = max(given.get("replicas", 0), given["minReplicas"]) * hosts
-    most = given["maxReplicas"] * hosts if grows else at_start
+    at_start = max(given.get("replicas", 0), given.get("minReplicas", 0)) * hosts
+    most = given.get("maxReplicas", ANY_NUMBER) * hosts if grows else at_start
     return Group(node_of(given, is_head=False, is_there=at_start > 0), at_start, most)
 
 

@@ -112,6 +112,19 @@ def test_a_node_that_comes_anyway_says_itself_what_its_gpu_is(
     refuse(asking(tmp_path, changed(tmp_path, change), num_gpus=1, accelerator_type="A100"))
 
 
+def test_a_group_that_says_no_bounds_has_those_of_kuberay(tmp_path: Path) -> None:
+    """There may be any number of its nodes, and none need be there."""
+
+    def forget(spec: Fields) -> None:
+        for name in ("replicas", "minReplicas", "maxReplicas"):
+            del spec["workerGroupSpecs"][1][name]
+
+    cluster = changed(tmp_path, forget)
+    refuse(asking(tmp_path, cluster, num_gpus=1, min_replicas=100))
+    with pytest.raises(InvalidSpec, match=r"^resources\.num_gpus: 2\.0 GPUs"):
+        refuse(asking(tmp_path, cluster, num_gpus=2))
+
+
 def test_a_group_that_the_autoscaler_cannot_read(tmp_path: Path) -> None:
     """It would add no node to any group."""
 
