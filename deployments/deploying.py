@@ -107,7 +107,7 @@ def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 
     names = DeploymentFilterName(any_=[each.name for each in wanted])
-    found = client.read_deployments(deployment_filter=DeploymentFilter(name=names))
+    found = all_deployments(client, deployment_filter=DeploymentFilter(name=names))
     return {(str(each.entrypoint), each.name): each for each in found}
 
 
@@ -119,7 +119,7 @@ def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[s
     from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
 
     pools = WorkPoolFilterName(any_=[each.work_pool.name for each in wanted])
-    found = client.read_deployments(work_pool_filter=WorkPoolFilter(name=pools))
+    found = all_deployments(client, work_pool_filter=WorkPoolFilter(name=pools))
     named = {(each.entrypoint, each.name) for each in wanted}
     return [
         f"{client.read_flow(each.flow_id).name}/{each.name}"
@@ -128,6 +128,22 @@ def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[s
         and not each.paused
         and any(schedule.active for schedule in each.schedules)
     ]
+
+
+def all_deployments(client: "SyncPrefectClient", **filters: Any) -> "list[DeploymentResponse]":
+    """A server's deployments, of which it tells 200 at a time.
+
+    Args:
+        client: of the server.
+        filters: as `read_deployments` takes them.
+    """
+    from prefect.client.schemas.sorting import DeploymentSort
+
+    found: list[DeploymentResponse] = []
+    in_order = {**filters, "sort": DeploymentSort.NAME_ASC}
+    while page := client.read_deployments(**in_order, offset=len(found)):
+        found += page
+    return found
 
 
 def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:
@@ -147,7 +163,8 @@ def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:
             entry["paused"] = True
         off = {each.slug for each in found.schedules if each.slug and not each.active}
         for schedule in entry.get("schedules") or []:
-            if schedule.get("slug") in off and schedule.get("active") is None:
+            is_off = {schedule.get("slug"), schedule.get("replaces")} & off
+            if is_off and schedule.get("active") is None:
                 schedule["active"] = False
 
 

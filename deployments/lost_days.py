@@ -30,7 +30,7 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
         InvalidSpec: they pass one by.
     """
     cron, zone = schedule.cron, schedule.timezone
-    if cron is None or zone is None or not is_scheduled(spec):
+    if cron is None or zone is None or schedule.is_filled_in or not is_scheduled(spec):
         return
     days = passed_by(spec, cron, zone)
     if days is not None:

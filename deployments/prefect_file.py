@@ -1,16 +1,29 @@
 """What may stand in a prefect.yaml; Prefect drops a misspelt key without a word."""
 
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from tasks.errors import InvalidSpec
 from tasks.spec_yaml import parse_yaml
 
 PREFECT_FILE = Path(__file__).parent / "prefect.yaml"
 Step = dict[str, dict[str, Any]]
+Steps = Annotated[
+    list[Step],
+    BeforeValidator(lambda given: [given] * bool(given) if isinstance(given, dict) else given),
+]
+"""Steps, or the only one."""
 Templated = bool | str
 """A truth value, or what Prefect is to fill in."""
 
@@ -48,7 +61,7 @@ class Schedule(Strict):
     timezone: str | None = None
     """As in Europe/Zurich; for a cron nobody is to guess."""
     day_or: Templated = True
-    anchor_date: str | None = None
+    anchor_date: str | datetime | None = None
     active: Templated = True
     slug: str | None = None
     replaces: str | None = None
@@ -64,8 +77,14 @@ class Schedule(Strict):
         if self.cron is not None:
             if self.timezone is None:
                 raise ValueError("give the timezone of cron, as in Europe/Zurich or UTC")
-            CronSchedule(cron=self.cron, timezone=self.timezone)
+            if not self.is_filled_in:
+                CronSchedule(cron=self.cron, timezone=self.timezone)
         return self
+
+    @property
+    def is_filled_in(self) -> bool:
+        """Whether it is Prefect that knows the times of cron, which come of its variables."""
+        return "{{" in f"{self.cron} {self.timezone}"
 
 
 class ConcurrencyLimit(Strict):
@@ -87,9 +106,9 @@ class Deployment(Strict):
     tags: list[str] = []
     version: str | None = None
     version_type: str | None = None
-    build: list[Step] = []
-    push: list[Step] = []
-    pull: list[Step] = []
+    build: Steps = []
+    push: Steps = []
+    pull: Steps = []
     parameters: dict[str, Any] = {}
     enforce_parameter_schema: bool = True
     schedules: list[Schedule] = []
@@ -107,9 +126,9 @@ class PrefectFile(Strict):
     definitions: dict[str, Any] = {}
     """Parts that others refer to by YAML's anchors; Prefect passes over them."""
     prefect_version: str | None = Field(None, alias="prefect-version")
-    build: list[Step] = []
-    push: list[Step] = []
-    pull: list[Step] = []
+    build: Steps = []
+    push: Steps = []
+    pull: Steps = []
     deployments: list[Deployment]
 
     @model_validator(mode="after")

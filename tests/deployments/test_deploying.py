@@ -18,7 +18,7 @@ from prefect.settings import (
 )
 
 from deployments import automations
-from deployments.deploying import check_specs, deploy, leave_at_rest
+from deployments.deploying import all_deployments, check_specs, deploy, leave_at_rest
 from deployments.named_server import named_server
 from deployments.prefect_file import Deployment
 from flows.search import search
@@ -120,6 +120,19 @@ def test_what_a_file_says_of_its_rest_counts_and_is_nobody_elses() -> None:
     leave_at_rest(raw, {(SEARCH, "a"): found, (SEARCH, "b"): found})
     assert [each.get("paused") for each in raw] == [True, False, None]
     assert [each["schedules"][0].get("active") for each in raw] == [False, True, None]
+    renamed = [entry("a", "night")]
+    renamed[0]["schedules"][0]["replaces"] = "nightly"
+    leave_at_rest(renamed, {(SEARCH, "a"): found})
+    assert renamed[0]["schedules"][0]["active"] is False
+
+
+def test_a_server_that_tells_some_at_a_time_is_asked_for_all() -> None:
+    class Client:
+        def read_deployments(self, *, offset: int, **_: Any) -> list[int]:
+            return [*range(450)][offset : offset + 200]
+
+    client: Any = Client()
+    assert all_deployments(client) == [*range(450)]
 
 
 def test_schedules_that_share_an_anchor_rest_one_by_one(

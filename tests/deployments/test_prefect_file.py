@@ -1,6 +1,7 @@
 """The deployments' file is read strictly: Prefect drops what it does not know."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ def test_a_schedule_that_never_comes_is_an_error(tmp_path: Path, key: str, value
     [
         ({"interval": 3600, "anchor_date": "2026-01-01T00:00:00Z"}, None),
         ({"interval": "PT1H"}, None),
+        ({"interval": 3600, "anchor_date": datetime(2026, 1, 1)}, None),
+        ({"cron": "{{ $CRON }}", "timezone": "{{ $ZONE }}"}, None),
         ({"rrule": "FREQ=DAILY", "timezone": "UTC", "active": "{{ $ON }}"}, None),
         ({"cron": "0 2 * * *"}, "give the timezone of cron"),
         ({"cron": "0 2 * * *", "timezone": "UTC", "interval": 60}, "give one of cron, interval"),
@@ -122,6 +125,12 @@ def test_null_is_as_if_it_were_left_out(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(raw))
     with pytest.raises(InvalidSpec, match=r"deployments\.0\.paussed: Extra inputs"):
         load_prefect_file(file)
+
+
+def test_an_only_step_needs_no_list(tmp_path: Path) -> None:
+    step = {"prefect.deployments.steps.set_working_directory": {"directory": "/code"}}
+    assert load_prefect_file(changed(tmp_path, "pull", to=step)).pull == [step]
+    assert load_prefect_file(changed(tmp_path, "pull", to={})).pull == []
 
 
 def test_every_key_that_prefect_reads_is_known() -> None:
