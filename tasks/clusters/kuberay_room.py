@@ -17,6 +17,8 @@ from tasks.spec import BatchInferenceSpec
 NOT_READ = (ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError)
 """What Ray's own reader of a group says of one that it cannot read."""
 
+NO_DEVICES = {"cpu", "memory", "ephemeral-storage"}
+"""What limits name beside devices."""
 ANY_NUMBER = 2**31 - 1
 """What KubeRay has a group's `maxReplicas` be where it is left out."""
 
@@ -120,14 +122,18 @@ def node_of(group: dict[str, Any], *, is_head: bool, is_there: bool) -> Node:
         group: the manifest's.
         is_head: whether it is the head's.
         is_there: whether such a node is there from the start, and then says itself what memory it
-            has where the manifest does not.
+            has where the manifest does not, and of a device such as a part of a GPU what it is.
     """
     from ray.autoscaler._private.kuberay.autoscaling_config import (
         _get_ray_resources_from_group_spec,
     )
 
     node = _get_ray_resources_from_group_spec(group, is_head)
-    return in_gib({"memory": math.inf, **node} if is_there else node)
+    if not is_there:
+        return in_gib(node)
+    resources = group["template"]["spec"]["containers"][0].get("resources", {})
+    devices = resources.get("limits", {}).keys() - NO_DEVICES or resources.get("claims")
+    return in_gib({"memory": math.inf, **({"GPU": math.inf} if devices else {}), **node})
 
 
 def with_own_gpu(group: Group, gpu: str, groups: list[Group]) -> Group:

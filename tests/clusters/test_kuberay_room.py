@@ -112,6 +112,26 @@ def test_a_node_that_comes_anyway_says_itself_what_its_gpu_is(
     refuse(asking(tmp_path, changed(tmp_path, change), num_gpus=1, accelerator_type="A100"))
 
 
+@pytest.mark.parametrize(
+    "resources",
+    [{"limits": {"cpu": "8", "nvidia.com/mig-1g.5gb": "1"}}, {"claims": [{"name": "gpu"}]}],
+)
+def test_a_node_that_is_there_says_itself_what_its_devices_are(
+    resources: Fields, tmp_path: Path
+) -> None:
+    def part(count: int) -> Callable[[Fields], object]:
+        def give(spec: Fields) -> None:
+            group = spec["workerGroupSpecs"][1]
+            group |= {"minReplicas": count, "rayStartParams": {"num-cpus": "8"}}
+            group["template"]["spec"]["containers"][0]["resources"] = resources
+
+        return give
+
+    refuse(asking(tmp_path, changed(tmp_path, part(1)), num_gpus=1))
+    with pytest.raises(InvalidSpec, match=r"^resources\.num_gpus: 1\.0 GPUs .* has 0"):
+        refuse(asking(tmp_path, changed(tmp_path, part(0)), num_gpus=1))
+
+
 def test_a_group_that_says_no_bounds_has_those_of_kuberay(tmp_path: Path) -> None:
     """There may be any number of its nodes, and none need be there."""
 
