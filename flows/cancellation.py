@@ -146,9 +146,9 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
+                # Again and again: its next job may not be there yet.
                 if any(map(is_being_cancelled, flow_runs)):
                     stop_jobs(spec, flow_runs[0])
-                    return
 
     # Prefect knows by the context which server it is.
     Thread(target=copy_context().run, args=(watch,), daemon=True).start()

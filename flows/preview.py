@@ -78,6 +78,6 @@ def preview(
             await_server()
             report = report_preview(planned, spec, started)
             report = {**report, "would_be_held_back": held_back(planned, spec)}
-            return found(preview.name, report)
     finally:
         clear_away(trial)
+    return found(preview.name, report)

@@ -12,7 +12,7 @@ from prefect.runtime import flow_run
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
 
 from flows.console import console, escape
-from flows.named_server import cause_of, is_refusal, server_shown, trouble_with_server
+from flows.named_server import cause_of, server_shown, trouble_with_server
 from tasks.errors import BatchInferenceError, Unreachable
 from tasks.patience import until_reachable
 
@@ -67,9 +67,11 @@ def ask_server() -> None:
         with once, get_client(sync_client=True) as client:
             client.hello()
     except httpx.HTTPError as error:
-        if not is_refusal(error):
-            kind = type(error).__name__
-            raise Unreachable(f"Prefect's server at {server_shown()} is away ({kind})") from error
+        # One that lets us in no more is there, and no waiting has it do so.
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500:
+            return
+        kind = type(error).__name__
+        raise Unreachable(f"Prefect's server at {server_shown()} is away ({kind})") from error
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from prefect.client.orchestration import get_client
 from prefect.flow_engine import FlowRunTimeoutError
 from prefect.states import Cancelling
 
-from flows import attempts
+from flows import attempts, cancellation
 from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
@@ -399,6 +399,18 @@ def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
     assert state is not None
     assert state.name == "Cancelled"
     assert not Path(spec.sink.path).exists()
+
+
+def test_a_run_that_is_cancelled_before_its_job_is_there_stops_once_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cancellation, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(cancellation, "is_being_cancelled", lambda _: True)
+    looks: list[str] = []
+    monkeypatch.setattr(cancellation, "stop_jobs", lambda _, run: looks.append(run))
+    with cancellation.heeding_cancellation(spec_of(tmp_path), ("own", "caller")):
+        await_that(lambda: len(looks) > 2, "it is looked for once")
+    assert set(looks) == {"own"}
 
 
 def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(

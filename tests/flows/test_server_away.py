@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,10 +18,10 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows import server_away
+from flows import preview, server_away
 from flows.batch_inference import batch_inference
-from flows.server_away import own_error
-from tasks.errors import GateFailed
+from flows.server_away import ask_server, own_error
+from tasks.errors import GateFailed, Unreachable
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_cli import call, write_spec
 
@@ -92,6 +93,34 @@ def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
     state: Any = batch_inference(spec_of(numbers), return_state=True)
     assert (state.name, len(asked)) == ("Completed", 3)
     assert "is away (ConnectError); it is tried again for 600 s at most" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "is_away"), [(401, False), (403, False), (404, False), (503, True)]
+)
+def test_a_server_that_lets_us_in_no_more_is_not_waited_for(
+    status: int, is_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = httpx.Request("GET", f"{PREFECT_API_URL.value()}/hello")
+    answer = httpx.Response(status, request=asked)
+    monkeypatch.setattr(SyncPrefectClient, "hello", lambda _: answer.raise_for_status())
+    with pytest.raises(Unreachable) if is_away else nullcontext():
+        ask_server()
+
+
+def test_a_preview_whose_rows_cannot_be_cleared_away_has_failed(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prefect was told well what came of it."""
+    really = preview.clear_away
+
+    def fail(spec: Any) -> None:
+        really(spec)
+        raise Unreachable("the storage does not answer")
+
+    monkeypatch.setattr(preview, "clear_away", fail)
+    assert call(monkeypatch, "preview", str(write_spec(numbers.parent))) == 1
+    assert "Unreachable: the storage does not answer" in capsys.readouterr().err
 
 
 def delete_flow_run() -> None:
