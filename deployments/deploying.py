@@ -202,7 +202,8 @@ def remove_lost_schedules(
 ) -> None:
     """Remove schedules that a file has made and names no more, as after a slug was renamed.
 
-    Those that people add in Prefect's pages have no slug, and stay.
+    Those that people add in Prefect's pages have no slug, and stay where the file has none for the
+    deployment; else Prefect has made all anew.
 
     Args:
         client: of the server.

@@ -18,10 +18,11 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows import preview, server_away
+from flows import server_away
 from flows.batch_inference import batch_inference
 from flows.server_away import ask_server, own_error
 from tasks.errors import GateFailed, Unreachable
+from tasks.previewing import clear_away
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_cli import call, write_spec
 
@@ -112,13 +113,12 @@ def test_a_preview_whose_rows_cannot_be_cleared_away_has_failed(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Prefect was told well what came of it."""
-    really = preview.clear_away
 
     def fail(spec: Any) -> None:
-        really(spec)
+        clear_away(spec)
         raise Unreachable("the storage does not answer")
 
-    monkeypatch.setattr(preview, "clear_away", fail)
+    monkeypatch.setattr("flows.preview.clear_away", fail)
     assert call(monkeypatch, "preview", str(write_spec(numbers.parent))) == 1
     assert "Unreachable: the storage does not answer" in capsys.readouterr().err
 
