@@ -1,7 +1,6 @@
 """What may stand in a prefect.yaml; Prefect drops a misspelt key without a word."""
 
 from collections import Counter
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -61,7 +60,7 @@ class Schedule(Strict):
     timezone: str | None = None
     """As in Europe/Zurich; for a cron nobody is to guess."""
     day_or: Templated = True
-    anchor_date: str | datetime | None = None
+    anchor_date: str | None = None
     active: Templated = True
     slug: str | None = None
     replaces: str | None = None
