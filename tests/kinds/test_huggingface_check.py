@@ -386,6 +386,18 @@ def test_a_layer_that_the_configuration_leaves_out_is_missed(copied: Path) -> No
             predicted(copied, task, rows_of("text", ["a b"]))
 
 
+def test_more_weights_of_layers_that_are_there_are_let_be(copied: Path) -> None:
+    """As those that another layer's stand for, and copies under the name of the model's base."""
+    from safetensors.torch import load_file, save_file
+
+    file = copied / "model.safetensors"
+    weights = load_file(file)
+    copies = {name.removeprefix("bert."): each.clone() for name, each in weights.items()}
+    save_file({**weights, **copies}, file, metadata={"format": "pt"})
+    for task in ("text-classification", "feature-extraction"):
+        predicted(copied, task, rows_of("text", ["a b"]))
+
+
 def test_layers_that_transformers_leaves_out_on_purpose_are_not_missed(copied: Path) -> None:
     """They guess the tokens after the next one, and stand behind the last layer."""
     edit_config(num_hidden_layers=1, num_nextn_predict_layers=1)(copied)

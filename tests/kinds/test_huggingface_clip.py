@@ -1,6 +1,7 @@
 """Texts and images of CLIP-like models get the vectors that transformers gives, in one space."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,20 @@ def test_a_text_does_not_depend_on_the_rows_beside_it(folders: dict[str, Path]) 
         together = predicted(folder, "feature-extraction", rows)["embedding"].to_pylist()
         alone = predicted(folder, "feature-extraction", rows, 1)["embedding"].to_pylist()
         np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+
+
+def test_what_sentence_transformers_says_of_the_shared_space_is_no_other_output(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder, lines = Path(shutil.copytree(folders["clip"], tmp_path / "clip")), texts(3, longest=9)
+    modules = [{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    taken = {"method": "get_text_features", "method_output_name": "pooler_output"}
+    settings = {"modality_config": {"text": taken}, "module_output_name": "sentence_embedding"}
+    (folder / "sentence_bert_config.json").write_text(json.dumps(settings))
+    HuggingFaceModel(task="feature-extraction", name_or_path=str(folder)).check()
+    each = [embedded(at, "feature-extraction", "text", lines) for at in (folder, folders["clip"])]
+    np.testing.assert_array_equal(*each)
 
 
 def test_a_text_does_not_depend_on_others_where_padding_turns_a_mask_on(tmp_path: Path) -> None:

@@ -171,12 +171,16 @@ class Checkpoint:
         """
         if getattr(model.config.get_text_config(), FURTHER_TOKENS, None):
             return
-        own = {LAYER.sub("#", name) for name in model.state_dict()}
         prefix = f"{model.base_model_prefix}."
+        own = {*model.state_dict()}
         own |= {f"{prefix}{name}" for name in own}
+        names = {LAYER.sub("#", name) for name in own}
+        there = {layer for name in own for layer in layers_of(name)}
         for key in sorted(unexpected):
-            name = LAYER.sub("#", key)
-            if name in own or f"{prefix}{name}" in own:
+            for name in (key, f"{prefix}{key}"):
+                # A layer that is there may have more weights than it needs.
+                if there.issuperset(layers_of(name)) or LAYER.sub("#", name) not in names:
+                    continue
                 problem = (
                     f"does not go with its config.json: {key} is of a layer that this leaves out, "
                     "and without which the model is another one; see the number of layers there, "
@@ -230,6 +234,11 @@ class Checkpoint:
                 "the model, with its save_pretrained"
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
+
+
+def layers_of(name: str) -> list[str]:
+    """The layers that a weight is of, by their numbers: the outermost first."""
+    return [name[: found.end()] for found in LAYER.finditer(name)]
 
 
 def attend_to_all(model: Any) -> None:

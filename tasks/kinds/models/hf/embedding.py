@@ -139,8 +139,9 @@ def check_files(options: HuggingFaceOptions, checkpoint: Checkpoint) -> None:
         InvalidSpec: they do.
     """
     modules = checkpoint.json_file(sentence_files.MODULES) or []
-    if modules and not modules[0]["type"].endswith(".Transformer"):
-        return  # as those of a CLIP, whose vectors need no other step
+    is_clip = modules and not modules[0]["type"].endswith(".Transformer")
+    if is_clip or sentence_files.output_taken(checkpoint)["method"] == sentence_files.OF_ONE_SPACE:
+        return  # whose vectors need no other step
     wanted(options, checkpoint)
     for folder in dense_folders(options, checkpoint):
         config_of(checkpoint, folder)

@@ -17,6 +17,8 @@ SETTINGS = tuple(
 """Of its transformer; the first one counts. All but the first are from old versions."""
 LAST_LAYER = {"method": "forward", "method_output_name": "last_hidden_state"}
 """What vectors are made of as a rule."""
+OF_ONE_SPACE = "get_text_features"
+"""The method that makes them, of a model whose texts and images share a space."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -64,21 +66,27 @@ def settings(checkpoint: Checkpoint) -> dict[str, Any]:
     return next(filter(None, map(checkpoint.json_file, SETTINGS)), {})
 
 
+def output_taken(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Which of a model's outputs vectors are made of: of which method, and by which name.
+
+    Newer versions of the library write it down.
+    """
+    of_texts = (settings(checkpoint).get("modality_config") or {}).get("text") or LAST_LAYER
+    return {name: of_texts.get(name) for name in LAST_LAYER}
+
+
 def refuse_other_output(checkpoint: Checkpoint) -> None:
     """See that vectors are pooled of the model's last layer, as ours are.
-
-    Newer versions of the library write down which of a model's outputs they take.
 
     Raises:
         InvalidSpec: they are of something else.
     """
-    of_texts = (settings(checkpoint).get("modality_config") or {}).get("text") or LAST_LAYER
-    taken = {name: of_texts.get(name) for name in LAST_LAYER}
+    taken = output_taken(checkpoint)
     if taken != LAST_LAYER:
         problem = (
             f"makes its vectors of {taken['method_output_name']} of the model's "
-            f"{taken['method']}, which is not supported; set model.options.pooling to mean or cls "
-            "to make them of its last layer"
+            f"{taken['method']}, which is not supported; set model.options.pooling to mean, cls "
+            "or lasttoken to make them of its last layer"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
