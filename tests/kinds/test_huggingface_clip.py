@@ -108,8 +108,9 @@ def test_what_sentence_transformers_says_of_the_shared_space_is_no_other_output(
     settings = {"modality_config": {"text": taken}, "module_output_name": "sentence_embedding"}
     (folder / "sentence_bert_config.json").write_text(json.dumps(settings))
     HuggingFaceModel(task="feature-extraction", name_or_path=str(folder)).check()
-    each = [embedded(at, "feature-extraction", "text", lines) for at in (folder, folders["clip"])]
-    np.testing.assert_array_equal(*each)
+    found = embedded(folder, "feature-extraction", "text", lines)
+    wanted = embedded(folders["clip"], "feature-extraction", "text", lines)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_text_does_not_depend_on_others_where_padding_turns_a_mask_on(tmp_path: Path) -> None:
