@@ -413,6 +413,20 @@ def test_a_package_that_is_missed_where_a_model_is_loaded_is_the_specs_fault(cop
         from transformers import no_such  # noqa: F401
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"quant_method": "bitsandbytes", "load_in_4bit": False, "load_in_8bit": False},
+        {"quant_method": "mxfp4", "dequantize": True},
+    ],
+)
+def test_weights_that_transformers_reads_without_a_package_are_let_be(
+    copied: Path, settings: dict[str, Any]
+) -> None:
+    edit_config(quantization_config=settings)(copied)
+    predicted(copied, "text-classification", rows_of("text", ["a b"]))
+
+
 def test_a_good_folder_and_a_hub_name_pass(copied: Path) -> None:
     model(copied).check()
     model("google/vit-base-patch16-224", "image-classification").check()

@@ -9,10 +9,10 @@ from tasks.kinds.models.hf.hub import FIELD
 
 SETTINGS = "quantization_config"
 """In config.json."""
-OF_BITSANDBYTES = ("load_in_4bit", "load_in_8bit")
-"""It was the first one, and is the only one that need not say its name."""
+BITSANDBYTES, ITS_SETTINGS = "bitsandbytes", ("load_in_4bit", "load_in_8bit")
+"""It was the first one, and need not say its name; where neither is set, it has done nothing."""
 PACKAGES = {
-    "bitsandbytes": ("bitsandbytes", "accelerate"),
+    BITSANDBYTES: ("bitsandbytes", "accelerate"),
     "gptq": ("gptqmodel", "optimum"),
     "awq": ("gptqmodel", "accelerate"),
     "compressed-tensors": ("compressed_tensors",),
@@ -47,7 +47,9 @@ def refuse_lacking_packages(name: str, config: Mapping[str, Any]) -> None:
 
 
 def method_of(settings: Mapping[str, Any]) -> str:
-    """How weights were quantised; empty where they were not."""
-    if any(settings.get(each) for each in OF_BITSANDBYTES):
-        return "bitsandbytes"
-    return str(settings.get("quant_method", ""))
+    """How weights were quantised; empty where they were not, or are widened without a package."""
+    if any(settings.get(each) for each in ITS_SETTINGS):
+        return BITSANDBYTES
+    method = str(settings.get("quant_method", ""))
+    is_widened = method == "mxfp4" and settings.get("dequantize")
+    return "" if method == BITSANDBYTES or is_widened else method
