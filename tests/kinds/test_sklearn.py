@@ -144,6 +144,9 @@ def test_code_that_looks_for_a_frame_and_gets_none_is_told_of(how: str) -> None:
         calling.predicted(call, first, rows, ["a", "b"])
     first.feature_names_in_ = ["a", "b"]
     assert calling.predicted(call, first, rows, ["a", "b"]).tolist() == [4.0, 7.0]
+    call = calling.naming_frames(lambda given: given.toarray(), SimpleNamespace(), ["a", "b"])
+    with pytest.raises(AttributeError, match=r"no attribute 'toarray'$"):  # nor has a frame
+        calling.predicted(call, SimpleNamespace(), rows, ["a", "b"])
 
 
 def test_a_transformer_and_its_sparse_matrix(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def naming_frames(call: Callable[[Any], Any], estimator: Any, names: list[str]) 
         try:
             return call(given)
         except (AttributeError, IndexError, ValueError) as error:
-            if hasattr(estimator, "feature_names_in_") or not wants_frame(error):
+            if hasattr(estimator, "feature_names_in_") or not wants_frame(error, names):
                 raise
             problem = (
                 "go to the model as an array, for it has no feature_names_in_, and it looks for a "
@@ -80,10 +80,19 @@ def naming_frames(call: Callable[[Any], Any], estimator: Any, names: list[str]) 
     return named
 
 
-def wants_frame(error: AttributeError | IndexError | ValueError) -> bool:
-    """Whether an error is that of code which takes an array for a frame of pandas."""
+def wants_frame(error: AttributeError | IndexError | ValueError, names: Sequence[str]) -> bool:
+    """Whether an error is that of code which takes an array for a frame of pandas.
+
+    Args:
+        error: as the code raised it.
+        names: of the frame's columns.
+    """
+    import pandas as pd
+
     if isinstance(error, AttributeError):
-        return isinstance(error.obj, np.ndarray)
+        wanted = error.name or ""
+        is_frames = wanted in names or hasattr(pd.DataFrame, wanted)
+        return isinstance(error.obj, np.ndarray) and is_frames
     return str(error).startswith(NO_FRAME)
 
 
