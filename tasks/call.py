@@ -11,7 +11,7 @@ from tasks.known_types import refuse_unpublishable
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs, refuse_loss_of_times
-from tasks.output_trial import (
+from tasks.output_as_found import (
     refuse_emptied,
     refuse_older,
     rows_of_another_name,

@@ -10,7 +10,8 @@ from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
-from tasks.output_trial import refuse_unknown, try_output
+from tasks.output_as_found import refuse_unknown
+from tasks.output_trial import try_output
 from tasks.patience import at_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap

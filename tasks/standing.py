@@ -11,7 +11,7 @@ from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import published_paths, unpublished
-from tasks.output_trial import is_emptied, refuse_emptied, rows_taken_away
+from tasks.output_as_found import is_emptied, refuse_emptied, rows_taken_away
 from tasks.periods import Portion
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot

@@ -1,4 +1,4 @@
-"""An output whose rows no ledger knows: another name of it, or one whose state is gone."""
+"""An output held against its ledger: another name of it, one whose state is gone, or its rows."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.ledgers import ledger_of
-from tasks.output_trial import refuse_unknown, state_on_another_disk
+from tasks.output_as_found import refuse_unknown, state_on_another_disk
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
