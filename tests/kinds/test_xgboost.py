@@ -64,6 +64,24 @@ def test_a_column_that_is_empty_in_all_rows_is_missing_in_all(tmp_path: Path) ->
         predicted(model, table.set_column(1, "b", pa.array(["x"] * len(table))))
 
 
+@pytest.mark.parametrize("number", [0.0, -999.0, 0.1])
+def test_a_number_that_stands_for_a_missing_value_does_so_here(
+    tmp_path: Path, number: float
+) -> None:
+    """The classifier knows which, and its file does not."""
+    import xgboost
+
+    frame = FRAME.mask(RANDOM.random(FRAME.shape) < 0.3, number)
+    frame.iloc[::7, 0] = np.nan
+    trained = xgboost.XGBClassifier(n_estimators=8, missing=number, n_jobs=1)
+    trained.fit(frame, CLASS > 0)
+    expected = trained.predict_proba(frame)[:, 1]
+    told = saved(trained, tmp_path / "m.ubj", missing=number)
+    np.testing.assert_allclose(values(predicted(told, frame)), expected, atol=1e-6)
+    untold = saved(trained, tmp_path / "m.ubj")
+    assert np.abs(values(predicted(untold, frame)) - expected).max() > 0.1
+
+
 def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
     import xgboost
 

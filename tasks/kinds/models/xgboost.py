@@ -50,6 +50,11 @@ class XGBoostModel(FileModel):
         description="Names of the classes, in their order. With them a classifier gives "
         "predicted_label and predicted_score (its probability) instead of prediction.",
     )
+    missing: float | None = Field(
+        default=None,
+        description="The number that training took for a missing value, as XGBClassifier(missing=-"
+        "999) does: the model's file does not keep it. Empty values are missing in any case.",
+    )
     best_iteration: bool = Field(
         default=True,
         description="Where training was stopped early, predict with the best iteration; off: with "
@@ -144,6 +149,8 @@ class XGBoostModel(FileModel):
         def predicted(rows: pa.Table) -> np.ndarray:
             values = matrix(booster.with_codes(rows, categories), names, missing=True)
             booster.refuse_infinity(values, names)
+            if self.missing is not None:
+                values[values == np.float32(self.missing)] = np.nan
             return predict(values)
 
         def run(rows: pa.Table) -> pa.Table:
