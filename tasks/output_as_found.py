@@ -211,7 +211,7 @@ def rows_taken_away(storage: FsspecStorage, output: OutputFolder, seen: Snapshot
     if any(OUR_PART.search(stat.path) for stat in storage.list(output.path)):
         return []
     return [
-        f"sink.path: none of the {counted(len(seen.files), 'file')} of rows that are published "
-        f"lies in {output.path} any more, and they are not made again; where they are to be, run "
-        "with --replace-output, which predicts every input anew"
+        f"sink.path: what is published, {counted(len(seen.files), 'file')} of rows, lies in "
+        f"{output.path} no more, and is not made again; where it is to be, run with "
+        "--replace-output, which predicts every input anew"
     ]

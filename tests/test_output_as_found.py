@@ -132,7 +132,7 @@ def test_who_takes_published_files_away_is_told_that_they_are_not_made_again(
     assert not make_plan(spec).notes, "what ages away file by file is nobody's mistake"
     first.unlink()
     assert (Path(spec.sink.path) / "_SUCCESS").exists()
-    told = "none of the 2 files of rows that are published lies in "
+    told = f"what is published, 2 files of rows, lies in {spec.sink.path} no more, and is not made"
     planned = make_plan(spec)
     assert planned.nothing_to_do
     assert told in "".join(planned.notes)
