@@ -67,7 +67,7 @@ def plan_twice(spec: Path) -> list[str]:
     lines = [f"| {' | '.join(names)} | opened: new, published |", "| --- " * 7 + "|"]
     for name in ("new", "again"):
         command = [sys.executable, "-c", PLAN, str(spec)]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
         seconds, busy, memory, opened, strays, shards, skipped, version = (float(e) for e in out)
         assert (shards, skipped, version) == (NEW, OBJECTS - NEW, RUNS)
         assert strays == 0, "none that is published is opened"
@@ -119,7 +119,8 @@ def publish_a_year(spec: BatchInferenceSpec) -> None:
         seen = pa.concat_tables(kept) if merge_span(version) > 1 else LINE_SCHEMA.empty_table()
         assert ledger.commit(entry, Snapshot(version - 1, seen)) == version
         kept.append(entry.lines(version))
-    storage.write(output.applied, str(RUNS).encode())
+    storage.write(output.applied, f"{RUNS} {ledger.look().id}".encode())
+    storage.write(f"{output.path}/part-{RUNS:05}-00000.parquet", b"the newest, which is looked for")
 
 
 def entries(spec: BatchInferenceSpec) -> Iterator[Entry]:
