@@ -21,7 +21,7 @@ from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
-from flows.server_away import found
+from flows.server_away import kept_report
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
 from tasks.periods import EVERY_DAY, Portion, label, portions
@@ -103,7 +103,7 @@ def backfill(
         show(spec, done)
     periods = [each.as_json() for each in done]
     report = {"state": "done", "name": spec.name, "periods": periods, "flow_run_id": flow_run.id}
-    return found(backfill.name, report)
+    return kept_report(backfill.name, report)
 
 
 def end_what_was_left() -> None:

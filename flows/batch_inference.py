@@ -21,7 +21,7 @@ from flows.cancellation import (
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
-from flows.server_away import await_server, found
+from flows.server_away import await_server, kept_report
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.late_report import report_late
 from tasks.patience import Deadline
@@ -80,7 +80,7 @@ def batch_inference(
     given = RunOptions(
         restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time
     )
-    return found(batch_inference.name, carry_out(spec, given))
+    return kept_report(batch_inference.name, carry_out(spec, given))
 
 
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:

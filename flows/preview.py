@@ -11,7 +11,7 @@ from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
-from flows.server_away import await_server, found
+from flows.server_away import await_server, kept_report
 from tasks.at_work import stop_jobs
 from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
@@ -80,4 +80,4 @@ def preview(
             report = {**report, "would_be_held_back": held_back(planned, spec)}
     finally:
         clear_away(trial)
-    return found(preview.name, report)
+    return kept_report(preview.name, report)

@@ -8,7 +8,7 @@ from prefect import flow, task
 
 from flows.batch_inference import OURS
 from flows.meant_time import time_to_start
-from flows.server_away import await_server, found
+from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
 from tasks.patience import at_output, storage_of_output
@@ -81,7 +81,7 @@ def search(
     await_server()
     with not_vital("what was found"):
         show_page(artifact_key(spec.name, "search"), page)
-    return found(search.name, matches.as_json())
+    return kept_report(search.name, matches.as_json())
 
 
 def searchable(vectors: PublishedVectors, index: IndexUse, recall: float) -> PublishedVectors:

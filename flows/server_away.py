@@ -23,18 +23,18 @@ OTHERS_SECONDS = 600.0
 """As long as a deployment's run waits for a storage that is away."""
 
 Report = dict[str, Any]
-FOUND: dict[str, tuple[Report, str]] = {}
+KEPT_REPORTS: dict[str, tuple[Report, str]] = {}
 """What flows of this process have come to last, by the flow's name, and the flow run's id."""
 
 
-def found(name: str, report: Report) -> Report:
+def kept_report(name: str, report: Report) -> Report:
     """A flow's report, kept for a command: Prefect hands on none that its server is not told of.
 
     Args:
         name: the flow's.
         report: what it returns.
     """
-    FOUND[name] = report, str(flow_run.id)
+    KEPT_REPORTS[name] = report, str(flow_run.id)
     return report
 
 
@@ -106,15 +106,15 @@ def call(flow: Flow[Any, Report], *given: Any, **options: Any) -> Report:
 
     The server may be gone by then, or have been told to forget the flow run.
     """
-    FOUND.clear()
+    KEPT_REPORTS.clear()
     done: Callable[..., Report] = flow
     at_command = AT_COMMAND.set(True)
     try:
         return done(*given, **options)
     except Exception as error:
-        if flow.name not in FOUND:
+        if flow.name not in KEPT_REPORTS:
             raise
-        report, run = FOUND[flow.name]
+        report, run = KEPT_REPORTS[flow.name]
         told = (
             f"done, but Prefect was not told: {reason_of(error)}\nNothing is to be done again. Its "
             "pages may show the flow run as one that runs or has failed: once its server answers, "

@@ -2,9 +2,8 @@
 
 import json
 import pickle
-import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,11 @@ from typing import Any
 
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.models.hf import hub
+from tasks.kinds.models.hf.fitting_weights import refuse_other_weights
 from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknown_type
 from tasks.kinds.models.hf.parts import PROCESSOR_FILES, knows_words
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
-
-LAYER = re.compile(r"(?<=\.)\d+(?=\.)")
-"""Its number, in the name of a weight."""
-FURTHER_TOKENS = "num_nextn_predict_layers"
-"""In configurations: how many layers come after the last one, to guess more than the next token;
-transformers leaves them out."""
 
 MOST_CHARACTERS = 500
 """Of what transformers says of a package that it lacks, which may be a page."""
@@ -130,63 +124,9 @@ class Checkpoint:
                 weights_only=True,
                 ignore_mismatched_sizes=True,  # else its error does not say of which weights
             )
-        self.refuse_other_shapes(found["mismatched_keys"])
-        self.refuse_fewer_layers(model, found["unexpected_keys"])
-        lacking = found["missing_keys"]
-        missing = sorted(key for key in lacking if not unused or unused not in f".{key}")
-        if missing:
-            problem = (
-                f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it "
-                "was trained for something else; give a checkpoint trained for model.task"
-            )
-            raise InvalidSpec.at(hub.FIELD, self.name, problem)
+        refuse_other_weights(self.name, model, found, unused)
         attend_to_all(model)
         return model.to(placement.device).eval()
-
-    def refuse_other_shapes(self, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
-        """See that weights have the shapes that the configuration asks for.
-
-        Args:
-            mismatched: names of those that have not, their shapes, and the shapes wanted.
-
-        Raises:
-            InvalidSpec: one has not.
-        """
-        for key, own, wanted in sorted(mismatched):
-            problem = (
-                f"does not go with its config.json: {key} is of {(*own,)}, and {(*wanted,)} is "
-                "wanted there; see that id2label names each class, and that both are of one model"
-            )
-            raise InvalidSpec.at(hub.FIELD, self.name, problem)
-
-    def refuse_fewer_layers(self, model: Any, unexpected: Iterable[str]) -> None:
-        """See that the configuration leaves out no layer that the checkpoint has weights of.
-
-        Args:
-            model: as the configuration makes it.
-            unexpected: names of weights that have no place in it, such as those of another head.
-
-        Raises:
-            InvalidSpec: it does; the model would give other numbers, and nothing would say so.
-        """
-        if getattr(model.config.get_text_config(), FURTHER_TOKENS, None):
-            return
-        prefix = f"{model.base_model_prefix}."
-        own = {*model.state_dict()}
-        own |= {f"{prefix}{name}" for name in own}
-        names = {LAYER.sub("#", name) for name in own}
-        there = {layer for name in own for layer in layers_of(name)}
-        for key in sorted(unexpected):
-            for name in (key, f"{prefix}{key}"):
-                # A layer that is there may have more weights than it needs.
-                if there.issuperset(layers_of(name)) or LAYER.sub("#", name) not in names:
-                    continue
-                problem = (
-                    f"does not go with its config.json: {key} is of a layer that this leaves out, "
-                    "and without which the model is another one; see the number of layers there, "
-                    "and that both are of one model"
-                )
-                raise InvalidSpec.at(hub.FIELD, self.name, problem)
 
     @contextmanager
     def without_code(self) -> Iterator[None]:
@@ -234,11 +174,6 @@ class Checkpoint:
                 "the model, with its save_pretrained"
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
-
-
-def layers_of(name: str) -> list[str]:
-    """The layers that a weight is of, by their numbers: the outermost first."""
-    return [name[: found.end()] for found in LAYER.finditer(name)]
 
 
 def attend_to_all(model: Any) -> None:
