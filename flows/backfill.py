@@ -24,11 +24,7 @@ from flows.planning import patient
 from flows.server_away import kept_report
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import BatchInferenceError, InputNotFound
-from tasks.periods import EVERY_DAY, Portion, label, portions
-from tasks.preflight import check_spec
-from tasks.reporting.backfilled import Outcome, outcome_table
-from tasks.spec import BatchInferenceSpec
-from tasks.standing import (
+from tasks.output_status import (
     allowing_gaps,
     gaps,
     has_inputs,
@@ -37,6 +33,10 @@ from tasks.standing import (
     left_published,
     look_at,
 )
+from tasks.periods import EVERY_DAY, Portion, label, portions
+from tasks.preflight import check_spec
+from tasks.reporting.backfilled import Outcome, outcome_table
+from tasks.spec import BatchInferenceSpec
 
 check = task(name="check", persist_result=False, retries=0)(check_spec)
 LEFT = "its process is gone; the backfill was started again, and goes on with this period"

@@ -10,6 +10,7 @@ import pytest
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.ledgers import ledger_of
 from tasks.output_as_found import refuse_unknown, state_on_another_disk
+from tasks.output_status import look_at
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
@@ -22,7 +23,6 @@ from tasks.published import published_rows
 from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
-from tasks.standing import look_at
 from tests.flows.conftest import spec_of
 from tests.flows.test_s3 import predict
 from tests.reporting import classify_spec, make_inputs, run_spec

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from flows import backfill as backfills
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference, plan_after_unfinished
-from tasks import lineage, standing
+from tasks import lineage, output_status
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
 from tasks.ledgers import ledger_of
 from tasks.periods import Portion
@@ -198,7 +198,7 @@ def test_a_backfill_that_is_started_again_gives_up_what_it_was_to_and_not_what_i
 
     def has_restarted(portion: Portion, flow_run: str) -> bool:
         ids.append(flow_run)
-        return standing.has_restarted(portion, ids[0])
+        return output_status.has_restarted(portion, ids[0])
 
     def publish(planned: PlannedRun) -> int:
         if next(published) == 2:

@@ -9,13 +9,13 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.steps import FilterStep
+from tasks.output_status import look_at
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
-from tasks.standing import look_at
 from tests.flows.conftest import spec_of
 from tests.flows.test_s3 import predict
 from tests.flows.test_table_sources import ids, run

@@ -1,4 +1,4 @@
-"""How an output stands to what a spec would make of it today."""
+"""What is published at an output, held against what a spec would make of it today."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,8 +24,8 @@ from tasks.unfinished import UnfinishedRuns
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What is published, held against the source and the config."""
+class OutputStatus:
+    """What is published, and whether source and config would make the same today."""
 
     version: int
     inputs: int
@@ -76,7 +76,7 @@ def gaps(portion: Portion, spec: BatchInferenceSpec) -> list[datetime]:
     return [time for time in portion.times if not has_inputs(at_time(own, time))]
 
 
-def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
+def look_at(portion: Portion, fingerprints: dict[str, str]) -> OutputStatus:
     """Look at a portion's output; finishes a publication that was left half applied.
 
     Args:
@@ -106,7 +106,7 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> Standing:
     )
     said = [] if replaces else rows_taken_away(storage, output, seen)
     said += notes(seen, spec.source)
-    return Standing(seen.version, len(inputs), is_outdated, is_done, dropped, said)
+    return OutputStatus(seen.version, len(inputs), is_outdated, is_done, dropped, said)
 
 
 def left_published(portion: Portion, fingerprints: dict[str, str]) -> tuple[int, bool]:
