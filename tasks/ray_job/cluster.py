@@ -16,6 +16,7 @@ from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
+from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
@@ -34,12 +35,11 @@ from tasks.ray_job.own_machine import (
 )
 from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
-from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.ray_job.standing import Aloud, standing
 from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
@@ -176,7 +176,7 @@ class Queued:
             self.said = waits_for
         progress = Progress(self.job, Counts().snapshot, num_reads=1)
         with suppress(OSError):  # a storage that is away for a moment ends no wait
-            progress.write("queued", Counts().snapshot(), Standing(waits_for=waits_for))
+            progress.write("queued", Counts().snapshot(), JobStatus(waits_for=waits_for))
         self.followed.check()
 
 
@@ -242,24 +242,24 @@ class Watch(ExecutionCallback):
         if self.progress and self.followed:
             now = time.monotonic()
             self.progress.occupancy.see(now, sights_of(executor))
-            self.progress.step(lambda: self.standing_aloud(executor, now))
+            self.progress.step(lambda: self.status_aloud(executor, now))
             if self.growing:
                 self.growing.look(executor, self.progress.predicted, self.progress.total, now)
             self.pace.follow(executor, is_predicting=self.progress.predicted > 0)
             self.followed.check()
 
-    def standing_aloud(self, executor: Any, now: float) -> Standing:
+    def status_aloud(self, executor: Any, now: float) -> JobStatus:
         """Where the job stands; what it waits for long stands in its log too."""
-        found = self.standing(executor, now)
+        found = self.status(executor, now)
         self.aloud.hear(found.waits_for, now)
         return found
 
-    def standing(self, executor: Any, now: float) -> Standing:
+    def status(self, executor: Any, now: float) -> JobStatus:
         """Where the job stands; where nothing moves, it may have lost a node that it needs.
 
         It goes on where another one comes.
         """
-        found = standing(executor)
+        found = status_of(executor)
         assert self.progress
         job = self.progress.job
         if not is_own_machine(job.spec):

@@ -21,7 +21,7 @@ from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.profiling import profiled_stage
-from tasks.ray_job.progress import Progress, Standing
+from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.reading import read_reported
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import (
@@ -56,23 +56,23 @@ def run_inline(job: Job, line: Line | None) -> None:
     line, counts = line or Line(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = progress.occupancy.is_this_process = True
-    standing = Standing(cpus=job.spec.resources.cores)
+    status = JobStatus(cpus=job.spec.resources.cores)
     try:
         start_stages(job, line, counts.add)
         while not line.is_over(within_seconds=progress.every_seconds):
             if counts.stages["infer"].rows:
                 progress.occupancy.see(time.monotonic(), {})  # how busy the cores are, from now on
             try:
-                progress.step(lambda: standing)
+                progress.step(lambda: status)
             except ErrorBudgetExceeded as error:
                 line.halt(error, number=0)  # what has been read is recorded, and not done again
             refuse_if_stopped(job)
-        progress.step(lambda: standing)
+        progress.step(lambda: status)
         progress.finish()
     except BaseException as error:
         line.halt(error)
         line.join(LEAVE_SECONDS)
-        progress.leave(standing)
+        progress.leave(status)
         raise
     line.join(LEAVE_SECONDS)
 

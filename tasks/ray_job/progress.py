@@ -19,7 +19,7 @@ EAGER_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobStatus:
     """Where a job stands, for whoever wonders why nothing moves."""
 
     works_at: str | None = None
@@ -41,15 +41,15 @@ class Held:
     gpu_hours: float = 0.0
 
     def __post_init__(self) -> None:
-        self.until, self.last = time.monotonic(), Standing()
+        self.until, self.last = time.monotonic(), JobStatus()
 
-    def add(self, standing: Standing) -> None:
+    def add(self, status: JobStatus) -> None:
         """What is held now has been held since the last look."""
         now = time.monotonic()
         hours = (now - self.until) / 3600
-        self.cpu_hours += standing.cpus * hours
-        self.gpu_hours += standing.gpus * hours
-        self.until, self.last = now, standing
+        self.cpu_hours += status.cpus * hours
+        self.gpu_hours += status.gpus * hours
+        self.until, self.last = now, status
 
 
 class Progress:
@@ -79,18 +79,18 @@ class Progress:
         self.moved, self.rows = time.monotonic(), 0
         """When a row was last seen to move, and how often any had."""
 
-    def step(self, standing: Callable[[], Standing] = Standing) -> None:
+    def step(self, status: Callable[[], JobStatus] = JobStatus) -> None:
         """Called often; does something now and then.
 
         Args:
-            standing: says where the job stands.
+            status: says where the job stands.
 
         Raises:
             ErrorBudgetExceeded: so many rows are set aside that the run cannot be published.
         """
         if time.monotonic() - self.written < self.every_seconds:
             return
-        counts, now = self.snapshot(), standing()
+        counts, now = self.snapshot(), status()
         self.held.add(now)
         with suppress(OSError):  # a storage that is away for a moment ends no job
             self.write("running", counts, now)
@@ -103,11 +103,11 @@ class Progress:
         is_young = time.monotonic() - self.begun < EAGER_SECONDS
         return WRITE_EVERY_SECONDS if is_young else WRITE_LATER_EVERY_SECONDS
 
-    def leave(self, standing: Standing) -> None:
+    def leave(self, status: JobStatus) -> None:
         """Say what a job has done and held that does not go on."""
-        self.held.add(standing)
+        self.held.add(status)
         with suppress(OSError):  # what ended the job is to be heard
-            self.write("running", self.snapshot(), standing)
+            self.write("running", self.snapshot(), status)
 
     def finish(self) -> None:
         """Say that every stage is done."""
@@ -133,7 +133,7 @@ class Progress:
             return max(rows, self.likely_rows)
         return round(rows * self.job.todo_bytes / size) if size else None
 
-    def write(self, state: str, counts: Snapshot, standing: Standing = Standing()) -> None:
+    def write(self, state: str, counts: Snapshot, status: JobStatus = JobStatus()) -> None:
         """Store the counts with what follows from them."""
         if (rows := sum(count["rows"] for count in counts.values())) != self.rows:
             self.moved, self.rows = time.monotonic(), rows
@@ -150,16 +150,16 @@ class Progress:
             if stage == "infer":
                 self.predicted, self.total = count["parents"], expected
             done = state == "done" or upstream_done or (is_empty and stage not in self.job.stages)
-            status = "done" if done else "running" if count["started"] else "waiting"
+            of_stage = "done" if done else "running" if count["started"] else "waiting"
             total = in_proportion(expected, count["rows"], count["parents"])
-            stages[stage] = {**count, "state": status, "total": total}
+            stages[stage] = {**count, "state": of_stage, "total": total}
             previous = previous if is_empty else count
         body = {
             "state": state,
             "attempt": self.job.attempt,
             "at": time.time(),
             "stages": stages,
-            **asdict(standing),
+            **asdict(status),
             "held": asdict(self.held),
             "occupancy": self.occupancy.as_json(counts),
         }

@@ -8,9 +8,9 @@ import pytest
 from tasks.ray_job import cluster
 from tasks.ray_job.cluster import LastSnapshot, Watch
 from tasks.ray_job.counts import Counts, Report
+from tasks.ray_job.executor_status import Aloud
 from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
-from tasks.ray_job.progress import Standing
-from tasks.ray_job.standing import Aloud
+from tasks.ray_job.progress import JobStatus
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 LATER = NODES_EVERY_SECONDS + 1
@@ -76,10 +76,10 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
     job = job_of(spec(cluster=where))
     progress = SimpleNamespace(job=job, occupancy=occupancy, moved=100.0)
     monkeypatch.setattr(cluster, "nodes_now", nodes)
-    monkeypatch.setattr(cluster, "standing", lambda executor: Standing("infer"))
+    monkeypatch.setattr(cluster, "status_of", lambda executor: JobStatus("infer"))
     monkeypatch.setattr(Watch, "progress", progress)
     for now in (100.0, 101.0, 102.0):
-        Watch().standing(None, now)
+        Watch().status(None, now)
     assert occupancy.cores == seen
     assert nodes.asked <= 1
 
@@ -94,8 +94,8 @@ def test_what_a_job_waits_for_long_stands_in_its_log(
     monkeypatch.setattr(Watch, "aloud", Aloud())
     said = []
     for now, waits_for in waits:
-        monkeypatch.setattr(Watch, "standing", lambda *_, w=waits_for: Standing("infer", w))
-        assert Watch().standing_aloud(None, float(now)).waits_for == waits_for
+        monkeypatch.setattr(Watch, "status", lambda *_, w=waits_for: JobStatus("infer", w))
+        assert Watch().status_aloud(None, float(now)).waits_for == waits_for
         said += [(now, line) for line in capsys.readouterr().out.splitlines()]
     assert said == [(70, f"the job waits for {place}"), (130, f"the job waits for {load}")]
 

@@ -48,7 +48,7 @@ def test_what_runs_is_held_and_what_waits_for_a_place_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever Ray would let the job have."""
-    from tasks.ray_job import standing
+    from tasks.ray_job import executor_status
 
-    monkeypatch.setattr(standing, "num_placed", lambda operator: placed)
-    assert standing.held_now(executor(states)) == held
+    monkeypatch.setattr(executor_status, "num_placed", lambda operator: placed)
+    assert executor_status.held_now(executor(states)) == held

@@ -10,7 +10,7 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.progress import Standing
+from tasks.ray_job.progress import JobStatus
 
 ALOUD_SECONDS = 30.0
 
@@ -32,7 +32,7 @@ class Aloud:
             print(f"the job waits for {waits_for}", flush=True)
 
 
-def standing(executor: Any) -> Standing:
+def status_of(executor: Any) -> JobStatus:
     """Where the job stands: which stage works, and what it waits for."""
     works_at, held = None, held_now(executor)
     for operator in executor._topology:  # from the first to the last
@@ -42,20 +42,22 @@ def standing(executor: Any) -> Standing:
             replicas = operator.get_actor_info()
             awaited = replicas.pending + replicas.restarting
             if replicas.running == 0 and awaited:
-                return standing_without_replicas(operator, awaited, held)
-    return Standing(works_at, None, *held)
+                return status_without_replicas(operator, awaited, held)
+    return JobStatus(works_at, None, *held)
 
 
-def standing_without_replicas(
+def status_without_replicas(
     operator: ActorPoolMapOperator, awaited: int, held: tuple[float, float]
-) -> Standing:
+) -> JobStatus:
     """Where a job stands that has none to predict with yet, or no more."""
     if loading := num_placed(operator):
         waits_for = f"{counted(loading, 'replica')} of infer to load the model"
-        return Standing("infer", waits_for, *held, is_loading=True)
+        return JobStatus("infer", waits_for, *held, is_loading=True)
     asked = operator.per_task_resource_allocation()
     needs = f"{asked.cpu:g} CPU, {asked.gpu:g} GPU, {asked.memory / GIB:.2g} GiB"
-    return Standing("infer", f"a place for {counted(awaited, 'replica')} of infer ({needs})", *held)
+    return JobStatus(
+        "infer", f"a place for {counted(awaited, 'replica')} of infer ({needs})", *held
+    )
 
 
 def num_placed(operator: ActorPoolMapOperator) -> int:
