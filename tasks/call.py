@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tasks import baselines, reading
+from tasks import baselines, reader_settings
 from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
@@ -26,7 +26,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.job import AtOutput
-from tasks.reading import refuse_other_rows
+from tasks.reader_settings import refuse_other_rows
 from tasks.run_folder import (
     check_schema,
     pin_schema,
@@ -122,7 +122,7 @@ class Call(AtOutput):
         if not self.replaces:
             said += rows_of_another_name(self.seen, self.spec.name)
             said += rows_taken_away(self.storage, self.output, self.seen)
-            said += reading.notes(self.seen, self.spec.source)
+            said += reader_settings.notes(self.seen, self.spec.source)
         kept = self.spec.stages.preprocess
         if kept.path and not kept.materialize:
             said.append("stages.preprocess.path: no rows are kept there without materialize: true")

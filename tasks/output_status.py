@@ -17,7 +17,7 @@ from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
-from tasks.reading import notes, other_rows
+from tasks.reader_settings import notes, other_rows
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import UnfinishedRuns

@@ -15,7 +15,7 @@ from tasks.protocol.rewriting import as_they_are
 from tasks.protocol.storage import read_json
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
-from tasks.reading import reading_of
+from tasks.reader_settings import reading_of
 from tasks.recorded import count_rows
 from tasks.rejections import check_budget
 from tasks.row_keys import keys_of

@@ -17,7 +17,7 @@ from tasks.protocol.plan_file import Plan
 from tasks.protocol.set_aside import Line, PastRun, lines_of, redrive_plan, runs_with_rows_aside
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
-from tasks.reading import WHICH_INPUTS
+from tasks.reader_settings import WHICH_INPUTS
 from tasks.spec import BatchInferenceSpec
 
 LOOKERS = 32

@@ -12,7 +12,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.video import VideoSource
 from tasks.ledgers import ledger_of
-from tasks.reading import changes
+from tasks.reader_settings import changes
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 
