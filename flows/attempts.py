@@ -21,9 +21,9 @@ from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
 from tasks.lease import kept_held
 from tasks.lineage import publish_run
+from tasks.materializing_run import MaterializingRun, plan_materializing_run
 from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.plan import PlannedRun
-from tasks.prepared import Preparation, plan_preparation
 from tasks.protocol.acceptance import Gap
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
@@ -120,14 +120,14 @@ def prepare_rows(
     """
     planned.hold()
     tried, attempt = 0, after
-    first = plan_preparation(planned)
+    first = plan_materializing_run(planned)
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
             last, tried, attempt = run_until_covered(first, deadline, after)
         finally:
             end_cluster(first)
-        assert isinstance(last, Preparation)
+        assert isinstance(last, MaterializingRun)
         planned = last.main
     if attempt is None:
         wait([skip_stage.submit(stage) for stage in BEFORE_CUT])
@@ -248,10 +248,10 @@ def given_up(
 
 def planned_anew(planned: PlannedRun) -> PlannedRun:
     """The run, planned on what lies at the source now."""
-    if not isinstance(planned, Preparation):
+    if not isinstance(planned, MaterializingRun):
         return plan_run(planned.spec, planned.options)
     main = plan_run(planned.main.spec, planned.main.options)
-    return plan_preparation(main) or replace(planned, main=main)
+    return plan_materializing_run(main) or replace(planned, main=main)
 
 
 def run_stages(attempt: Attempt, deadline: Deadline) -> None:

@@ -13,10 +13,10 @@ from tasks.clusters.own_ray import joined
 from tasks.clusters.running import Cluster, is_remembered
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
+from tasks.materializing_run import todo_materialized
 from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
 from tasks.preflight import refuse_other_code
-from tasks.prepared import todo_prepared
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
@@ -223,7 +223,7 @@ def spec_of_job(planned: PlannedRun) -> BatchInferenceSpec:
 
 def todo_of(planned: PlannedRun, gap: Gap) -> pa.Table:
     """What a job is to read: shards of the source, or what was kept of them."""
-    return todo_prepared(planned, gap) if planned.is_cut else gap.todo(planned.plan)
+    return todo_materialized(planned, gap) if planned.is_cut else gap.todo(planned.plan)
 
 
 def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:

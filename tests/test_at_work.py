@@ -14,8 +14,8 @@ from tasks.at_work import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
 from tasks.clusters import stopping
 from tasks.errors import Unreachable
 from tasks.lease import Holder, save_holder
+from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
-from tasks.prepared import plan_preparation
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
@@ -198,7 +198,7 @@ def test_a_job_of_which_nobody_has_said_whose_it_is_is_stopped(job: Job) -> None
 def test_the_first_job_of_a_cut_run_is_the_same_flow_runs(tmp_path: Path) -> None:
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path, stages={"preprocess": {"materialize": True}})
-    first = plan_preparation(make_plan(spec, RunOptions(flow_runs=("nightly",))))
+    first = plan_materializing_run(make_plan(spec, RunOptions(flow_runs=("nightly",))))
     assert first
     first.hold()
     job = new_job(first, left_to_do(first, tried=False), 1)
@@ -215,7 +215,7 @@ def test_between_the_two_jobs_of_a_cut_run_it_is_told_to_make_no_other(
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path, stages={"preprocess": {"materialize": True}})
     main = make_plan(spec)
-    first = plan_preparation(main)
+    first = plan_materializing_run(main)
     assert first
     job = new_job(first, left_to_do(first, tried=False), 1)
     elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")

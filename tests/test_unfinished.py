@@ -14,9 +14,9 @@ import pytest
 from tasks.config import digest
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
+from tasks.materializing_run import plan_materializing_run
 from tasks.new_inputs import NewInputs
 from tasks.plan import PlannedRun, make_plan
-from tasks.prepared import plan_preparation
 from tasks.protocol.infos import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
@@ -66,7 +66,7 @@ def test_the_first_job_of_a_cut_run_is_told_before_it_is_marked_as_given_up(
     make_inputs(tmp_path / "in")
     cut = {"read": {"rows_per_batch": 50}, "preprocess": {"materialize": True}}
     planned = make_plan(classify_spec(tmp_path, stages=cut))
-    before = plan_preparation(planned)
+    before = plan_materializing_run(planned)
     assert before
     first = new_job(before, left_to_do(before, tried=False), 1)
     written = list[str]()

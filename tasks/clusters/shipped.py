@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.protocol.layout import OutputFolder
-from tasks.ray_job.job import Job, place_of_prepared
+from tasks.ray_job.job import Job, place_of_materialized
 
 STATE = ".state"
 NOT_SHIPPED = [
@@ -33,7 +33,7 @@ def data_below(folder: Path, job: Job) -> list[str]:
     """
     # As they are named: what a link in the folder leads to would else be taken along.
     home, spec = os.path.abspath(folder), job.spec
-    own = [literal(path) for path in (spec.sink.path, place_of_prepared(spec))]
+    own = [literal(path) for path in (spec.sink.path, place_of_materialized(spec))]
     urls = [*spec.source.paths, *job.timed_inputs, *own]
     named = [os.path.abspath(path) for path in map(on_disk, urls) if path]
     others = [literal(path) for path in outputs_in(home, named)]

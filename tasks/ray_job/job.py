@@ -191,14 +191,14 @@ def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:
     return storage, replace(output, table=spec.sink.as_table())
 
 
-def place_of_prepared(spec: BatchInferenceSpec) -> str:
+def place_of_materialized(spec: BatchInferenceSpec) -> str:
     """Where rows are kept between the two jobs of a run that is cut, as the spec would name it."""
     return spec.stages.preprocess.path or f"{spec.sink.path}.state/prepared"
 
 
-def storage_of_prepared(spec: BatchInferenceSpec) -> FsspecStorage:
+def storage_of_materialized(spec: BatchInferenceSpec) -> FsspecStorage:
     """The storage of that place."""
-    return opened_as_output(spec, place_of_prepared(spec))[0]
+    return opened_as_output(spec, place_of_materialized(spec))[0]
 
 
 def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:

@@ -15,8 +15,8 @@ from tasks.ray_job.counts import CpuClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
 from tasks.ray_job.parents import num_parents
-from tasks.ray_job.prepared import read_prepared
 from tasks.ray_job.profiling import profiled_items
+from tasks.ray_job.read_materialized import read_materialized
 from tasks.ray_job.stage_error import message_of
 
 
@@ -63,7 +63,7 @@ class Pending:
 
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read a share, reporting rows and finished bytes."""
-    read = read_share if "read" in job.stages else read_prepared
+    read = read_share if "read" in job.stages else read_materialized
     clock = CpuClock()
     for batch in profiled_items(job, "read", read(job, start, stop, report)):
         rejected, filtered = len(batch.rejected), len(batch.filtered)

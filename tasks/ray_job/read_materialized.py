@@ -7,14 +7,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tasks.protocol.batch import RowBatch
-from tasks.protocol.prepared import Kept, take
+from tasks.protocol.materialized_rows import Kept, take
 from tasks.ray_job.counts import Report, Reporter
-from tasks.ray_job.job import Job, storage_of_prepared
+from tasks.ray_job.job import Job, storage_of_materialized
 from tasks.ray_job.opening import todo_lines
 from tasks.ray_job.stage_error import stage_error
 
 
-def read_prepared(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
+def read_materialized(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read the batches from `start` to `stop` of the attempt's todo.
 
     The time that reading and the steps took is of the job that kept them.
@@ -22,7 +22,7 @@ def read_prepared(job: Job, start: int, stop: int, report: Reporter) -> Iterator
     Raises:
         StageFailed: storage failed, or a batch is gone; names its file.
     """
-    storage = storage_of_prepared(job.spec)
+    storage = storage_of_materialized(job.spec)
     for lines in todo_lines(job, start, stop):
         for kept in map(Kept.of_line, lines.to_pylist()):
             begun = time.monotonic()

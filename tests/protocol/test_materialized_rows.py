@@ -11,8 +11,8 @@ from tasks.protocol.acceptance import accept, find_gap
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import IdRuns, Ids, as_ids, row_id
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.materialized_rows import Kept, MaterializedRun, kept_for, take
 from tasks.protocol.plan_file import Plan, Shard, first_plan, shard_table
-from tasks.protocol.prepared import Kept, PreparedRun, kept_for, take
 from tasks.protocol.records import Encoded, Part, Record, load_records, store
 from tests.simulation.storage import Calm, SimStorage
 
@@ -97,7 +97,7 @@ def test_every_row_is_taken_once_under_its_own_id(
     for names in ("ab", "c"):
         store(storage, run, theirs.digest, batch_of(names, "abc", rows, first=True), encode)
     store(storage, run, theirs.digest, batch_of("abc", "abc", rows, first=False), encode)
-    kept_there = PreparedRun(run, theirs, accept(load_records(storage, run), theirs))
+    kept_there = MaterializedRun(run, theirs, accept(load_records(storage, run), theirs))
     own = "".join(order[:count])
     plan = plan_of(own)
     settled = as_ids(row_id(0, row) for row in range(min(done, len(rows[own[0]]))))
@@ -120,7 +120,7 @@ def test_rows_that_are_done_are_not_held_one_by_one() -> None:
     storage, run, theirs = SimStorage(Calm()), RunFolder("kept"), plan_of("ab")
     rows = {"a": ["ok"] * 4, "b": ["ok"] * 4}
     store(storage, run, theirs.digest, batch_of("ab", "ab", rows, first=True), encode)
-    kept_there = PreparedRun(run, theirs, accept(load_records(storage, run), theirs))
+    kept_there = MaterializedRun(run, theirs, accept(load_records(storage, run), theirs))
     plan, many = plan_of("ab"), 10**7
     done = Record("0", plan.digest, "", ok=IdRuns(((row_id(0, 1), many, 1),)))
     accepted = accept([done], plan)

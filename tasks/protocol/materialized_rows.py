@@ -1,4 +1,4 @@
-"""Rows that a job has kept for the next one: whose they are, and what to take of them.
+"""Rows of `stages.preprocess.materialize`: which a job has kept for the next, and what to take.
 
 They lie in runs of their own that are never published, each with a plan and records. A shard's
 number is that run's, so rows get the ids that the run has which takes them.
@@ -58,7 +58,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class PreparedRun:
+class MaterializedRun:
     """What one run has kept."""
 
     run: RunFolder
@@ -74,7 +74,7 @@ class PreparedRun:
         return {shard.content: shard.number for shard in shards}
 
 
-def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[PreparedRun]) -> list[Kept]:
+def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[MaterializedRun]) -> list[Kept]:
     """The batches to take for what is left of a plan; each shard's from the first run that has it.
 
     Args:
@@ -97,7 +97,7 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[PreparedRun]) 
 
 
 def kept_by(
-    run: PreparedRun, numbers: dict[int, int], covered: IdRanges, ends: Ends
+    run: MaterializedRun, numbers: dict[int, int], covered: IdRanges, ends: Ends
 ) -> Iterator[Kept]:
     """A run's batches with rows or ends of some shards that are not settled."""
     aside = set(run.accepted.rejected.ids().tolist())

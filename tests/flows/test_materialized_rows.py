@@ -20,9 +20,9 @@ from flows.redrive import redrive
 from tasks.at_work import unfinished_jobs
 from tasks.errors import ErrorBudgetExceeded, RunStopped, StageFailed
 from tasks.kinds.sources import ParquetSource
+from tasks.materializing_run import plan_materializing_run
 from tasks.patience import stuck_stage
 from tasks.plan import PlannedRun, make_plan
-from tasks.prepared import plan_preparation
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
 from tasks.ray_job.progress import Progress
@@ -266,7 +266,7 @@ def test_who_looks_for_jobs_finds_those_of_both_halves_and_no_other_outputs(numb
     jobs = {}
     for each in (spec, other):
         main = make_plan(each)
-        first = plan_preparation(main)
+        first = plan_materializing_run(main)
         assert first
         jobs[each.sink.path] = next_attempt(first, left_to_do(first, tried=False)).job.id
         assert main.run.run_id not in jobs[each.sink.path]
@@ -275,7 +275,7 @@ def test_who_looks_for_jobs_finds_those_of_both_halves_and_no_other_outputs(numb
 
 
 def test_a_first_job_that_hangs_hangs_in_a_stage_of_its_own(numbers: Path) -> None:
-    first = plan_preparation(make_plan(cut_spec(numbers)))
+    first = plan_materializing_run(make_plan(cut_spec(numbers)))
     assert first
     job = next_attempt(first, left_to_do(first, tried=False)).job
     counts = Counts()

@@ -1,4 +1,4 @@
-"""A run that is cut into two jobs: the first reads, applies the steps and keeps the rows.
+"""The first job of two by `stages.preprocess.materialize`: reads, applies the steps, keeps rows.
 
 That job is a run of its own which is never published, with plan, records and attempts like any
 other. What it has kept serves every run over the same inputs with the same source and steps.
@@ -16,6 +16,7 @@ from tasks.kinds.sinks import ParquetSink
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.materialized_rows import KEPT_SCHEMA, MaterializedRun, kept_for
 from tasks.protocol.plan_file import (
     Content,
     Plan,
@@ -26,9 +27,8 @@ from tasks.protocol.plan_file import (
     shards_of,
     supersede,
 )
-from tasks.protocol.prepared import KEPT_SCHEMA, PreparedRun, kept_for
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.ray_job.job import output_of, place_of_prepared
+from tasks.ray_job.job import output_of, place_of_materialized
 from tasks.recorded import accepted_in, rows_settled
 from tasks.resources import Resources
 from tasks.run_folder import run_id_of, save_and_reload, save_header
@@ -42,7 +42,7 @@ NOT_THE_ROWS = {"exclude", "on_empty", "shuffle_seed"}
 
 
 @dataclass(frozen=True)
-class Preparation(PlannedRun):
+class MaterializingRun(PlannedRun):
     """The first job's run."""
 
     main: PlannedRun
@@ -68,21 +68,21 @@ class Preparation(PlannedRun):
         self.main.refuse_given_up()
 
 
-def plan_preparation(main: PlannedRun) -> Preparation | None:
+def plan_materializing_run(main: PlannedRun) -> MaterializingRun | None:
     """Plan the first job of a run, or pick it up; None where there never was anything to keep."""
     spec = spec_before(main)
     storage, output = output_of(spec)
     run_key = key_of_first_job(main, spec)
     run = output.run(run_id_of(run_key))
     old = load_plan(storage, run)
-    shards = shards_to_prepare(main, spec, run, old)
+    shards = shards_to_materialize(main, spec, run, old)
     if not shards and old is None:
         return None
     plan = save_and_reload(storage, run, plan_of(old, shards, main.plan.pins))
     save_header(storage, run, run_key, {}, spec, 0)
     where = {"path": spec.sink.path, "run_id": run.run_id}
     main.storage.write(main.run.prepared, json.dumps(where).encode())
-    return Preparation(
+    return MaterializingRun(
         spec=spec,
         run_key=run_key,
         config=main.config,
@@ -116,7 +116,7 @@ def plan_of(old: Plan | None, shards: list[Shard], pins: dict[str, Any]) -> Plan
 def spec_before(main: PlannedRun) -> BatchInferenceSpec:
     """What the first job is told: to keep its rows under their key, and to hold no GPU."""
     spec = main.spec
-    folder = f"{place_of_prepared(spec)}/{key_of(main)}"
+    folder = f"{place_of_materialized(spec)}/{key_of(main)}"
     sink = ParquetSink(path=folder, storage_options=spec.sink.storage_options)
     resources = Resources(num_gpus=0, max_replicas=1)
     return spec.model_copy(update={"sink": sink, "resources": resources, "gates": []})
@@ -135,7 +135,7 @@ def key_of(main: PlannedRun) -> str:
     )[:16]
 
 
-def shards_to_prepare(
+def shards_to_materialize(
     main: PlannedRun, spec: BatchInferenceSpec, run: RunFolder, old: Plan | None
 ) -> list[Shard]:
     """Shards that are still to be predicted and that no other run has kept wholly.
@@ -147,13 +147,13 @@ def shards_to_prepare(
     left = set(main.gap(main.accepted(), retry_rejected=True).shards.tolist())
     shards = shards_of(main.plan.shards)
     new = {s.content for at, s in enumerate(shards) if at in left and s.content not in own}
-    for other in prepared_runs(spec, new):
+    for other in materialized_runs(spec, new):
         if other.run != run:
             new -= other.numbers.keys()
     return [shard for shard in shards if shard.content in own | new]
 
 
-def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[PreparedRun]:
+def materialized_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[MaterializedRun]:
     """Runs that have kept rows of some shards under the same key, or are about to."""
     storage, output = output_of(spec)
     found = []
@@ -161,11 +161,11 @@ def prepared_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[Prep
         run = output.run(run_id)
         plan = load_plan(storage, run) if storage.stat(run.header) else None
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
-            found.append(PreparedRun(run, plan, accepted_in(storage, run, plan)))
+            found.append(MaterializedRun(run, plan, accepted_in(storage, run, plan)))
     return found
 
 
-def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:
+def todo_materialized(main: PlannedRun, gap: Gap) -> pa.Table:
     """What the second job is to read for a gap.
 
     Raises:
@@ -174,7 +174,7 @@ def todo_prepared(main: PlannedRun, gap: Gap) -> pa.Table:
     spec = spec_before(main)
     own = output_of(spec)[1].run(run_id_of(key_of_first_job(main, spec)))
     contents = {shard.content for shard in shards_of(main.plan.shards.take(pa.array(gap.shards)))}
-    runs = sorted(prepared_runs(spec, contents), key=lambda each: each.run != own)
+    runs = sorted(materialized_runs(spec, contents), key=lambda each: each.run != own)
     try:
         kept = kept_for(main.plan, main.accepted(), gap, runs)
     except FileNotFoundError as error:
