@@ -16,6 +16,7 @@ from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
+from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
@@ -33,7 +34,6 @@ from tasks.ray_job.own_machine import (
     replicas_at_first,
     replicas_have_the_cores,
 )
-from tasks.ray_job.parts import forget_notes
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.room import Node, crowding, gpus_of_replica

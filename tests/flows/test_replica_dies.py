@@ -47,7 +47,7 @@ def notes_on(address: str) -> list[bytes]:
     """What Ray's table says of parts."""
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
-    from tasks.ray_job.parts import NAMESPACE
+    from tasks.ray_job.deterministic_replay import NAMESPACE
 
     found: list[bytes] = GcsClient(address=address).internal_kv_keys(b"", NAMESPACE)
     return found

@@ -11,7 +11,7 @@ from tasks.errors import StageFailed
 from tasks.kinds.models.runtimes.told import RuntimeUsed
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.batch_limits import remembered_limit
-from tasks.ray_job.parts import recorded_ids
+from tasks.ray_job.deterministic_replay import recorded_ids
 from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.run import attempts_in
 from tests.clusters.small_job import ROWS, small_spec, whole_run

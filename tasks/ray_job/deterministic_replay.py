@@ -1,4 +1,4 @@
-"""Batches that come out in parts come out in the same ones when Ray has their task done again.
+"""A task that Ray does again yields its batches in the same parts as before.
 
 Ray takes a task to yield the same each time: of one that is done again, since its process died or
 its node is lost, it leaves out as many items as it has got. Parts of a slow batch end where half a

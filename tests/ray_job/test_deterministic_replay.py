@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd, without
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.records import Encoded, Part, store
-from tasks.ray_job import parts
+from tasks.ray_job import deterministic_replay
+from tasks.ray_job.deterministic_replay import Notes, in_same_parts
 from tasks.ray_job.job import Job
-from tasks.ray_job.parts import Notes, in_same_parts
 from tests.ray_job.test_own_machine import job_of, spec
 
 ROWS = 60
@@ -37,7 +37,7 @@ class Stage:
     def __call__(self, batch: RowBatch) -> Iterator[RowBatch]:
         left = batch
         for size in [*self.sizes, ROWS]:
-            part, left = parts.divided(left, size)
+            part, left = deterministic_replay.divided(left, size)
             self.given += sorted({*part.ids.tolist()})
             yield settled(part)
             if not len(left.rows):
@@ -69,7 +69,9 @@ def job_in(folder: Path) -> Job:
 def pretend(patch: pytest.MonkeyPatch) -> None:
     """A dictionary in place of Ray's table of notes, and one task."""
     held: dict[bytes, bytes] = {}
-    patch.setattr(parts, "_internal_kv_put", lambda key, value, **_: held.update({key: value}))
+    patch.setattr(
+        deterministic_replay, "_internal_kv_put", lambda key, value, **_: held.update({key: value})
+    )
 
     def of_task(job: Job, batch: RowBatch) -> Notes:
         return Notes(b"task", json.loads(held.get(b"task", b"[]")))
@@ -102,7 +104,7 @@ def test_what_ray_has_got_and_what_it_gets_is_all_of_it_once(
     """Its process dies after some parts, or its node after all; then parts fall otherwise."""
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         pretend(patch)
-        patch.setattr(parts, "SOON_SECONDS", -1.0)
+        patch.setattr(deterministic_replay, "SOON_SECONDS", -1.0)
         job, made = job_in(Path(folder)), list[RowBatch]()
         for out in in_same_parts(Stage(first), job)(batch()):
             if len(made) == got:
@@ -153,7 +155,7 @@ def test_what_was_set_aside_is_not_done(tmp_path: Path) -> None:
     """An earlier attempt has set it aside; this one died over its second try."""
     with pytest.MonkeyPatch.context() as patch:
         pretend(patch)
-        job, (first, rest) = job_in(tmp_path), parts.divided(batch(), 6)
+        job, (first, rest) = job_in(tmp_path), deterministic_replay.divided(batch(), 6)
         aside = tuple(Rejection(i, "/in/a", i, "infer", "E", "", "") for i in first.ids.tolist())
         record(job, RowBatch(first.rows.slice(0, 0), aside))
         for _ in in_same_parts(Stage([6]), job)(batch()):
@@ -165,8 +167,8 @@ def test_what_was_set_aside_is_not_done(tmp_path: Path) -> None:
 
 def test_of_too_many_records_none_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = job_in(tmp_path)
-    for part in parts.divided(replace(batch(), filtered=IdRuns()), 5):
+    for part in deterministic_replay.divided(replace(batch(), filtered=IdRuns()), 5):
         record(job, part)
-    assert len(parts.recorded_ids(job)) == ROWS
-    monkeypatch.setattr(parts, "MOST_RECORDS", 1)
-    assert len(parts.recorded_ids(job)) == 0
+    assert len(deterministic_replay.recorded_ids(job)) == ROWS
+    monkeypatch.setattr(deterministic_replay, "MOST_RECORDS", 1)
+    assert len(deterministic_replay.recorded_ids(job)) == 0
