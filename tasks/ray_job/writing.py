@@ -14,11 +14,11 @@ from tasks.protocol.ids import as_ids
 from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.ray_job.casting import cast
 from tasks.ray_job.counts import CpuClock, Report, Reporter
-from tasks.ray_job.forms import parts_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import digest, read_pinned, schema_for
 from tasks.ray_job.parents import num_parents
 from tasks.ray_job.profiling import profiled
+from tasks.ray_job.sink_encoding import parts_of
 from tasks.ray_job.stage_error import stage_error
 
 UNRECORDED_PER_REPLICA = 3
