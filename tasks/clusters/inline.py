@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tasks.errors import RunStopped
 from tasks.kinds.first_line import first_line
 from tasks.ray_job.job import Job
-from tasks.ray_job.line import Line
+from tasks.ray_job.stage_threads import StageThreads
 
 STOP_SECONDS = 15.0
 
@@ -16,7 +16,7 @@ class InlineJob:
     """A thread that watches over those of the stages; they end with the process at the latest."""
 
     thread: threading.Thread
-    line: Line
+    line: StageThreads
     said: list[str]
     """What it could not leave as its result."""
     where: str = "this process"
@@ -40,7 +40,7 @@ class Inline:
 
     def start(self, job: Job) -> InlineJob:
         """Start the job's thread."""
-        line, said, name = Line(), list[str](), f"job-{job.run_id}"
+        line, said, name = StageThreads(), list[str](), f"job-{job.run_id}"
         thread = threading.Thread(target=carry_out, args=(job, line, said), name=name, daemon=True)
         thread.start()
         return InlineJob(thread, line, said)
@@ -53,7 +53,7 @@ class Inline:
         return True
 
 
-def carry_out(job: Job, line: Line, said: list[str]) -> None:
+def carry_out(job: Job, line: StageThreads, said: list[str]) -> None:
     """Run a job; what has ended it is told by its result, and kept by nobody.
 
     The next attempt, and all later jobs of this process, have their models to load.

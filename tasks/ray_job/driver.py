@@ -5,11 +5,11 @@ from typing import Any
 
 from tasks.kinds.clusters import InlineCluster
 from tasks.ray_job.job import Job
-from tasks.ray_job.line import Line
 from tasks.ray_job.result import explain
+from tasks.ray_job.stage_threads import StageThreads
 
 
-def run(job: Job, line: Line | None = None) -> Exception | None:
+def run(job: Job, line: StageThreads | None = None) -> Exception | None:
     """Run a job and leave its result; return what went wrong.
 
     Args:

@@ -16,7 +16,6 @@ from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job
-from tasks.ray_job.line import Line
 from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores
 from tasks.ray_job.pace import EMIT_EVERY_SECONDS
@@ -30,6 +29,7 @@ from tasks.ray_job.stage_functions import (
     limit_threads,
     preprocess_stage,
 )
+from tasks.ray_job.stage_threads import StageThreads
 from tasks.ray_job.writing import batches_per_write, write_reported
 
 MEDIA_ROWS = 256
@@ -41,7 +41,7 @@ BUILDING_SECONDS = 120.0
 """By then it is whole; who takes longer loads a model, or hangs, and is in nobody's way."""
 
 
-def run_inline(job: Job, line: Line | None) -> None:
+def run_inline(job: Job, line: StageThreads | None) -> None:
     """Run its stages side by side over the attempt's shards.
 
     Args:
@@ -53,7 +53,7 @@ def run_inline(job: Job, line: Line | None) -> None:
     """
     job = with_all_cores(job)
     KNOWN.clear()  # an earlier attempt in this process may have lost the race to pin
-    line, counts = line or Line(), Counts()
+    line, counts = line or StageThreads(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = progress.occupancy.is_this_process = True
     status = JobStatus(cpus=job.spec.resources.cores)
@@ -77,7 +77,7 @@ def run_inline(job: Job, line: Line | None) -> None:
     line.join(LEAVE_SECONDS)
 
 
-def start_stages(job: Job, line: Line, report: Reporter) -> None:
+def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
     """A thread for each stage that has something to do."""
     spec = job.spec
     smaller = in_smaller_batches(job)
@@ -114,7 +114,7 @@ def through(
     stage: str,
     build: Callable[[], StageAdapter],
     rows: Iterable[RowBatch],
-    line: Line,
+    line: StageThreads,
     report: Reporter,
 ) -> Iterator[RowBatch]:
     """Batches as they come out of a stage, which is built in its own thread."""

@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import RunStopped, StageFailed
 from tasks.protocol.batch import RowBatch
-from tasks.ray_job.line import Line
+from tasks.ray_job.stage_threads import StageThreads
 
 LONG = 60.0
 BATCH = RowBatch(pa.table({"__row": [1]}))
@@ -30,7 +30,7 @@ def raising(error: Exception, batches: Iterator[RowBatch]) -> Iterator[RowBatch]
 
 
 def test_all_that_goes_in_comes_out_and_the_line_ends() -> None:
-    line = Line()
+    line = StageThreads()
     read: list[int] = []
     last = line.add("infer", line.add("read", drawn(read, 50)))
     assert len(list(last)) == 50
@@ -39,7 +39,7 @@ def test_all_that_goes_in_comes_out_and_the_line_ends() -> None:
 
 
 def test_a_stage_is_no_more_than_a_batch_ahead_of_the_next() -> None:
-    line = Line()
+    line = StageThreads()
     read: list[int] = []
     held = line.add("read", drawn(read))
     for taken in range(1, 20):
@@ -53,7 +53,7 @@ def test_a_stage_is_no_more_than_a_batch_ahead_of_the_next() -> None:
 
 
 def test_the_first_error_names_its_stage_and_what_came_through_goes_on() -> None:
-    line = Line()
+    line = StageThreads()
     read: list[int] = []
     broken = line.add("preprocess", raising(ValueError("no"), line.add("read", drawn(read))))
     passed = list(line.add("infer", broken))
@@ -67,7 +67,7 @@ def test_the_first_error_names_its_stage_and_what_came_through_goes_on() -> None
 
 
 def test_a_halted_line_calls_no_function_any_more() -> None:
-    line = Line()
+    line = StageThreads()
     called: list[pa.Table] = []
 
     def function(rows: pa.Table) -> pa.Table:
@@ -87,7 +87,7 @@ def test_a_halted_line_calls_no_function_any_more() -> None:
 
 
 def test_a_halted_line_waits_for_no_call_that_hangs() -> None:
-    line, goes_on = Line(), threading.Event()
+    line, goes_on = StageThreads(), threading.Event()
 
     def hangs() -> Iterator[RowBatch]:
         goes_on.wait(LONG)

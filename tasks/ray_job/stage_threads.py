@@ -16,7 +16,7 @@ Slot = deque[RowBatch | None]
 """What a stage has ready for the next: nothing, a batch, or None, which is the end."""
 
 
-class Line:
+class StageThreads:
     """A line of stages; where one fails, those before it stop, and those after it end their work.
 
     What has come through the failed stage is then recorded, and is not done again.
