@@ -20,7 +20,6 @@ from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
-from tasks.ray_job.in_hand import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.left_out import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.look_pace import LookPace
@@ -35,6 +34,7 @@ from tasks.ray_job.own_machine import (
     replicas_have_the_cores,
 )
 from tasks.ray_job.pipeline import run_pipeline
+from tasks.ray_job.poison_rows import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine, loses_device
-from tasks.ray_job.in_hand import InHand
+from tasks.ray_job.poison_rows import InHand
 from tasks.ray_job.stage_error import message_of, place_of
 
 

@@ -11,10 +11,10 @@ import pytest
 from tasks.errors import OutOfMemory, StageFailed
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import row_id
-from tasks.ray_job import in_hand, lost_device
-from tasks.ray_job.in_hand import InHand, forget_all, key_of, over_rows_in_hand
+from tasks.ray_job import lost_device, poison_rows
 from tasks.ray_job.job import Job
 from tasks.ray_job.pace import Pace
+from tasks.ray_job.poison_rows import InHand, forget_all, key_of, over_rows_in_hand
 from tasks.ray_job.stage_adapter import StageAdapter
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -39,7 +39,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
     context = SimpleNamespace(get_worker_id=lambda: "process", get_node_id=lambda: "node")
     monkeypatch.setattr("ray.get_runtime_context", lambda: context)
     for name, call in calls.items():
-        monkeypatch.setattr(in_hand, f"_internal_kv_{name}", call)
+        monkeypatch.setattr(poison_rows, f"_internal_kv_{name}", call)
     return held
 
 
@@ -121,7 +121,7 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
     ids = [row_id(3, row) for row in range(50)]
     rows = RowBatch(pa.table({ROW: pa.array(ids, pa.int64()), "x": ids}), sources={3: "/in/3"})
     crashes = iter([False, True, True])  # asked of those that died over a single row
-    monkeypatch.setattr(in_hand, "has_crashed", lambda process, node: next(crashes))
+    monkeypatch.setattr(poison_rows, "has_crashed", lambda process, node: next(crashes))
 
     def predict(rows: pa.Table) -> pa.Table:
         if ids[23] in rows["x"].to_pylist():
@@ -192,7 +192,7 @@ def replicas(job: Job, patch: pytest.MonkeyPatch, bad: set[int], size: int = 8) 
     def die(code: int) -> NoReturn:
         raise Died
 
-    patch.setattr(in_hand, "has_crashed", lambda process, node: True)
+    patch.setattr(poison_rows, "has_crashed", lambda process, node: True)
     patch.setattr("os._exit", die)
     ids = [row_id(3, row) for row in range(20)]
     rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": range(20)})
@@ -209,7 +209,7 @@ def test_a_row_that_costs_each_process_its_device_is_set_aside(
     assert died == (2 if size == 1 else 3), "and a first one, which notes nothing"
     (aside,) = [row for each in made for row in each.rejected]
     assert (aside.row, aside.error_type) == (bad, "ProcessDied")
-    assert f"alone in hand, twice: {LOST} (test_in_hand.py:" in aside.error_message
+    assert f"alone in hand, twice: {LOST} (test_poison_rows.py:" in aside.error_message
     assert sum(len(each.rows) for each in made) == 19
 
 
@@ -230,7 +230,7 @@ def test_what_cost_the_device_is_told_where_processes_end_again_and_again(
     with pytest.raises(Died):
         replicas(job, monkeypatch, {3}).run()
     told = over_rows_in_hand(job, died()).message
-    assert f"8 rows up to row 7 ({LOST} (test_in_hand.py:" in told
+    assert f"8 rows up to row 7 ({LOST} (test_poison_rows.py:" in told
 
 
 @pytest.mark.usefixtures("table")
@@ -238,7 +238,7 @@ def test_a_head_that_is_away_sets_no_row_aside(job: Job, monkeypatch: pytest.Mon
     def away(*_: object, **__: object) -> None:
         raise RuntimeError("the head does not answer")
 
-    monkeypatch.setattr(in_hand, "_internal_kv_put", away)
+    monkeypatch.setattr(poison_rows, "_internal_kv_put", away)
     hand = InHand(key_of(job, ACTOR), "infer")
     hand.begin(batch())
     (made,) = hand.noting(StageAdapter("infer", (lambda rows: rows,)))(batch())
@@ -254,5 +254,5 @@ def test_what_ends_with_its_node_or_for_want_of_memory_is_no_rows_fault(
 ) -> None:
     nodes = [{"NodeID": "here", "Alive": True}, {"NodeID": "gone", "Alive": False}]
     monkeypatch.setattr("ray.nodes", lambda: nodes)
-    monkeypatch.setattr(in_hand, "has_run_out_of_memory", lambda process: killed)
-    assert in_hand.has_crashed("process", node) is crashed
+    monkeypatch.setattr(poison_rows, "has_run_out_of_memory", lambda process: killed)
+    assert poison_rows.has_crashed("process", node) is crashed
