@@ -17,11 +17,11 @@ from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
 from tasks.ray_job.deterministic_replay import forget_notes
+from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import LOAD_SECONDS, Job
-from tasks.ray_job.left_out import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now

@@ -9,7 +9,7 @@ import pytest
 from tasks.attempt import Look
 from tasks.errors import InvalidSpec, StageFailed
 from tasks.plan import make_plan
-from tasks.ray_job import left_out, nodes
+from tasks.ray_job import excluded_nodes, nodes
 from tasks.ray_job.job import stored_job
 from tasks.ray_job.result import explain
 from tasks.run import left_to_do, new_job, next_attempt, nodes_left_out
@@ -52,14 +52,16 @@ def test_nodes_are_left_out_where_others_have_room(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for module in (nodes, left_out):
+    for module in (nodes, excluded_nodes):
         monkeypatch.setattr(module, "ray", Nodes("a", "b", "c", "dead"))
     asked = {"num_gpus": 1, "num_cpus": 0.5, "min_replicas": replicas}
-    job = left_out.leaving_out(replace(job_of(spec(cluster=WAITS, resources=asked)), avoid=avoid))
+    job = excluded_nodes.leaving_out(
+        replace(job_of(spec(cluster=WAITS, resources=asked)), avoid=avoid)
+    )
     assert job.avoid == avoided
     assert capsys.readouterr().out.startswith(said)
     selector = {"ray.io/node-id": f"!in({','.join(avoided)})"} if avoided else None
-    assert left_out.elsewhere(job) == selector
+    assert excluded_nodes.elsewhere(job) == selector
 
 
 def test_what_fails_on_a_node_is_known_to_the_next_attempt(numbers: Path) -> None:
@@ -86,8 +88,8 @@ def test_what_fails_on_a_node_is_known_to_the_next_attempt(numbers: Path) -> Non
 def test_what_is_wrong_on_one_node_is_tried_on_others() -> None:
     """Of nothing else is it known that it is no fault of the spec."""
     error = InvalidSpec("environment.pip: no module named x")
-    left_out.raise_of_node(error)
+    excluded_nodes.raise_of_node(error)
     error.node = "a"
     with pytest.raises(StageFailed, match="on a node, unlike others: environment") as caught:
-        left_out.raise_of_node(error)
+        excluded_nodes.raise_of_node(error)
     assert explain(caught.value)["node"] == "a"
