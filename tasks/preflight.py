@@ -22,8 +22,8 @@ from tasks.kinds.places import check_sink, check_source
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
+from tasks.ray_job.gpu_queue import refuse_beyond
 from tasks.ray_job.room import Node, gpus_of_replica, in_gib, refuse_crowded, refuse_unmet
-from tasks.ray_job.turn import refuse_beyond
 from tasks.spec import BatchInferenceSpec
 
 

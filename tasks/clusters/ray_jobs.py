@@ -13,10 +13,10 @@ from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
 from tasks.ray_job.followed import has_result, leave_sign
+from tasks.ray_job.gpu_queue import GPUS, LIVE, claim_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
 from tasks.ray_job.room import gpus_of_replica
-from tasks.ray_job.turn import GPUS, LIVE, claim_of
 
 STOP_SECONDS = 12.0
 END_SECONDS = 5.0

@@ -20,6 +20,7 @@ from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
+from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.look_pace import LookPace
@@ -40,7 +41,6 @@ from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.ray_job.turn import await_turn, within_limit
 from tasks.ray_job.writing import batches_per_write
 
 RAY_WAITS_LONGER_SECONDS = 60.0

@@ -17,7 +17,7 @@ import psutil
 import yaml
 
 from tasks.clusters.ray_api import RayApi
-from tasks.ray_job.turn import LIVE
+from tasks.ray_job.gpu_queue import LIVE
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.ray_cluster import RayCluster, ray_cluster

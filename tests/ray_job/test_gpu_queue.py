@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.ray_job import turn
-from tasks.ray_job.job import Job
-from tasks.ray_job.turn import (
+from tasks.ray_job import gpu_queue
+from tasks.ray_job.gpu_queue import (
     Claim,
     ahead_of,
     await_turn,
@@ -19,6 +18,7 @@ from tasks.ray_job.turn import (
     replicas_within,
     within_limit,
 )
+from tasks.ray_job.job import Job
 from tasks.spec_file import parse_spec
 from tests.ray_job.test_own_machine import job_of
 
@@ -118,8 +118,8 @@ def test_a_job_waits_until_the_list_names_it(monkeypatch: pytest.MonkeyPatch) ->
     job = limited(2)
     first, own = Claim(1, "first", 2), Claim(2, job.id, 1)
     looks = iter([[], [first], [first, own], [replace(first, gpus=1), own]])
-    monkeypatch.setattr(turn, "claims", lambda: next(looks))
-    monkeypatch.setattr(turn, "LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(gpu_queue, "claims", lambda: next(looks))
+    monkeypatch.setattr(gpu_queue, "LOOK_EVERY_SECONDS", 0.0)
     told: list[str] = []
     await_turn(job, told.append)
     unnamed = "its turn: the cluster's list of jobs does not name it yet"
@@ -139,7 +139,7 @@ def test_a_list_that_does_not_answer_takes_no_job_out_of_the_queue(
         RayStateApiException("API server internal error"),
         TimeoutError("read timed out"),
         RuntimeError("status code 503"),
-        [SimpleNamespace(**own, metadata={turn.GPUS: "1"})],
+        [SimpleNamespace(**own, metadata={gpu_queue.GPUS: "1"})],
     ]
     told = waits_told(job, answers, monkeypatch)
     assert told == [
@@ -158,7 +158,7 @@ def waits_told(job: Job, answers: list[Any], monkeypatch: pytest.MonkeyPatch) ->
         return answer
 
     monkeypatch.setattr("ray.util.state.list_jobs", list_jobs)
-    monkeypatch.setattr(turn, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(gpu_queue, "LOOK_EVERY_SECONDS", 0.01)
     told: list[str] = []
     await_turn(job, told.append)
     return told
