@@ -21,9 +21,9 @@ from tasks.protocol.batch import RowBatch, merge
 from tasks.protocol.ids import IdRuns, Ids, as_ids
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, load_records
+from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.job import Job
-from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.parents import cut, num_parents
 
 Run = Callable[[RowBatch], Iterator[RowBatch]]

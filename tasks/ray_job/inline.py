@@ -12,13 +12,13 @@ from functools import partial
 
 from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.batch import RowBatch
+from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
 from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.followed import refuse_if_stopped
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores
-from tasks.ray_job.pace import EMIT_EVERY_SECONDS
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.reading import read_reported

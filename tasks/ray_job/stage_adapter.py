@@ -19,9 +19,9 @@ from tasks.kinds.tensors import is_tensor
 from tasks.protocol.batch import ROW, Rejection, RowBatch
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.python_rows import python_rows
+from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS, Pace
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
 from tasks.ray_job.out_of_memory import give_back_memory
-from tasks.ray_job.pace import EMIT_EVERY_SECONDS, Pace
 from tasks.ray_job.parents import cut, num_parents, parent_starts
 from tasks.ray_job.stage_error import reason_of, stage_error
 

@@ -14,11 +14,11 @@ from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.quick_imports import quick_imports
+from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
-from tasks.ray_job.pace import Pace
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import StageAdapter

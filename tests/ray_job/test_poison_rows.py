@@ -12,8 +12,8 @@ from tasks.errors import OutOfMemory, StageFailed
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import row_id
 from tasks.ray_job import lost_device, poison_rows
+from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.job import Job
-from tasks.ray_job.pace import Pace
 from tasks.ray_job.poison_rows import InHand, forget_all, key_of, over_rows_in_hand
 from tasks.ray_job.stage_adapter import StageAdapter
 from tests.ray_job.test_own_machine import job_of, spec

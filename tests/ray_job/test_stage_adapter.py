@@ -17,8 +17,8 @@ from tasks.kinds.column_types import AUDIO, MEDIA
 from tasks.kinds.models.runtimes.told import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
+from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.blame import Function
-from tasks.ray_job.pace import Pace
 from tasks.ray_job.stage_adapter import LARGE_BYTES, StageAdapter
 
 

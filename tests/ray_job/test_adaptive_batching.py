@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.ray_job.pace import Pace
+from tasks.ray_job.adaptive_batching import Pace
 
 
 def test_the_pace_follows_the_model() -> None:
