@@ -18,12 +18,12 @@ from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
 from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
+from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import LOAD_SECONDS, Job
-from tasks.ray_job.look_pace import LookPace
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Occupancy
@@ -89,7 +89,7 @@ def run_on_ray(job: Job) -> None:
     shares = list(cut_shares(job, int(resources.get("CPU", 1)), rows))
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     tell_machines(job, progress.occupancy, nodes, gpus)
-    Watch.progress, Watch.followed, Watch.pace = progress, followed, LookPace()
+    Watch.progress, Watch.followed, Watch.pace = progress, followed, PollInterval()
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:
@@ -233,7 +233,7 @@ class Watch(ExecutionCallback):
 
     progress: ClassVar[Progress | None] = None
     followed: ClassVar[Followed | None] = None
-    pace: ClassVar[LookPace] = LookPace()
+    pace: ClassVar[PollInterval] = PollInterval()
     growing: ClassVar[Growing | None] = None
     aloud: ClassVar[Aloud] = Aloud()
 

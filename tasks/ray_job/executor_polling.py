@@ -16,7 +16,7 @@ LONGER = 1.5
 
 
 @dataclass
-class LookPace:
+class PollInterval:
     """Seconds until the executor's next look."""
 
     seconds: float = SHORTEST_SECONDS

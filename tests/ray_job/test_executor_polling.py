@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks.ray_job.look_pace import LONGEST_SECONDS, SHORTEST_SECONDS, LookPace
+from tasks.ray_job.executor_polling import LONGEST_SECONDS, SHORTEST_SECONDS, PollInterval
 from tests.test_waiting import PATIENCE
 
 STILL_SECONDS, SETTLED_SECONDS = 3.5, 1.5
@@ -18,7 +18,7 @@ import itertools, json, sys, time
 import ray
 from ray.data import DataContext
 from ray.data._internal.execution.execution_callback import ExecutionCallback
-from tasks.ray_job.look_pace import LookPace
+from tasks.ray_job.executor_polling import PollInterval
 
 class Looks(ExecutionCallback):
     at, pace, is_predicting = [], None, False
@@ -36,7 +36,7 @@ ray.init(address=sys.argv[1], logging_level="ERROR")
 DataContext.get_current().custom_execution_callback_classes = [Looks]
 closest = []
 for is_predicting in (False, True):
-    Looks.at, Looks.pace, Looks.is_predicting = [], LookPace(), is_predicting
+    Looks.at, Looks.pace, Looks.is_predicting = [], PollInterval(), is_predicting
     (row,) = ray.data.range(1).map_batches(takes_long, batch_size=None).take_all()
     looks = [at for at in Looks.at if row["begun"] + {SETTLED_SECONDS} < at < row["ended"]]
     closest.append(min(later - at for at, later in itertools.pairwise(looks)))
@@ -67,7 +67,7 @@ def rays_own(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_longer_nothing_ends_the_longer_it_waits(rays_own: Any) -> None:
-    pace, waits = LookPace(), []
+    pace, waits = PollInterval(), []
     for _ in range(6):
         pace.follow(executor_of((4, 2, 2), (1, 0, 0)), is_predicting=True)
         waits.append(rays_own())
@@ -80,7 +80,7 @@ def test_the_longer_nothing_ends_the_longer_it_waits(rays_own: Any) -> None:
 def test_it_is_quick_again_when_something_has_happened(
     event: tuple[int, int, int], rays_own: Any
 ) -> None:
-    pace = LookPace()
+    pace = PollInterval()
     for _ in range(6):
         pace.follow(executor_of((4, 2, 2), (1, 0, 0)), is_predicting=True)
     pace.follow(executor_of(event, (1, 0, 0)), is_predicting=True)
@@ -88,7 +88,7 @@ def test_it_is_quick_again_when_something_has_happened(
 
 
 def test_it_is_quick_while_the_model_is_loaded(rays_own: Any) -> None:
-    pace = LookPace()
+    pace = PollInterval()
     for _ in range(6):
         pace.follow(executor_of((1, 0, 0)), is_predicting=False)
     assert rays_own() == SHORTEST_SECONDS
@@ -107,7 +107,7 @@ def test_a_jobs_executor_is_told(
         ("progress", progress),
         ("followed", SimpleNamespace(check=lambda: None)),
         ("growing", None),
-        ("pace", LookPace()),
+        ("pace", PollInterval()),
     ):
         monkeypatch.setattr(Watch, name, value)
     Watch().on_execution_step(SimpleNamespace(_topology={}))
