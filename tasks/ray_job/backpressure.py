@@ -13,7 +13,7 @@ from ray.data._internal.execution.backpressure_policy.backpressure_policy import
 from ray.data._internal.execution.operators.actor_pool_map_operator import ActorPoolMapOperator
 from ray.data._internal.execution.operators.task_pool_map_operator import TaskPoolMapOperator
 
-from tasks.ray_job.growing import Growing
+from tasks.ray_job.local_autoscaling import LocalAutoscaler
 from tasks.ray_job.writing import most_unrecorded
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class BoundUnrecorded(BackpressurePolicy):
 class AsManyAsGrown(BackpressurePolicy):
     """Runs no more tasks of a stage than it has grown to."""
 
-    growing: ClassVar[Growing | None] = None
+    growing: ClassVar[LocalAutoscaler | None] = None
 
     def can_add_input(self, op: "PhysicalOperator") -> bool:
         """Whether another task may start; Ray asks before each."""
@@ -86,7 +86,9 @@ class AsManyAsGrown(BackpressurePolicy):
         return op.num_active_tasks() < self.growing.most[op]
 
 
-def add_policies(context: "DataContext", batches_per_write: int, growing: Growing | None) -> None:
+def add_policies(
+    context: "DataContext", batches_per_write: int, growing: LocalAutoscaler | None
+) -> None:
     """Add ours to Ray's own."""
     policies = [*ENABLED_BACKPRESSURE_POLICIES, BoundUnrecorded, AsManyAsGrown]
     context.set_config(ENABLED_BACKPRESSURE_POLICIES_CONFIG_KEY, policies)

@@ -22,8 +22,8 @@ from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.executor_status import Aloud, status_of
 from tasks.ray_job.followed import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
-from tasks.ray_job.growing import Growing, leave_pool_alone
 from tasks.ray_job.job import LOAD_SECONDS, Job
+from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Occupancy
@@ -153,7 +153,7 @@ def plan_workers(job: Job, num_gpus: float, rows: int | None) -> int | None:
     """
     context, per_write = DataContext.get_current(), batches_per_write(job)
     has_growing = replicas_have_the_cores(job.spec, num_gpus)
-    Watch.growing = Growing(job.spec.rows_per_batch, per_write) if has_growing else None
+    Watch.growing = LocalAutoscaler(job.spec.rows_per_batch, per_write) if has_growing else None
     add_policies(context, per_write, Watch.growing)
     if not has_growing:
         return None
@@ -234,7 +234,7 @@ class Watch(ExecutionCallback):
     progress: ClassVar[Progress | None] = None
     followed: ClassVar[Followed | None] = None
     pace: ClassVar[PollInterval] = PollInterval()
-    growing: ClassVar[Growing | None] = None
+    growing: ClassVar[LocalAutoscaler | None] = None
     aloud: ClassVar[Aloud] = Aloud()
 
     def on_execution_step(self, executor: Any) -> None:

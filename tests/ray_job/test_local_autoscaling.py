@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tasks.ray_job import growing as module
-from tasks.ray_job.growing import Growing, IdleCores
+from tasks.ray_job import local_autoscaling as module
+from tasks.ray_job.local_autoscaling import IdleCores, LocalAutoscaler
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 
@@ -87,7 +87,7 @@ def play(
     executor = topology_of({operator: queued})
     memory = iter([free, *[free - takes] * 99])
     cores = idle_cores([0.0 if idle else 3.0] * 11 + (idle or [3.0] * 99))
-    growing = Growing(100, begun=0.0, free_memory=lambda: next(memory), idle=cores)
+    growing = LocalAutoscaler(100, begun=0.0, free_memory=lambda: next(memory), idle=cores)
     sizes, before = [], 1
     for second in range(11):
         pool.running = int(second == 10)
@@ -166,7 +166,7 @@ def test_tasks_are_added_where_batches_wait_for_them(
     from tasks.ray_job.backpressure import AsManyAsGrown
 
     stages = Stages(most_writers=4)
-    growing = Growing(100, 2, begun=0.0, idle=idle_cores([idle]))
+    growing = LocalAutoscaler(100, 2, begun=0.0, idle=idle_cores([idle]))
     executor = topology_of({stages.read: shares, stages.infer: batches, stages.write: outputs})
     growing.look(executor, 0, None, 0.0)
     assert (growing.most[stages.read], growing.most[stages.write]) == (readers, writers)
@@ -179,7 +179,7 @@ def test_tasks_are_added_where_batches_wait_for_them(
 
 def test_none_are_added_while_others_have_not_started() -> None:
     stages = Stages(most_writers=4)
-    growing = Growing(100, begun=0.0, idle=idle_cores([1.0] * 3))
+    growing = LocalAutoscaler(100, begun=0.0, idle=idle_cores([1.0] * 3))
     executor = topology_of({stages.read: 8, stages.infer: 0, stages.write: 0})
     grown = []
     for second, at_work in enumerate((1, 1, 2)):
@@ -191,7 +191,7 @@ def test_none_are_added_while_others_have_not_started() -> None:
 
 def test_idle_time_pays_for_a_worker_bit_by_bit() -> None:
     stages = Stages(most_writers=4)
-    growing = Growing(100, begun=0.0, idle=idle_cores([0.3] * 14))
+    growing = LocalAutoscaler(100, begun=0.0, idle=idle_cores([0.3] * 14))
     executor = topology_of({stages.read: 8, stages.infer: 0, stages.write: 0})
     stages.read.num_active_tasks = lambda: growing.most[stages.read]
     grown = []
@@ -203,7 +203,7 @@ def test_idle_time_pays_for_a_worker_bit_by_bit() -> None:
 
 def test_time_in_which_cores_were_idle_while_the_model_was_loaded_pays_for_none() -> None:
     stages = Stages(most_writers=4)
-    growing = Growing(100, begun=0.0, idle=idle_cores([0.4] * 10))
+    growing = LocalAutoscaler(100, begun=0.0, idle=idle_cores([0.4] * 10))
     executor = topology_of({stages.read: 8, stages.infer: 0, stages.write: 0})
     grown = []
     for second in range(10):

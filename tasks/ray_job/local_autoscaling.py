@@ -57,7 +57,7 @@ class IdleCores:
 
 
 @dataclass
-class Growing:
+class LocalAutoscaler:
     """Stages that begin with one worker each, and get more of them."""
 
     rows_per_batch: int
