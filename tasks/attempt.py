@@ -15,7 +15,7 @@ from tasks.kinds.clusters import KubeRayCluster
 from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.followed import STOPPED, leave_sign
+from tasks.ray_job.follower_heartbeat import STOPPED, leave_sign
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
 
 POLL_SECONDS = (0.05, 0.5)

@@ -21,7 +21,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.followed import leave_sign, refuse_if_stopped
+from tasks.ray_job.follower_heartbeat import leave_sign, refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import failure
 from tasks.rejections import excess

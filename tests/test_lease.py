@@ -21,7 +21,7 @@ from tasks.errors import Orphaned
 from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, kept_held, load_holder, save_holder
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
-from tasks.ray_job import followed
+from tasks.ray_job import follower_heartbeat
 from tasks.spec import Timeouts
 
 
@@ -68,12 +68,12 @@ def test_a_driver_on_another_machine_ends_as_soon_as_nobody_follows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not when `timeouts.orphan_seconds` have passed: it may hold GPUs."""
-    monkeypatch.setattr(followed, "LOOK_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(follower_heartbeat, "LOOK_EVERY_SECONDS", 0.02)
     job, ended = job_in(tmp_path), list[str]()
-    followed.leave_sign(job)
+    follower_heartbeat.leave_sign(job)
 
     def drive() -> None:
-        signs = followed.Followed(job)
+        signs = follower_heartbeat.Followed(job)
         try:
             while True:
                 signs.check()

@@ -13,7 +13,7 @@ from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch,
 from tasks.clusters.waiting import taken
 from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
-from tasks.ray_job.followed import LOOK_EVERY_SECONDS, has_result, leave_sign
+from tasks.ray_job.follower_heartbeat import LOOK_EVERY_SECONDS, has_result, leave_sign
 from tasks.ray_job.job import Job
 
 WORD_SECONDS = LOOK_EVERY_SECONDS + STOP_SECONDS

@@ -20,7 +20,7 @@ from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.executor_status import Aloud, status_of
-from tasks.ray_job.followed import Followed
+from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone

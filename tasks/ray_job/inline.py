@@ -15,7 +15,7 @@ from tasks.protocol.batch import RowBatch
 from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
 from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
-from tasks.ray_job.followed import refuse_if_stopped
+from tasks.ray_job.follower_heartbeat import refuse_if_stopped
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores

@@ -10,7 +10,7 @@ import pytest
 
 from tasks.attempt import Attempt
 from tasks.errors import Orphaned, RunStopped
-from tasks.ray_job.followed import Followed, leave_sign
+from tasks.ray_job.follower_heartbeat import Followed, leave_sign
 from tasks.ray_job.job import Job
 from tests.ray_job.test_own_machine import job_of, spec
 
