@@ -176,7 +176,7 @@ def test_nothing_is_left_of_a_driver_that_has_ended(tmp_path: Path) -> None:
 
 
 def test_what_ray_kills_for_want_of_memory_it_does_not_run_for_ever(tmp_path: Path) -> None:
-    """Of a reader or a step; what becomes of a replica is in `tests/ray_job/test_replica.py`."""
+    """Of a reader or a step; a replica is in `tests/ray_job/test_killed_replica.py`."""
     planned = make_plan(spec_of(make_inputs(tmp_path / "in")))
     job = new_job(planned, left_to_do(planned, tried=False), 1)
     for environment in (driver_environment(job.spec), runtime_env(job, "code")["env_vars"]):

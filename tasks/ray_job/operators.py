@@ -12,10 +12,10 @@ from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.deterministic_replay import Run, in_same_parts
 from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.job import Job
+from tasks.ray_job.killed_replica import spare_memory
 from tasks.ray_job.lost_device import end_if_device_is_lost
 from tasks.ray_job.poison_rows import InHand
 from tasks.ray_job.profiling import profiled_stage
-from tasks.ray_job.replica import spare_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import raised_by
 from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage

@@ -22,8 +22,8 @@ from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import Ids
 from tasks.ray_job.blame import Function, concatenated
 from tasks.ray_job.job import Job
+from tasks.ray_job.killed_replica import has_run_out_of_memory
 from tasks.ray_job.parents import cut
-from tasks.ray_job.replica import has_run_out_of_memory
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 

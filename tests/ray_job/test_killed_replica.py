@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tasks.kinds.models.model import BatchLimit
-from tasks.ray_job.replica import MOST_HALVINGS, spare_memory
+from tasks.ray_job.killed_replica import MOST_HALVINGS, spare_memory
 
 
 @pytest.fixture
@@ -14,13 +14,15 @@ def replica_starts(monkeypatch: pytest.MonkeyPatch) -> "ReplicaStarts":
     starts = ReplicaStarts()
     monkeypatch.setattr("ray.get_runtime_context", lambda: starts.context)
     monkeypatch.setattr(
-        "tasks.ray_job.replica._internal_kv_get", lambda key, namespace: starts.told.get(key)
+        "tasks.ray_job.killed_replica._internal_kv_get", lambda key, namespace: starts.told.get(key)
     )
     monkeypatch.setattr(
-        "tasks.ray_job.replica._internal_kv_put",
+        "tasks.ray_job.killed_replica._internal_kv_put",
         lambda key, value, overwrite, namespace: starts.told.update({key: value}),
     )
-    monkeypatch.setattr("tasks.ray_job.replica.has_run_out_of_memory", starts.killed.__contains__)
+    monkeypatch.setattr(
+        "tasks.ray_job.killed_replica.has_run_out_of_memory", starts.killed.__contains__
+    )
     return starts
 
 
