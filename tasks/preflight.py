@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.access import access_told
 from tasks.clusters.choose import api_of, max_gpus_of, resources_on
 from tasks.clusters.kuberay import KubeRay
-from tasks.clusters.kuberay_room import refuse_beyond_manifest
+from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
@@ -22,8 +22,14 @@ from tasks.kinds.places import check_sink, check_source
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
 from tasks.own_process import lacking_inline, memory_gib, refuse_lacking
+from tasks.ray_job.cluster_capacity import (
+    Node,
+    gpus_of_replica,
+    in_gib,
+    refuse_crowded,
+    refuse_unmet,
+)
 from tasks.ray_job.gpu_queue import refuse_beyond
-from tasks.ray_job.room import Node, gpus_of_replica, in_gib, refuse_crowded, refuse_unmet
 from tasks.spec import BatchInferenceSpec
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.previewing import trial_of
-from tasks.ray_job.room import Node
+from tasks.ray_job.cluster_capacity import Node
 from tasks.reporting.estimate import (
     FullRun,
     estimate_run,

@@ -14,10 +14,10 @@ from tasks.clusters.kuberay_manifest import load_manifest
 from tasks.kinds.clusters import KubeRayCluster
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.ray_job.cluster_capacity import Node, refuse_crowded, refuse_unmet
 from tasks.ray_job.counts import STAGES, Counts, Report, counted
 from tasks.ray_job.device_clock import DeviceClock
 from tasks.ray_job.occupancy import Occupancy, Sight, Spent
-from tasks.ray_job.room import Node, refuse_crowded, refuse_unmet
 from tasks.report import report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.timings import StageTiming, Timings, on_ray, timings_of

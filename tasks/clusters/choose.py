@@ -17,7 +17,7 @@ from tasks.kinds.clusters import (
     LocalCluster,
     RayJobsCluster,
 )
-from tasks.ray_job.room import gpus_of_replica
+from tasks.ray_job.cluster_capacity import gpus_of_replica
 from tasks.resources import Resources
 from tasks.spec import BatchInferenceSpec
 

@@ -12,11 +12,11 @@ from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import NotFoundError, RayApi
 from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
+from tasks.ray_job.cluster_capacity import gpus_of_replica
 from tasks.ray_job.follower_heartbeat import has_result, leave_sign
 from tasks.ray_job.gpu_queue import GPUS, LIVE, claim_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
-from tasks.ray_job.room import gpus_of_replica
 
 STOP_SECONDS = 12.0
 END_SECONDS = 5.0

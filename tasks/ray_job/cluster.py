@@ -15,6 +15,7 @@ from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
+from tasks.ray_job.cluster_capacity import Node, crowding, gpus_of_replica
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
 from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
@@ -37,7 +38,6 @@ from tasks.ray_job.own_machine import (
 from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.poison_rows import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.progress import JobStatus, Progress
-from tasks.ray_job.room import Node, crowding, gpus_of_replica
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.sights import sights_of
 from tasks.ray_job.stage_functions import has_preprocessing

@@ -5,10 +5,10 @@ from dataclasses import replace
 import ray
 
 from tasks.errors import InvalidSpec, StageFailed
+from tasks.ray_job.cluster_capacity import refuse_crowded, refuse_unmet
 from tasks.ray_job.job import Job
 from tasks.ray_job.nodes import nodes_now
 from tasks.ray_job.result import cause_of
-from tasks.ray_job.room import refuse_crowded, refuse_unmet
 
 NODE_ID_LABEL = "ray.io/node-id"
 

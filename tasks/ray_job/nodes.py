@@ -18,8 +18,7 @@ from tasks.kinds.models.model import Model
 from tasks.kinds.places import check_source
 from tasks.kinds.steps.step import Step
 from tasks.machine import GIB
-from tasks.ray_job.job import PIP_SECONDS, Job
-from tasks.ray_job.room import (
+from tasks.ray_job.cluster_capacity import (
     Node,
     cores_beside,
     in_gib,
@@ -27,6 +26,7 @@ from tasks.ray_job.room import (
     refuse_unmet,
     requests_of,
 )
+from tasks.ray_job.job import PIP_SECONDS, Job
 from tasks.ray_job.stage_functions import importable
 from tasks.spec import BatchInferenceSpec
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tasks.machine import busy_seconds, cores
+from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES, Snapshot
-from tasks.ray_job.room import Node
 
 NODES_EVERY_SECONDS = 10.0
 """Between two looks at a cluster's nodes, each a call to its head."""

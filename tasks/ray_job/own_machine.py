@@ -12,9 +12,9 @@ from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.kinds.sources.source import Source
 from tasks.machine import GIB, MEMORY_TO_USE, cores, free_memory
 from tasks.protocol.urls import is_path
+from tasks.ray_job.cluster_capacity import cores_side_by_side
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, with_max_replicas
-from tasks.ray_job.room import cores_side_by_side
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.resources import PreprocessOptions, ReadOptions, Resources
 from tasks.spec import BatchInferenceSpec

@@ -5,17 +5,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from tasks.clusters.kuberay_room import most_replicas
+from tasks.clusters.kuberay_capacity import most_replicas
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import KubeRayCluster, LocalCluster
+from tasks.ray_job.cluster_capacity import cores_beside, gpus_of_replica
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import (
     preprocesses_in_replicas,
     replicas_have_the_cores,
     with_cores,
 )
-from tasks.ray_job.room import cores_beside, gpus_of_replica
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import (
     MOST_AT_ONCE,
@@ -27,7 +27,7 @@ from tasks.reporting.needs import (
     unrecorded_need,
     workers_at_once,
 )
-from tasks.reporting.room_there import free_cores, is_accepted, workers_that_fit
+from tasks.reporting.spare_capacity import free_cores, is_accepted, workers_that_fit
 from tasks.reporting.timings import StageTiming, Timings
 from tasks.reporting.workers import gpus_here, may_grow, workers_at_hand
 from tasks.spec import BatchInferenceSpec

@@ -12,9 +12,9 @@ from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs
 from tasks.protocol.records import Record
+from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores
-from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import gpus_here, workers_at_hand

@@ -6,7 +6,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.reporting.advice import WORTH_IT, Advice, advise, ask_for_nodes
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.needs import best_need, need_of_late, workers_at_once
-from tasks.reporting.room_there import free_cores, is_accepted, workers_that_fit
+from tasks.reporting.spare_capacity import free_cores, is_accepted, workers_that_fit
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole

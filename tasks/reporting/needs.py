@@ -6,7 +6,7 @@ from dataclasses import replace
 from tasks.ray_job.batch_sizes import BATCHES_IN_HAND
 from tasks.ray_job.writing import most_unrecorded
 from tasks.reporting.knobs import knobs_of
-from tasks.reporting.room_there import free_cores, holds_gpus, workers_that_fit
+from tasks.reporting.spare_capacity import free_cores, holds_gpus, workers_that_fit
 from tasks.reporting.timings import StageTiming, Timings
 from tasks.spec import BatchInferenceSpec
 

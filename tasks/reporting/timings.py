@@ -7,8 +7,8 @@ from typing import Any
 from tasks.kinds.clusters import InlineCluster
 from tasks.machine import cores
 from tasks.protocol.records import Record
+from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.room import Node
 from tasks.reporting.evidence import Evidence, PastAttempt
 
 

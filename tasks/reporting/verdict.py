@@ -12,7 +12,7 @@ from tasks.reporting.advice import Advice, advise, advise_inline, ask_for_nodes
 from tasks.reporting.batch_advice import advise_batches
 from tasks.reporting.bytecode import COMPILES_ANEW, compiles_anew
 from tasks.reporting.gpu_advice import advise_device
-from tasks.reporting.room_there import holds_gpus
+from tasks.reporting.spare_capacity import holds_gpus
 from tasks.reporting.timings import Timings
 from tasks.reporting.workers import gpus_here
 from tasks.spec import BatchInferenceSpec

@@ -3,6 +3,7 @@
 from tasks.kinds.clusters import InlineCluster, RemoteCluster
 from tasks.machine import cores
 from tasks.preflight import count_gpus
+from tasks.ray_job.cluster_capacity import Node, gpus_of_replica
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import (
     is_own_machine,
@@ -10,8 +11,7 @@ from tasks.ray_job.own_machine import (
     most_writers,
     replicas_that_fit,
 )
-from tasks.ray_job.room import Node, gpus_of_replica
-from tasks.reporting.room_there import replicas_that_fit_on
+from tasks.reporting.spare_capacity import replicas_that_fit_on
 from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole
 

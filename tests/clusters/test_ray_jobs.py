@@ -19,9 +19,9 @@ from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import RayJobsCluster
 from tasks.preflight import check_cluster
+from tasks.ray_job.cluster_capacity import gpus_of_replica
 from tasks.ray_job.gpu_queue import GPUS, within_limit
 from tasks.ray_job.job import Job
-from tasks.ray_job.room import gpus_of_replica
 from tasks.spec_file import parse_spec
 
 FOUR_GPUS = {"CPU": 16.0, "GPU": 4.0}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.ray_job.room import (
+from tasks.ray_job.cluster_capacity import (
     Node,
     cores_side_by_side,
     gpus_of_replica,

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.clusters.kuberay_manifest import load_manifest, manifest_file
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import KubeRayCluster
-from tasks.ray_job.room import Node, in_gib, refuse_crowded, refuse_unmet, requests_of
+from tasks.ray_job.cluster_capacity import Node, in_gib, refuse_crowded, refuse_unmet, requests_of
 from tasks.spec import BatchInferenceSpec
 
 NOT_READ = (ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError)

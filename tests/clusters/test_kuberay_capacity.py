@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.kuberay_manifest import load_manifest
-from tasks.clusters.kuberay_room import refuse_beyond_manifest
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import KubeRayCluster
 from tasks.preflight import check_cluster

@@ -3,10 +3,16 @@
 import math
 
 from tasks.errors import InvalidSpec
+from tasks.ray_job.cluster_capacity import (
+    Node,
+    gpus_of_replica,
+    refuse_crowded,
+    refuse_unmet,
+    requests_of,
+)
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.gpu_queue import refuse_beyond
 from tasks.ray_job.own_machine import is_own_machine
-from tasks.ray_job.room import Node, gpus_of_replica, refuse_crowded, refuse_unmet, requests_of
 from tasks.reporting.knobs import knobs_of
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
