@@ -22,9 +22,9 @@ from prefect.states import Cancelled
 
 from flows.meant_time import time_meant_by
 from tasks.artifacts import not_vital
-from tasks.at_work import stop_jobs
 from tasks.errors import BatchInferenceError, RunStopped
 from tasks.periods import EVERY_DAY, portions
+from tasks.running_jobs import stop_jobs
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 

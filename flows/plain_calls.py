@@ -8,7 +8,6 @@ from flows.called_spec import load_at
 from flows.console import console, escape, print_json
 from flows.printed_report import print_check, print_orphans
 from tasks.access import access_told
-from tasks.at_work import live_jobs, runs_at_work, tell_to_stop
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
@@ -19,6 +18,7 @@ from tasks.plan import make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
 from tasks.run_options import RunOptions
+from tasks.running_jobs import live_jobs, runs_at_work, tell_to_stop
 from tasks.scheduled import timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flows.batch_inference import batch_inference
-from tasks.at_work import live_jobs, stop_jobs
 from tasks.errors import InvalidSpec
 from tasks.ray_job.job import Job
+from tasks.running_jobs import live_jobs, stop_jobs
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import Kubernetes
 from tests.clusters.small_job import ROWS, small_spec

@@ -25,7 +25,6 @@ from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
 from tasks import publish as publishing
-from tasks.at_work import tell_to_stop
 from tasks.attempt import Attempt, Look
 from tasks.clusters.inline import Inline
 from tasks.errors import (
@@ -46,6 +45,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
+from tasks.running_jobs import tell_to_stop
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_lost_device import around_500

@@ -16,10 +16,10 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_its_jobs
-from tasks.at_work import live_jobs
 from tasks.lease import load_holder
 from tasks.protocol.storage import read_json
 from tasks.ray_job.job import Job
+from tasks.running_jobs import live_jobs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of

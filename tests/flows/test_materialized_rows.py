@@ -17,7 +17,6 @@ from flows import attempts
 from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
-from tasks.at_work import unfinished_jobs
 from tasks.errors import ErrorBudgetExceeded, RunStopped, StageFailed
 from tasks.kinds.sources import ParquetSource
 from tasks.materializing_run import plan_materializing_run
@@ -27,6 +26,7 @@ from tasks.published import rows_set_aside
 from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
 from tasks.ray_job.progress import Progress
 from tasks.run import attempts_in, left_to_do, next_attempt
+from tasks.running_jobs import unfinished_jobs
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_live_stages import act_before_the_job, stage_runs

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks import at_work
-from tasks.at_work import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
+from tasks import running_jobs
 from tasks.clusters import stopping
 from tasks.errors import Unreachable
 from tasks.lease import Holder, save_holder
@@ -20,6 +19,7 @@ from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
+from tasks.running_jobs import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
 from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
@@ -87,7 +87,7 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
             return SimpleNamespace(stop=lambda: stopped.append(asked.id))
 
     released: list[str] = []
-    for module in (at_work, stopping):
+    for module in (running_jobs, stopping):
         monkeypatch.setattr(module, "cluster_of", lambda cluster: Cluster())
     monkeypatch.setattr(stopping, "release", lambda cluster, run_id: released.append(run_id))
     assert [found.id for found, _ in live_jobs(job.spec)] == [second.id]
