@@ -22,7 +22,6 @@ from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged,
 from tasks.lease import kept_held
 from tasks.lineage import publish_run
 from tasks.materializing_run import MaterializingRun, plan_materializing_run
-from tasks.patience import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.ray_job.counts import BEFORE_CUT
@@ -32,6 +31,7 @@ from tasks.report import report_failure
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
+from tasks.timeouts import Deadline, backoff_seconds, storage_of_output, until_reachable
 
 T = TypeVar("T")
 

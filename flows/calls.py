@@ -158,9 +158,9 @@ def call_search(
         as_json: whether to end with what was found as one line of JSON.
         options: the flow's other parameters.
     """
-    from tasks.patience import at_output
     from tasks.searching.published import published_vectors
     from tasks.searching.query import read_query
+    from tasks.timeouts import at_output
 
     spec = load_at(spec_file, [*(overrides or []), sink_at(output)], scheduled_time)
     # What is wrong with the call is said before a flow starts.

@@ -13,7 +13,6 @@ from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
-from tasks.patience import at_output
 from tasks.plan import make_plan
 from tasks.preflight import CHECKS, Check
 from tasks.rehearsal import rehearse
@@ -22,6 +21,7 @@ from tasks.running_jobs import live_jobs, runs_at_work, tell_to_stop
 from tasks.scheduled import timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
+from tasks.timeouts import at_output
 from tasks.unfinished import UnfinishedRuns
 from tasks.without_ray import advice_without_ray
 

@@ -12,13 +12,13 @@ from flows.batch_inference import OURS
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
-from tasks.patience import Deadline
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
 from tasks.running_jobs import stop_jobs
 from tasks.scheduled import at_time, timed_inputs
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import Deadline
 
 ROWS = 64
 

@@ -11,7 +11,6 @@ from flows.meant_time import time_to_start
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
-from tasks.patience import at_output, storage_of_output
 from tasks.reporting.search_page import Search, search_page
 from tasks.scheduled import at_time
 from tasks.searching.embedding import vector_of
@@ -20,6 +19,7 @@ from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors, published_vectors
 from tasks.searching.query import QueryForm, read_query
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import at_output, storage_of_output
 
 IndexUse = Literal["auto", "update", "off"]
 embed_query = task(name="embed query", persist_result=False, retries=0)(vector_of)

@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, t
 from flows.console import console, escape
 from flows.named_server import cause_of, server_shown, trouble_with_server
 from tasks.errors import BatchInferenceError, Unreachable
-from tasks.patience import until_reachable
+from tasks.timeouts import until_reachable
 
 AT_COMMAND = ContextVar("at_command", default=False)
 """Whether a command waits for the flow, and this process ends with it."""

@@ -12,11 +12,11 @@ from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
 from tasks.kinds.clusters import KubeRayCluster
-from tasks.patience import Deadline, Stall, storage_of_output, until_reachable
 from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.follower_heartbeat import STOPPED, leave_sign
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
+from tasks.timeouts import Deadline, Stall, storage_of_output, until_reachable
 
 POLL_SECONDS = (0.05, 0.5)
 """Between two looks at a job, at first and later: what takes a second should not wait for one."""

@@ -7,11 +7,11 @@ from typing import Any
 from prefect import Task, get_run_logger, task
 from prefect.assets import Asset, AssetProperties, add_asset_metadata, materialize
 
-from tasks.patience import storage_of_output, until_reachable
 from tasks.plan import PlannedRun
 from tasks.publish import publish_planned
 from tasks.reporting.addresses import sink_page, sink_url, source_urls
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import storage_of_output, until_reachable
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from tasks.lease import hold
 from tasks.ledgers import ledger_of
 from tasks.output_as_found import refuse_unknown
 from tasks.output_trial import try_output
-from tasks.patience import at_output
 from tasks.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
@@ -26,6 +25,7 @@ from tasks.recorded import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import at_output
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 from tasks.attempt import Attempt, Look
 from tasks.clusters.choose import cluster_of
 from tasks.errors import NoProgress
-from tasks.patience import Stall
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import Job
 from tasks.ray_job.result import failure
+from tasks.timeouts import Stall
 
 SILENT_SECONDS = 180.0
 """How long a check may say nothing. What it waits for has limits of its own, and it says so."""

@@ -14,7 +14,6 @@ from tasks.clusters.running import Cluster, is_remembered
 from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.materializing_run import todo_materialized
-from tasks.patience import until_reachable
 from tasks.plan import PlannedRun
 from tasks.preflight import refuse_other_code
 from tasks.protocol.acceptance import Gap
@@ -26,6 +25,7 @@ from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import failure
 from tasks.rejections import excess
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import until_reachable
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from prefect.states import Cancelled, Completed
 from tasks.artifacts import artifact_key, show_link, shown_beside
 from tasks.attempt import Attempt, Look
 from tasks.counted import counted
-from tasks.patience import stuck_stage
 from tasks.ray_job.counts import nearest
 from tasks.ray_job.result import failure
 from tasks.reporting.numbers import write_number
+from tasks.timeouts import stuck_stage
 
 if TYPE_CHECKING:
     from threading import Thread

@@ -16,9 +16,9 @@ from tasks.clusters.ray_api import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import RunStopped, StageFailed, Unreachable
 from tasks.lease import SILENT_SECONDS
-from tasks.patience import Deadline
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.result import failure
+from tasks.timeouts import Deadline
 from tests.flows.conftest import spec_of
 
 

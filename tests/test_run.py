@@ -302,7 +302,7 @@ def test_a_run_that_is_cancelled_while_its_cluster_is_away_starts_no_other_job(
     gap = run.left_to_do(planned, tried=False)
     first = run.next_attempt(planned, gap)
     monkeypatch.setattr(run, "cluster_of", lambda spec: Away())
-    monkeypatch.setattr("tasks.patience.backoff_seconds", lambda tried: 0.0)
+    monkeypatch.setattr("tasks.timeouts.backoff_seconds", lambda tried: 0.0)
     with pytest.raises(RunStopped):
         run.next_attempt(planned, gap, after=first if is_followed else None)
     assert len(run.attempts_in(planned.storage, planned.run)) == 1

@@ -37,7 +37,6 @@ from tasks.errors import (
     Unreachable,
 )
 from tasks.ledgers import ledger_of
-from tasks.patience import Deadline
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
@@ -46,6 +45,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
 from tasks.run import left_to_do, next_attempt
 from tasks.running_jobs import tell_to_stop
+from tasks.timeouts import Deadline
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_lost_device import around_500
@@ -57,7 +57,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another attempt, or another question to a storage, follows soon."""
-    monkeypatch.setattr("tasks.patience.MAX_BACKOFF_SECONDS", 0.1)
+    monkeypatch.setattr("tasks.timeouts.MAX_BACKOFF_SECONDS", 0.1)
 
 
 def dies_once(numbers: Path, *at: float) -> dict[str, object]:

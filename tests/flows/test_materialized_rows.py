@@ -20,7 +20,6 @@ from flows.redrive import redrive
 from tasks.errors import ErrorBudgetExceeded, RunStopped, StageFailed
 from tasks.kinds.sources import ParquetSource
 from tasks.materializing_run import plan_materializing_run
-from tasks.patience import stuck_stage
 from tasks.plan import PlannedRun, make_plan
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
@@ -28,6 +27,7 @@ from tasks.ray_job.progress import Progress
 from tasks.run import attempts_in, left_to_do, next_attempt
 from tasks.running_jobs import unfinished_jobs
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import stuck_stage
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_live_stages import act_before_the_job, stage_runs
 

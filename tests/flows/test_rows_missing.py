@@ -10,10 +10,10 @@ import pytest
 
 from flows import attempts
 from tasks.errors import InputChanged, RowsMissing, StageFailed
-from tasks.patience import Deadline
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.run import left_to_do
+from tasks.timeouts import Deadline
 from tests.flows.conftest import spec_of
 
 

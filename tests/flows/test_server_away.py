@@ -81,7 +81,7 @@ def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Prefect would tell it by then that the run has failed, since it could not tell it before."""
-    monkeypatch.setattr("tasks.patience.MAX_BACKOFF_SECONDS", 0.1)
+    monkeypatch.setattr("tasks.timeouts.MAX_BACKOFF_SECONDS", 0.1)
     really, asked = SyncPrefectClient.hello, []
 
     def hello(client: SyncPrefectClient) -> httpx.Response:

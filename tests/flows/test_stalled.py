@@ -15,11 +15,11 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.batch_inference import batch_inference
 from tasks.attempt import FOLLOWED, Attempt, Look
 from tasks.errors import InvalidSpec, NoProgress
-from tasks.patience import stuck_stage
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import TURN_SECONDS, speaks_of_stall
+from tasks.timeouts import stuck_stage
 from tests.flows.conftest import spec_of
 
 HOLD = """

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks import patience
+from tasks import timeouts
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.patience import (
+from tasks.ray_job.counts import STAGES
+from tasks.timeouts import (
     MAX_BACKOFF_SECONDS,
     Deadline,
     Stall,
@@ -19,7 +20,6 @@ from tasks.patience import (
     storage_of_output,
     until_reachable,
 )
-from tasks.ray_job.counts import STAGES
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     stopped = Clock()
-    monkeypatch.setattr(patience, "time", stopped)
+    monkeypatch.setattr(timeouts, "time", stopped)
     return stopped
 
 
