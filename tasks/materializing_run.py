@@ -29,7 +29,7 @@ from tasks.protocol.plan_file import (
 )
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import output_of, place_of_materialized
-from tasks.recorded import accepted_in, rows_settled
+from tasks.record_coverage import accepted_in, rows_settled
 from tasks.resources import Resources
 from tasks.run_folder import run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions

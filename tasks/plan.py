@@ -21,7 +21,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.ray_job.job import AtOutput, name_of_run, output_of
-from tasks.recorded import accepted_in, rows_settled
+from tasks.record_coverage import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec

@@ -16,7 +16,7 @@ from tasks.protocol.storage import read_json
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
 from tasks.reader_settings import reading_of
-from tasks.recorded import count_rows
+from tasks.record_coverage import count_rows
 from tasks.rejections import check_budget
 from tasks.row_keys import keys_of
 from tasks.run_folder import pin_schema, published_schema

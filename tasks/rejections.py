@@ -16,7 +16,7 @@ from tasks.output_rows import fetched
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.ray_job.writing import SET_ASIDE
-from tasks.recorded import count_rows
+from tasks.record_coverage import count_rows
 from tasks.reporting.addresses import named_on
 
 EXAMPLES = 3

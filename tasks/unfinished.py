@@ -15,7 +15,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import read_json
 from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_result
-from tasks.recorded import rows_settled
+from tasks.record_coverage import rows_settled
 from tasks.spec import BatchInferenceSpec
 
 UNTOLD = "nothing that can be told, as where its plan is gone or another release has begun it"

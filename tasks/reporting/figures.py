@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
-from tasks.recorded import count_rows
+from tasks.record_coverage import count_rows
 from tasks.reporting.evidence import Evidence, PastAttempt, record_time
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec

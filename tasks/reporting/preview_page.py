@@ -9,7 +9,7 @@ from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
-from tasks.recorded import count_rows
+from tasks.record_coverage import count_rows
 from tasks.rejections import error_lines
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence

@@ -8,7 +8,7 @@ from tasks.plan import PlannedRun
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.runtimes import runtimes_of
-from tasks.recorded import count_rows
+from tasks.record_coverage import count_rows
 from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import (
