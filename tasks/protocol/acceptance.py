@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.ends import Ends
 from tasks.protocol.ids import Ids, Mask, as_ids, row_of, shard_of
 from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.ranges import IdRanges, Spans, late
 from tasks.protocol.records import Record
+from tasks.protocol.shard_ends import Ends
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.batch import ROW, RowBatch, ShardEnd, without
-from tasks.protocol.ends import Ends
 from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Content, Plan, shards_of
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, all_ids
+from tasks.protocol.shard_ends import Ends
 
 KEPT_SCHEMA = pa.schema(
     [

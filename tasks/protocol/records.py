@@ -16,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from tasks.protocol.batch import RowBatch
-from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, Ids, as_ids
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.storage import Storage
 
 READERS = 32

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.protocol.ends import Ends
 from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import load_records
+from tasks.protocol.shard_ends import Ends
 from tasks.protocol.storage import Storage
 
 PLAN_SCHEMA = pa.schema([*SHARD_SCHEMA, *REDRIVE_SCHEMA])

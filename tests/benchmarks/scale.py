@@ -38,7 +38,7 @@ from s3fs import S3FileSystem
 from tasks.kinds.sources.images import ImagesSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.protocol.acceptance import accept, find_gap
-from tasks.protocol.ends import EndRuns
+from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
@@ -119,7 +119,7 @@ print(json.dumps(lines))
 
 ACCEPTING = """
 from tasks.protocol.acceptance import accept, find_gap
-from tasks.protocol.ends import EndRuns
+from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.plan_file import Shard, first_plan, shard_table
 from tasks.protocol.records import Record, StagedFile, from_json, to_json

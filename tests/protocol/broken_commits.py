@@ -10,12 +10,12 @@ from tasks.errors import StaleLedger
 from tasks.protocol import acceptance, applying, publishing, records
 from tasks.protocol.acceptance import Accepted, Gap
 from tasks.protocol.batch import RowBatch
-from tasks.protocol.ends import Ends
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record
+from tasks.protocol.shard_ends import Ends
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimLedger, SimStorage
 

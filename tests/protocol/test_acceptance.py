@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tasks.protocol.acceptance import Accepted, accept, find_gap
 from tasks.protocol.batch import ShardEnd
-from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, as_ids, row_id
 from tasks.protocol.plan_file import Plan, Shard, shard_table
 from tasks.protocol.records import Record, StagedFile
+from tasks.protocol.shard_ends import EndRuns
 
 PINS = {"next_number": 9}
 NUMBERS = (0, 1, 4)

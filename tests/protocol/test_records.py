@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
-from tasks.protocol.ends import EndRuns
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import (
@@ -21,6 +20,7 @@ from tasks.protocol.records import (
     to_json,
     unique_in_order,
 )
+from tasks.protocol.shard_ends import EndRuns
 from tests.simulation.storage import Calm, Lost, SimStorage
 from tests.simulation.writing import encode
 
