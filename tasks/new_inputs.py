@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tasks.archived_inputs import archived_among, refuse_archived
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.apart import refuse_own
+from tasks.kinds.output_overlap import refuse_own
 from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE

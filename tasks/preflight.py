@@ -15,9 +15,9 @@ from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.own_ray import reached
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.apart import check_apart
 from tasks.kinds.clusters import InlineCluster, KubeRayCluster, LocalCluster, RayJobsCluster
 from tasks.kinds.models.model import refuse_dtype
+from tasks.kinds.output_overlap import check_apart
 from tasks.kinds.places import check_sink, check_source
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores

@@ -17,8 +17,8 @@ from flows.preview import preview
 from flows.redrive import redrive
 from flows.testing import Row, RunSpec, few_rows
 from tasks.errors import ErrorBudgetExceeded, GateFailed, InvalidSpec
-from tasks.kinds.apart import check_apart
 from tasks.kinds.clusters import LocalCluster
+from tasks.kinds.output_overlap import check_apart
 from tasks.kinds.sources import CsvSource, ParquetSource
 from tests.kinds.tiny_models import images, png
 

@@ -8,8 +8,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import InputNotFound, InvalidSpec, Unreachable
-from tasks.kinds.apart import check_apart, refuse_own
 from tasks.kinds.models import SklearnModel
+from tasks.kinds.output_overlap import check_apart, refuse_own
 from tasks.kinds.places import (
     check_sink,
     check_source,
