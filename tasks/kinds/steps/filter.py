@@ -12,8 +12,8 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
 from tasks.kinds.column_types import has_no_value
 from tasks.kinds.columns import is_blank, visible
+from tasks.kinds.condition_evaluation import holding
 from tasks.kinds.condition_tree import tree_of
-from tasks.kinds.holding import holding
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
 
