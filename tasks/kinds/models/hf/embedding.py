@@ -6,10 +6,10 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.context_length import longest_text
 from tasks.kinds.models.hf.dense import Layer, config_of, layer_of
 from tasks.kinds.models.hf.options import HuggingFaceOptions, OwnPooling
 from tasks.kinds.models.hf.patches import has_class_token, seeing_all
-from tasks.kinds.models.hf.room import longest_text
 
 Forward = Callable[[Mapping[str, Any]], Any]
 KNOWN_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")

@@ -11,13 +11,13 @@ from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import sentence_files
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.context_length import longest_text
 from tasks.kinds.models.hf.options import (
     GENERATION,
     SEQ2SEQ,
     HuggingFaceOptions,
     Task,
 )
-from tasks.kinds.models.hf.room import longest_text
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.hf.vocabulary import padding_token, refuse_unknown, tokens_known
 from tasks.kinds.models.input_types import refuse_other_than_text
