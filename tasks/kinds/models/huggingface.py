@@ -9,7 +9,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import chat, embedding, folder, hub, languages, parts, speech
+from tasks.kinds.models.hf import chat, embedding, folder, hub, languages, processor_files, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     CLASSIFICATION,
@@ -202,7 +202,9 @@ class HuggingFaceModel(Model):
         config = self.checkpoint.json_file("config.json")
         folder.check_architecture(self.name_or_path, config, self.task)
         names = hub.listed(self.name_or_path, self.revision)
-        for part, files in parts.missing_on_hub(names, self.task, config).items() if names else ():
+        for part, files in (
+            processor_files.missing_on_hub(names, self.task, config).items() if names else ()
+        ):
             problem = (
                 f"has no {part} on the Hugging Face Hub ({' or '.join(files)}): give a model that "
                 "has, or push them there with save_pretrained's push_to_hub"

@@ -13,7 +13,7 @@ from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.models.hf import hub
 from tasks.kinds.models.hf.fitting_weights import refuse_other_weights
 from tasks.kinds.models.hf.folder import OWN_CODE, local_folder, type_of, unknown_type
-from tasks.kinds.models.hf.parts import PROCESSOR_FILES, knows_words
+from tasks.kinds.models.hf.processor_files import PROCESSOR_FILES, knows_words
 from tasks.kinds.models.machine_errors import is_of_the_machine
 from tasks.kinds.models.model import Placement
 

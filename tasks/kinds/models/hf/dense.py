@@ -7,7 +7,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint, only_tensors
 from tasks.kinds.models.hf.heads import refuse_no_numbers
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.parts import WEIGHTS
+from tasks.kinds.models.hf.processor_files import WEIGHTS
 from tasks.kinds.models.safetensors_file import check_whole
 
 FUNCTIONS = "torch.nn.modules.activation."

@@ -13,7 +13,7 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
-from tasks.kinds.models.hf.parts import OWN_NAME, WEIGHTS, missing_parts
+from tasks.kinds.models.hf.processor_files import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.hf.quantized import refuse_lacking_packages
 from tasks.kinds.models.safetensors_file import check_whole
 

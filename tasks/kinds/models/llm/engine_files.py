@@ -9,7 +9,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import folder, hub
 from tasks.kinds.models.hf.adapters import refuse_adapter
 from tasks.kinds.models.hf.hub import FIELD
-from tasks.kinds.models.hf.parts import WEIGHTS, knows_words, missing_parts
+from tasks.kinds.models.hf.processor_files import WEIGHTS, knows_words, missing_parts
 
 USUAL_FORMATS = ("auto", "hf", "safetensors", "pt")
 """Of `load_format`: those that read the weights from files as transformers writes them."""
