@@ -255,7 +255,7 @@ class HttpModel(Model):
     def endpoint(self) -> "Endpoint":
         """The server, with this replica's pace."""
         from tasks.kinds.models.llm.endpoint import Endpoint
-        from tasks.kinds.models.llm.pace import Pace
+        from tasks.kinds.models.llm.rate_limit import Pace
 
         return Endpoint(
             self.url,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
-from tasks.kinds.models.llm.pace import Pace
+from tasks.kinds.models.llm.rate_limit import Pace
 from tasks.kinds.models.llm.replies import tokens_used
 from tasks.kinds.models.llm.verdicts import FailedOn, Forbidden, Refused, Reply, TryAgain, reply_of
 
