@@ -237,7 +237,7 @@ class HttpModel(Model):
     def predictor(self, placement: Placement) -> Function:
         """Requests to the server, several at a time."""
         from tasks.kinds.models.llm.asking import ask_all
-        from tasks.kinds.models.llm.memory import Memory
+        from tasks.kinds.models.llm.row_answers import Memory
 
         refuse_dtype(placement.dtype, self.own_precision)
         endpoint, form = self.endpoint(), self.form()

@@ -194,7 +194,7 @@ class VllmModel(Model):
 
     def predict_with(self, engine: "Engine") -> Function:
         """An engine that is loaded, over batches of rows."""
-        from tasks.kinds.models.llm.memory import Memory
+        from tasks.kinds.models.llm.row_answers import Memory
 
         memory = Memory(partial(self.written, engine))
 

@@ -26,7 +26,7 @@ from tasks.kinds.models.hf.text import (
     batches_by_length,
     batches_of_one_length,
 )
-from tasks.kinds.models.llm.memory import Key
+from tasks.kinds.models.llm.row_answers import Key
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side

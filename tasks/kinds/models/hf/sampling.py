@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.kinds.models.hf.options import HuggingFaceOptions
-from tasks.kinds.models.llm.memory import Key, keys_of
+from tasks.kinds.models.llm.row_answers import Key, keys_of
 
 
 def draws(options: HuggingFaceOptions, keys: Sequence[Key], device: str) -> list[Any]:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm.answers import GENERATED, SERVED, Generated
-from tasks.kinds.models.llm.memory import Memory, Outcome
+from tasks.kinds.models.llm.row_answers import Memory, Outcome
 from tasks.kinds.models.llm.schema_types import Part, Schema
 from tasks.kinds.models.model import Function
 from tasks.protocol.batch import RESERVED

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tasks.kinds.models.llm.endpoint import Endpoint, Request
-from tasks.kinds.models.llm.memory import Outcome
+from tasks.kinds.models.llm.row_answers import Outcome
 from tasks.kinds.models.llm.verdicts import FailedOn
 
 if TYPE_CHECKING:
