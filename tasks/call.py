@@ -27,6 +27,7 @@ from tasks.protocol.plan_file import Plan
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.job import AtOutput
 from tasks.reader_settings import refuse_other_rows
+from tasks.redrive_plan import SetAside
 from tasks.run_folder import (
     check_schema,
     pin_schema,
@@ -36,7 +37,6 @@ from tasks.run_folder import (
     save_header,
 )
 from tasks.run_options import RunOptions
-from tasks.set_aside import SetAside
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import UnfinishedRuns, give_up
 

@@ -1,10 +1,10 @@
 """Rule 7's redrives, broken on purpose."""
 
-from tasks.protocol import redriving, set_aside
+from tasks.protocol import redrive_shards, redriving
 from tasks.protocol.ids import Ids, row_of
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.set_aside import Line
+from tasks.protocol.redrive_shards import Line
 from tests.protocol.breaker import Breaker
 
 
@@ -28,6 +28,6 @@ def a_shard_done_in_part_is_taken_for_unread(breaker: Breaker) -> None:
     def broken(shard: Line, rows: Ids) -> bool:
         return shard["rows"] is None and row_of(rows).tolist() == [0]
 
-    breaker.function(set_aside.may_be_unread, broken)
+    breaker.function(redrive_shards.may_be_unread, broken)
     # Ends would do too, where all files can always be read.
-    breaker.attribute(set_aside.PastRun, "length_of", lambda run, shard: 1)
+    breaker.attribute(redrive_shards.PastRun, "length_of", lambda run, shard: 1)

@@ -23,7 +23,7 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import load_records
-from tasks.protocol.set_aside import lines_of, redrive_plan, runs_with_rows_aside
+from tasks.protocol.redrive_shards import lines_of, redrive_plan, runs_with_rows_aside
 from tasks.ray_job.opening import Todo, todo_of
 from tests.simulation.inputs import Inputs
 from tests.simulation.world import Actor, Violation, World

@@ -14,7 +14,13 @@ from tasks.known_columns import refuse_unknown_columns
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.set_aside import Line, PastRun, lines_of, redrive_plan, runs_with_rows_aside
+from tasks.protocol.redrive_shards import (
+    Line,
+    PastRun,
+    lines_of,
+    redrive_plan,
+    runs_with_rows_aside,
+)
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.reader_settings import WHICH_INPUTS

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.protocol import set_aside
+from tasks.protocol import redrive_shards
 from tasks.protocol.acceptance import accept
 from tasks.protocol.batch import Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import IdRuns, Mask, as_ids, row_id
@@ -18,7 +18,7 @@ from tasks.protocol.plan_file import Shard, first_plan, save_plan, shard_table
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, load_records, store
-from tasks.protocol.set_aside import (
+from tasks.protocol.redrive_shards import (
     PastRun,
     lines_of,
     published_shards,
@@ -59,7 +59,7 @@ def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatc
         parsed.append(text)
         return of_json(text)
 
-    monkeypatch.setattr(set_aside, "published_shards", look)
+    monkeypatch.setattr(redrive_shards, "published_shards", look)
     runs = runs_with_rows_aside(bench.storage, bench.output, seen)
     assert [run.published for run in runs] == [{0}] * 3
     assert len(looks) == 1
