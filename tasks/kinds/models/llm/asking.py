@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tasks.kinds.models.llm.endpoint import Endpoint, Request
+from tasks.kinds.models.llm.reply_outcomes import FailedOn
 from tasks.kinds.models.llm.row_answers import Outcome
-from tasks.kinds.models.llm.verdicts import FailedOn
 
 if TYPE_CHECKING:
     import httpx

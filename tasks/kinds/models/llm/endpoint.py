@@ -13,7 +13,14 @@ from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.rate_limit import Pace
 from tasks.kinds.models.llm.replies import tokens_used
-from tasks.kinds.models.llm.verdicts import FailedOn, Forbidden, Refused, Reply, TryAgain, reply_of
+from tasks.kinds.models.llm.reply_outcomes import (
+    FailedOn,
+    Forbidden,
+    Refused,
+    Reply,
+    TryAgain,
+    reply_of,
+)
 
 if TYPE_CHECKING:
     import httpx

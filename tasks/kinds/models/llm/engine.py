@@ -14,8 +14,8 @@ from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.engine_files import refuse_wordless
 from tasks.kinds.models.llm.options import VllmOptions
+from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP
 from tasks.kinds.models.llm.row_answers import Key, Outcome
-from tasks.kinds.models.llm.verdicts import GIVEN_UP
 from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 
 POOLING = ("embed", "classify")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.models.llm.credentials import Credentials
-from tasks.kinds.models.llm.verdicts import NO_SUCH_PLACE, Refused, TryAgain, reply_of
+from tasks.kinds.models.llm.reply_outcomes import NO_SUCH_PLACE, Refused, TryAgain, reply_of
 
 if TYPE_CHECKING:
     import httpx

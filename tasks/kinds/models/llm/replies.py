@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tasks.kinds.models.llm.answers import Generated
-from tasks.kinds.models.llm.verdicts import GIVEN_UP, Reply, TryAgain
+from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP, Reply, TryAgain
 
 MOST_TOKENS = 2**31 - 1
 """That their column holds."""
