@@ -17,7 +17,7 @@ from tasks.publish import publish_planned
 from tasks.ray_job.cluster_capacity import Node, refuse_crowded, refuse_unmet
 from tasks.ray_job.counts import STAGES, Counts, Report, counted
 from tasks.ray_job.device_clock import DeviceClock
-from tasks.ray_job.occupancy import Occupancy, Sight, Spent
+from tasks.ray_job.occupancy import Occupancy, Spent, StageWorkers
 from tasks.report import report_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.timings import StageTiming, Timings, on_ray, timings_of
@@ -914,18 +914,18 @@ def test_time_of_workers_begins_with_the_model() -> None:
     """A reader and a replica: 10 s of loading, 4 of waiting, 3 at work, 3 held back."""
     counts = Counts()
     occupancy = Occupancy(cores=2.0, rows_per_batch=10, shares=3)
-    loading = {"read": Sight(1, 1, 2), "infer": Sight(0, 0, 0)}
-    idle = {"read": Sight(1, 1, 2), "infer": Sight(0, 1, 0, {"a": False})}
-    at_work = {"infer": Sight(1, 1, 0, {"a": True})}
-    held_back = {"infer": Sight(0, 1, 1, {"a": False})}
+    loading = {"read": StageWorkers(1, 1, 2), "infer": StageWorkers(0, 0, 0)}
+    idle = {"read": StageWorkers(1, 1, 2), "infer": StageWorkers(0, 1, 0, {"a": False})}
+    at_work = {"infer": StageWorkers(1, 1, 0, {"a": True})}
+    held_back = {"infer": StageWorkers(0, 1, 1, {"a": False})}
     assert occupancy.as_json(counts.snapshot()) == {}
     occupancy.see(0.0, loading)
     counts.add(Report("read", 10, 0, 0, 7.0))
     occupancy.see(10.0, idle)
     occupancy.as_json(counts.snapshot())
     counts.add(Report("read", 10, 0, 0, 2.5, cpu_seconds=0.5))
-    for now, sights in ((14.0, at_work), (17.0, held_back), (20.0, {})):
-        occupancy.see(now, sights)
+    for now, workers in ((14.0, at_work), (17.0, held_back), (20.0, {})):
+        occupancy.see(now, workers)
     found = occupancy.as_json(counts.snapshot())
     assert found["seconds"] == 10.0
     read, infer = found["stages"]["read"], found["stages"]["infer"]
@@ -948,7 +948,7 @@ def test_a_machine_is_as_busy_as_its_cores_were_since_the_model_was_there(
     monkeypatch.setattr("tasks.ray_job.occupancy.busy_seconds", lambda: next(busy))
     monkeypatch.setattr("tasks.ray_job.occupancy.cores", lambda: 2)
     occupancy, counts = Occupancy(is_one_machine=True), Counts().snapshot()
-    occupancy.see(0.0, {"infer": Sight(0, 1, 0, {"a": False})})
+    occupancy.see(0.0, {"infer": StageWorkers(0, 1, 0, {"a": False})})
     found = [occupancy.as_json(counts)["machine_busy"] for _ in range(3)]
     assert found == [None, 0.75, 1.0]  # of some who share a core there is more than it has
 

@@ -20,7 +20,7 @@ from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, togeth
 from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_polling import PollInterval
-from tasks.ray_job.executor_status import Aloud, status_of
+from tasks.ray_job.executor_status import Aloud, status_of, workers_now
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
@@ -39,7 +39,6 @@ from tasks.ray_job.pipeline import run_pipeline
 from tasks.ray_job.poison_rows import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.shares import cut_shares
-from tasks.ray_job.sights import sights_of
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.ray_job.writing import batches_per_write
 
@@ -241,7 +240,7 @@ class Watch(ExecutionCallback):
         """Let those who watch have their turn."""
         if self.progress and self.followed:
             now = time.monotonic()
-            self.progress.occupancy.see(now, sights_of(executor))
+            self.progress.occupancy.see(now, workers_now(executor))
             self.progress.step(lambda: self.status_aloud(executor, now))
             if self.growing:
                 self.growing.look(executor, self.progress.predicted, self.progress.total, now)

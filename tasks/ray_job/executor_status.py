@@ -1,4 +1,4 @@
-"""Where a job stands, by what Ray's executor and tables say: what works, and what is waited for."""
+"""What Ray's executor and tables say of a job: what works, by whom, and what is waited for."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,7 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.occupancy import StageWorkers
 from tasks.ray_job.progress import JobStatus
 
 ALOUD_SECONDS = 30.0
@@ -93,3 +94,30 @@ def stage_of(operator: str) -> str:
     """The stage that one of Ray's operators is named after."""
     names = (stage for stage in reversed(STAGES) if stage in operator.lower())
     return next(names, STAGES[0])
+
+
+def workers_now(executor: Any) -> dict[str, StageWorkers]:
+    """Each stage that is not done; the stages of operators that Ray has fused see the same.
+
+    Called many times a second: it only looks at what the executor has at hand.
+    """
+    return {
+        stage: workers_of(operator, state)
+        for operator, state in executor._topology.items()
+        if not operator.has_execution_finished()
+        for stage in STAGES
+        if stage in operator.name.lower()
+    }
+
+
+def workers_of(operator: Any, state: Any) -> StageWorkers:
+    """One operator's workers."""
+    queued = state.total_enqueued_input_blocks()
+    if not isinstance(operator, ActorPoolMapOperator):
+        active = operator.num_active_tasks()
+        return StageWorkers(active, active, queued)
+    running = operator._actor_pool._running_actors
+    replicas = {
+        actor._actor_id.hex(): each.num_tasks_in_flight > 0 for actor, each in running.items()
+    }
+    return StageWorkers(sum(replicas.values()), len(replicas), queued, replicas)

@@ -15,7 +15,7 @@ NODES_EVERY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Sight:
+class StageWorkers:
     """A stage's workers at one moment."""
 
     active: int
@@ -43,15 +43,15 @@ class Spent:
     held_back: float = 0.0
     """Without work though some was at hand: what came of it would have had no place."""
 
-    def add(self, seconds: float, workers: int, sight: Sight) -> None:
+    def add(self, seconds: float, workers: int, seen: StageWorkers) -> None:
         """So many workers were there for so long."""
         self.workers = max(self.workers, workers)
-        active = min(sight.active, workers)
+        active = min(seen.active, workers)
         self.present += seconds
         self.there += workers * seconds
         self.active += active * seconds
         idle = (workers - active) * seconds
-        if sight.queued:
+        if seen.queued:
             self.held_back += idle
         else:
             self.waiting += idle
@@ -82,23 +82,23 @@ class Occupancy:
 
     def __post_init__(self) -> None:
         self.at: float | None = None
-        self.last: dict[str, Sight] = {}
+        self.last: dict[str, StageWorkers] = {}
         self.before: Snapshot = {}
         self.busy_before = (0.0, 0.0, 0.0)
         self.grown_at: float | None = None
 
-    def see(self, now: float, sights: dict[str, Sight]) -> None:
+    def see(self, now: float, workers: dict[str, StageWorkers]) -> None:
         """Take note; what was seen last was so until now.
 
         Args:
             now: on any clock that only goes forward.
-            sights: the stages at work; one that is done is not among them.
+            workers: of the stages at work; one that is done is not among them.
         """
         if self.at is not None:
             self.add(now - self.at, self.last)
-        elif "infer" in sights and not sights["infer"].ready:
+        elif "infer" in workers and not workers["infer"].ready:
             return  # readers run ahead while the model is loaded, which bounds nothing
-        self.at, self.last = now, sights
+        self.at, self.last = now, workers
 
     def grow(self, now: float, nodes: Callable[[], list[Node]]) -> None:
         """Take note of nodes that have come or gone; called often, looks now and then.
@@ -115,17 +115,17 @@ class Occupancy:
             self.cores = sum(node.get("CPU", 0.0) for node in there)
             self.is_one_machine = self.is_one_machine and len(there) < 2
 
-    def add(self, seconds: float, sights: dict[str, Sight]) -> None:
+    def add(self, seconds: float, stages: dict[str, StageWorkers]) -> None:
         """The stages were like this for so long."""
         self.seconds += seconds
         self.core_seconds += self.cores * seconds
-        for stage, sight in sights.items():
+        for stage, seen in stages.items():
             spent = self.stages[stage]
             # A task ends with its work, but its place stays.
-            workers = sight.ready if sight.replicas else max(spent.workers, sight.active)
-            spent.add(seconds, workers, sight)
-            for name, active in sight.replicas.items() if stage == "infer" else ():
-                one = Sight(int(active), 1, sight.queued)
+            workers = seen.ready if seen.replicas else max(spent.workers, seen.active)
+            spent.add(seconds, workers, seen)
+            for name, active in seen.replicas.items() if stage == "infer" else ():
+                one = StageWorkers(int(active), 1, seen.queued)
                 self.replicas.setdefault(name, Spent()).add(seconds, 1, one)
 
     def as_json(self, counts: Snapshot) -> dict[str, Any]:
