@@ -291,5 +291,6 @@ class Call(AtOutput):
         options, version = self.options, self.seen.version
         whose = (options.flow_runs, options.scheduled_iso)
         save_header(self.storage, run, run_key, options.call, self.spec, version, *whose)
-        pin_schema(self.storage, run, schema)
+        grows = self.spec.sink.takes_new_columns
+        pin_schema(self.storage, run, schema, takes_new_columns=grows)
         return plan

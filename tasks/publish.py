@@ -76,7 +76,8 @@ def pin_published_types(planned: PlannedRun) -> None:
     seen = planned.ledger.look()
     if seen.version_of(planned.run_key) or planned.plan.redrives:
         return
-    if pin_schema(planned.storage, planned.run, published_schema(seen, planned.replaces)):
+    schema, grows = published_schema(seen, planned.replaces), planned.spec.sink.takes_new_columns
+    if pin_schema(planned.storage, planned.run, schema, takes_new_columns=grows):
         raise RowsMissing(
             "another run has published rows of other types since this one began: its rows are made "
             "anew in those types; run again"

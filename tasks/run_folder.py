@@ -11,7 +11,14 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, path_in_force, path_of, read_plan, save_plan
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.output_schema import PUBLISHED, pinned
+from tasks.ray_job.new_columns import extends
+from tasks.ray_job.output_schema import (
+    PUBLISHED_PLACE,
+    Pinned,
+    find_pinned,
+    pinned,
+    read_schema,
+)
 from tasks.spec import BatchInferenceSpec
 
 
@@ -57,22 +64,33 @@ def save_header(
         storage.write(run.header, json.dumps(header).encode())
 
 
-def pin_schema(storage: FsspecStorage, run: RunFolder, published: bytes | None) -> bool:
+def pin_schema(
+    storage: FsspecStorage, run: RunFolder, published: bytes | None, *, takes_new_columns: bool
+) -> bool:
     """Give the run the schema of what is published, so that versions fit each other.
 
     Its rows may have been written under another, where nothing was published as it began. They are
     made anew: else readers of the output would find two types of one column.
+
+    Args:
+        storage: of the output.
+        run: to give it to.
+        published: the schema.
+        takes_new_columns: whether rows may have columns beyond those.
 
     Returns:
         Whether there were such rows.
     """
     if not published:
         return False
-    own = pinned(storage, run)
-    if own is not None and own.equals(pa.ipc.read_schema(pa.py_buffer(published))):
-        return False
-    storage.write(f"{run.schemas}/{PUBLISHED}", published)
-    return own is not None
+    path, place = find_pinned(storage, run), PUBLISHED_PLACE
+    if path is not None:
+        own, there = read_schema(storage, path), pa.ipc.read_schema(pa.py_buffer(published))
+        if own.equals(there) or (takes_new_columns and extends(own, there)):
+            return False
+        place = min(Pinned(path, own).place - 1, PUBLISHED_PLACE)
+    storage.write(f"{run.schemas}/{place:020d}-published.arrow", published)
+    return path is not None
 
 
 def published_schema(seen: Snapshot, replaces: bool) -> bytes | None:

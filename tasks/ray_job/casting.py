@@ -11,6 +11,7 @@ from tasks.kinds.column_types import is_any_list, is_text
 from tasks.kinds.sources.source import schema_of
 from tasks.kinds.steps import AnyStep, RenameStep
 from tasks.ray_job.job import Job
+from tasks.ray_job.new_columns import with_all
 from tasks.ray_job.untyped import is_untyped, typed
 
 MISFIT = "a batch does not fit sink.types, the schema of the first one, or of what is published"
@@ -28,15 +29,19 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """
     if rows.schema.equals(schema):
         return rows
+    if job.spec.sink.takes_new_columns:
+        rows = with_all(rows, schema)
     if set(rows.column_names) != set(schema.names):
         more = sorted(set(rows.column_names) - set(schema.names))
         fewer = sorted(set(schema.names) - set(rows.column_names))
+        is_table = job.spec.sink.as_table() is not None
+        evolve = "add them to the table (sink.evolve_schema: true), " if is_table else ""
         sparse = "; source.types gives a key that all rows may lack its place" if fewer else ""
         raise SchemaMismatch(
             f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
             "make every batch return the same columns; where it is what is published that has not "
-            "these, read them no more (source.columns), or publish all anew with --replace-output"
-            f"{sparse if hasattr(job.spec.source, 'types') else ''}"
+            f"these, {evolve}read them no more (source.columns), or publish all anew with "
+            f"--replace-output{sparse if hasattr(job.spec.source, 'types') else ''}"
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)

@@ -16,13 +16,14 @@ from tasks.protocol.records import Record
 from tasks.protocol.storage import Storage
 from tasks.ray_job.casting import cast
 from tasks.ray_job.job import Job
+from tasks.ray_job.new_columns import extends, with_new
 from tasks.ray_job.untyped import is_untyped, still_untyped, with_types
 from tasks.ray_job.widening import widened
 
-PUBLISHED = f"{0:020d}-published.arrow"
-"""Of what is published: comes before all others, and no run changes it."""
 LAST_CHANGE = 1_000_000
 """Place of the first change to what was pinned; later ones come before it."""
+PUBLISHED_PLACE = 1_000
+"""Of what is published: comes before all others, and no run changes it but by new columns."""
 LOOK_SECONDS = 30.0
 """After so long it is looked whether others have changed what is pinned."""
 LACKING_SECONDS = 1.0
@@ -48,15 +49,27 @@ class Pinned:
 
     @property
     def may_change(self) -> bool:
-        """Whether it may be told more: what is published stays as it is."""
-        return self.place > 0
+        """Whether its types may: those of what is published stay as they are."""
+        return self.place > PUBLISHED_PLACE
+
+    @property
+    def next_place(self) -> int:
+        """Of a change to it."""
+        first = LAST_CHANGE if self.may_change else PUBLISHED_PLACE - 1
+        return min(self.place - 1, first)
+
+    @property
+    def was_changed_too_often(self) -> bool:
+        """Whether no more changes are made."""
+        first = LAST_CHANGE if self.may_change else PUBLISHED_PLACE - 1
+        return self.next_place <= first - MOST_CHANGES
 
     @property
     def is_new(self) -> bool:
         """Whether to rely on it without another look."""
         lacks_any = any(map(is_untyped, self.schema))
         seconds = LACKING_SECONDS if lacks_any else LOOK_SECONDS
-        return not self.may_change or time.monotonic() - self.read < seconds
+        return time.monotonic() - self.read < seconds
 
 
 KNOWN: dict[str, Pinned] = {}
@@ -77,35 +90,40 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
     known = read_pinned(job)
     if known is None:
         known = pin(job, job.spec.sink.schema_for(rows.schema), time.time_ns())
-    while known.may_change and (better := grown(job, known.schema, rows)):
+    while better := grown(job, known, rows):
         KNOWN.pop(job.run.schemas, None)
         latest = read_pinned(job) or known
         if latest.path != known.path:
             known = latest  # others have changed it meanwhile
             continue
-        place = min(known.place, LAST_CHANGE + 1) - 1
-        if place <= LAST_CHANGE - MOST_CHANGES:
+        if known.was_changed_too_often:
             raise SchemaMismatch(
-                f"rows have changed the output's types {MOST_CHANGES} times, at last of "
-                f"{changes(known.schema, better)}: where names of fields are data, return a list "
-                "of key and value, or JSON as text"
+                f"rows have changed the output's types or columns {MOST_CHANGES} times, at last "
+                f"{changes(known.schema, better) or 'by a new column'}: where names of fields or "
+                "columns are data, return a list of key and value, or JSON as text"
             )
         tell_change(known.schema, better)
-        known = pin(job, better, place)
+        known = pin(job, better, known.next_place)
     return known.schema
 
 
-def grown(job: Job, schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
+def grown(job: Job, known: Pinned, rows: pa.Table) -> pa.Schema | None:
     """The schema that also takes these rows; None where it does, or none would.
 
     Raises:
         InvalidSpec, SchemaMismatch: as the sink's `schema_for`.
     """
-    typed = with_types(schema, rows) or schema
-    better = widened(typed, rows) or typed
+    better = schema = known.schema
+    if known.may_change:
+        better = with_types(better, rows) or better
+        better = widened(better, rows) or better
+    if job.spec.sink.takes_new_columns:
+        better = with_new(better, rows.schema)
     if better is schema:
         return None
     found = still_untyped(job.spec.sink.schema_for(better), better)
+    if not known.may_change:
+        found = pa.schema([*schema, *[*found][len(schema) :]])
     if found.equals(schema, check_metadata=True):
         return None
     cast(job, rows, found)  # before what is written ceases to count
@@ -113,7 +131,9 @@ def grown(job: Job, schema: pa.Schema, rows: pa.Table) -> pa.Schema | None:
 
 
 def tell_change(schema: pa.Schema, better: pa.Schema) -> None:
-    """Say in the job's log why rows are predicted once more."""
+    """Say in the job's log which columns are new, and why rows are predicted once more."""
+    if new := ", ".join(f"{e.name} {short(e.type)}" for e in [*better][len(schema) :]):
+        print(f"rows bring new columns: {new}", flush=True)
     if told := changes(schema, better):
         print(f"later rows told {told}: earlier ones are made anew", flush=True)
 
@@ -122,7 +142,7 @@ def changes(schema: pa.Schema, better: pa.Schema) -> str:
     """Columns whose types differ; of long ones the beginnings."""
     return ", ".join(
         f"{each.name} {short(before.type)} -> {short(each.type)}"
-        for before, each in zip(schema, better, strict=True)
+        for before, each in zip(schema, better, strict=False)
         if before.type != each.type
     )
 
@@ -154,7 +174,8 @@ def read_pinned(job: Job) -> Pinned | None:
     """What is pinned; remembered for a while, or for good where it cannot change."""
     folder = job.run.schemas
     known = KNOWN.get(folder)
-    if known is None or not known.is_new:
+    may_change = known and (known.may_change or job.spec.sink.takes_new_columns)
+    if known is None or (may_change and not known.is_new):
         path = find_pinned(job.storage, job.run)
         if path is not None:
             schema = (
@@ -168,11 +189,12 @@ def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) ->
     """Records less those written under another schema than the one pinned.
 
     The first record will not do as the measure: where it lost the race to pin, every later one
-    would be skipped, and the run would never end.
+    would be skipped, and the run would never end. One that lacks columns which came later counts:
+    its rows have nothing in them.
     """
-    schema = pinned(storage, run)
-    own = digest(schema) if schema else ""
-    return [record for record in records if not record.files or record.schema == own]
+    schemas = [read_schema(storage, each.path) for each in storage.list(run.schemas)]
+    fit = {digest(each) for each in schemas if extends(schemas[0], each)} or {""}
+    return [record for record in records if not record.files or record.schema in fit]
 
 
 def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.blank_columns import with_blanks
 from tasks.kinds.extras import require
 from tasks.kinds.sinks.table_sink import TableSink
 from tasks.kinds.tables.lance_columns import refuse_names, refuse_types
@@ -80,13 +81,20 @@ class LanceSink(TableSink):
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a Lance file."""
-        with opened(data) as reader:
-            return reader.read_all().to_table()
+        from lance.file import LanceFileReader
+
+        with on_disk(data) as path:
+            return LanceFileReader(path).read_all().to_table()
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a Lance file; the others are not decoded."""
-        with opened(data, columns=names) as reader:
-            return reader.read_all().to_table().select(names)
+        from lance.file import LanceFileReader
+
+        with on_disk(data) as path:
+            there = LanceFileReader(path).metadata().schema.names
+            wanted = [name for name in names if name in there] or there[:1]  # it reads one at least
+            rows = LanceFileReader(path, columns=wanted).read_all().to_table()
+        return with_blanks(rows, map(schema.field, names)).select(names)
 
     def parts(self, rows: pa.Table, ids: Ids) -> list[Part]:
         """Rows as one file to stage, for the dataset's folder of data files."""
@@ -94,11 +102,9 @@ class LanceSink(TableSink):
 
 
 @contextmanager
-def opened(data: bytes, **options: Any) -> Iterator[Any]:
-    """A reader of a file's content."""
-    from lance.file import LanceFileReader
-
+def on_disk(data: bytes) -> Iterator[str]:
+    """A file's content on the disk, where Lance reads it."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.lance"
         path.write_bytes(data)
-        yield LanceFileReader(str(path), **options)
+        yield str(path)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 
+from tasks.kinds.blank_columns import with_blanks
 from tasks.kinds.column_types import is_any_list, is_text
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import refuse_empty_objects
@@ -50,7 +51,8 @@ class ParquetSink(Sink):
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a Parquet file; the others are not decoded."""
         # "a" also names what is within "a.b", so that there may be more than was asked for.
-        return pq.ParquetFile(io.BytesIO(data)).read(columns=names).select(names)
+        rows = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
+        return with_blanks(rows, map(schema.field, names)).select(names)
 
     def pieces(
         self, file: IO[bytes], names: list[str], schema: pa.Schema, num_rows: int
@@ -58,7 +60,8 @@ class ParquetSink(Sink):
         """Some columns of a Parquet file; neither others nor more rows are in memory."""
         opened = pq.ParquetFile(file, buffer_size=BYTES_READ_AT_ONCE, pre_buffer=False)
         for batch in opened.iter_batches(num_rows, columns=names, use_threads=False):
-            yield pa.Table.from_batches([batch]).select(names)
+            rows = pa.Table.from_batches([batch])
+            yield with_blanks(rows, map(schema.field, names)).select(names)
 
 
 def texts_in(kind: pa.DataType, path: str) -> Iterator[str]:

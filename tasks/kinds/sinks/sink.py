@@ -101,6 +101,11 @@ class Sink(Kind):
         return {"partition_by": self.partition_by, "types": [*self.types]}
 
     @property
+    def takes_new_columns(self) -> bool:
+        """Whether rows may have columns that those published before have not."""
+        return False
+
+    @property
     def row_key(self) -> list[str]:
         """Columns that name a row, where rows replace published ones of the same name."""
         return []

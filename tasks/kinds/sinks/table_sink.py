@@ -43,7 +43,8 @@ class TableSink(Sink):
     kind: Any  # of each table
     evolve_schema: bool = Field(
         default=False,
-        description="Whether columns that the table lacks are added to it; else they are refused.",
+        description="Whether columns that the table lacks are added to it, also those that a later "
+        "run's inputs bring; else they are refused.",
     )
     mode: Literal["append", "replace", "upsert"] = Field(  # type: ignore[assignment]  # one more
         default="append",
@@ -75,6 +76,11 @@ class TableSink(Sink):
         """Columns that must be published, by the field of the spec that names them."""
         newest_by = [self.newest_by] if self.newest_by else []
         return {**super().reads, "key": self.key, "newest_by": newest_by}
+
+    @property
+    def takes_new_columns(self) -> bool:
+        """Whether rows may have columns that the table lacks; those that are there have nothing."""
+        return self.evolve_schema
 
     @property
     def row_key(self) -> list[str]:

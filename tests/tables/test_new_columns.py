@@ -1,0 +1,131 @@
+"""Columns that inputs bring after a table was made: added where the sink says so."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.plan import PlannedRun, make_plan
+from tasks.publish import publish_planned
+from tasks.published import published_rows
+from tasks.run import left_to_do, next_attempt
+from tasks.run_options import RunOptions
+from tasks.searching.published import published_vectors
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import spec_of
+from tests.flows.test_s3 import predict
+from tests.tables.bench import TableBench
+from tests.tables.conftest import SINKS
+from tests.tables.readers import frame_of
+
+
+def job(tmp_path: Path, kind: str, **sink: Any) -> BatchInferenceSpec:
+    (tmp_path / "in").mkdir(exist_ok=True)
+    there = {"kind": kind, "path": str(tmp_path / "out"), "evolve_schema": True}
+    stages = {"read": {"rows_per_batch": 1, "max_workers": 1}, "write": {"max_workers": 1}}
+    return spec_of(tmp_path / "in", sink=there | sink, stages=stages)
+
+
+def put(spec: BatchInferenceSpec, name: str, **columns: list[Any]) -> None:
+    """An input; each has an id and an x."""
+    size = len(columns["id"])
+    (folder,) = spec.source.paths
+    pq.write_table(pa.table({"x": [1.0] * size, **columns}), Path(folder) / f"{name}.parquet")
+
+
+def run(spec: BatchInferenceSpec, **options: Any) -> int:
+    """Plan, predict and publish; return how many rows were predicted."""
+    planned = make_plan(spec, RunOptions(**options))
+    rows = predict(planned)
+    publish_planned(planned)
+    return rows
+
+
+def refusal(planned: PlannedRun) -> str:
+    """What an attempt ends with."""
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    attempt.ensure_started()
+    while (result := attempt.look().result) is None:
+        time.sleep(0.02)
+    return str(result["error"])
+
+
+def rows_of(spec: BatchInferenceSpec, *names: str) -> list[tuple[Any, ...]]:
+    """Some columns, as others read them; ours are the same."""
+    bench = TableBench(SINKS[spec.sink.model_dump()["kind"]](path=spec.sink.path))
+    found = sorted(frame_of(bench).select(*names).rows())
+    ours = published_rows(spec).select(names).to_pylist()
+    assert sorted(tuple(row.values()) for row in ours) == found
+    return found
+
+
+def test_a_later_night_adds_a_column_and_another_lacks_it(tmp_path: Path, kind: str) -> None:
+    spec = job(tmp_path, kind)
+    put(spec, "1", id=[1, 2])
+    run(spec)
+    put(spec, "2", id=[3], label=["cat"], vector=pa.array([[1.0, 0.0]], pa.list_(pa.float32(), 2)))
+    run(spec)
+    put(spec, "3", id=[4])
+    assert run(spec) == 1
+    put(spec, "4", id=[5], label=pa.nulls(1), more=pa.nulls(1))
+    run(spec)
+    expected = [(1, None), (2, None), (3, "cat"), (4, None), (5, None)]
+    assert rows_of(spec, "id", "label") == expected
+    found = published_vectors(spec, "vector").nearest(np.array([1.0, 0.0], np.float32), 3)
+    assert ([row["id"] for row in found.rows], found.num_without) == ([3], 4)
+    schema = published_rows(spec).schema
+    assert schema.names == ["x", "id", "doubled", "label", "vector"]
+    assert schema.field("vector").type.value_type == pa.float32()
+
+
+def test_without_leave_the_way_out_is_named_and_goes_on_with_the_run(
+    tmp_path: Path, kind: str
+) -> None:
+    spec = job(tmp_path, kind, evolve_schema=False)
+    put(spec, "1", id=[1])
+    run(spec)
+    put(spec, "2", id=[2], label=["cat"])
+    planned = make_plan(spec)
+    assert r"['label']" in (said := refusal(planned))
+    assert "add them to the table (sink.evolve_schema: true)" in said
+    grown = job(tmp_path, kind)
+    again = make_plan(grown)
+    assert again.run.run_id == planned.run.run_id
+    predict(again)
+    publish_planned(again)
+    assert rows_of(grown, "id", "label") == [(1, None), (2, "cat")]
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_types_of_what_is_published_stay(tmp_path: Path, kind: str) -> None:
+    spec = job(tmp_path, kind)
+    put(spec, "1", id=[1], a=[1])
+    run(spec)
+    put(spec, "2", id=[2], a=[0.5], b=["new"])
+    assert "a is double, not int64" in refusal(make_plan(spec))
+
+
+@pytest.mark.parametrize("kind", ["parquet"])
+def test_files_take_none(tmp_path: Path, kind: str) -> None:
+    """Whoever reads a folder takes its columns from one of the files."""
+    (tmp_path / "in").mkdir()
+    spec = spec_of(tmp_path / "in")
+    put(spec, "1", id=[1])
+    run(spec)
+    put(spec, "2", id=[2], label=["cat"])
+    assert "these, read them no more (source.columns), or" in refusal(make_plan(spec))
+
+
+def test_upserts_replace_rows_that_lack_the_column(tmp_path: Path, kind: str) -> None:
+    spec = job(tmp_path, kind, mode="upsert", key=["id"])
+    put(spec, "1", id=[1, 2, 3])
+    run(spec)
+    put(spec, "2", id=[2], label=["cat"])
+    run(spec)
+    put(spec, "3", id=[3, 4])
+    run(spec)
+    assert rows_of(spec, "id", "label") == [(1, None), (2, "cat"), (3, None), (4, None)]
