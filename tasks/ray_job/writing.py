@@ -98,10 +98,14 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
 def in_pinned_schema(job: Job, batches: list[RowBatch]) -> list[RowBatch]:
     """Several batches as each would be written alone; as they are while no schema is pinned.
 
+    But where they may have different columns: then the first of them pins one.
+
     Raises:
         SchemaMismatch: one does not fit; names its first row.
     """
-    if len(batches) == 1 or "write" not in job.stages or read_pinned(job) is None:
+    if len(batches) == 1 or "write" not in job.stages:
+        return batches
+    if read_pinned(job) is None and not job.spec.sink.takes_new_columns:
         return batches
     full = [published(each.rows) for each in batches if len(each.rows)]
     if not full:

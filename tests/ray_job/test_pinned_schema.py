@@ -409,6 +409,19 @@ def test_what_is_published_is_not_widened(job: Job) -> None:
     assert pinned(job.storage, job.run) == published
 
 
+def test_batches_of_one_write_may_differ_in_columns(job: Job, tmp_path: Path) -> None:
+    job = with_sink(job, kind="delta", path=str(tmp_path / "table"), evolve_schema=True)
+    batches = [
+        RowBatch(pa.table({ROW: [row], "y": [1], **more}))
+        for row, more in enumerate([{"a": [2]}, {"b": [3]}, {}])
+    ]
+    record = write_batches(job, batches)
+    assert counted(job, [record]) == [0, 1, 2]
+    (file,) = record.files
+    rows = job.spec.sink.decode(job.storage.read(f"{job.run.staging}/{file.name}"))
+    assert rows.to_pydict() == {"y": [1, 1, 1], "a": [2, None, None], "b": [None, 3, None]}
+
+
 def test_columns_that_others_have_published_meanwhile_are_the_runs_too(
     job: Job, tmp_path: Path
 ) -> None:
@@ -422,7 +435,7 @@ def test_columns_that_others_have_published_meanwhile_are_the_runs_too(
     job = with_sink(job, kind="delta", path=str(tmp_path / "table"), evolve_schema=True)
     assert not pin_published("y")
     records = [write_batches(job, [of(0, y=1)]), write_batches(job, [of(1, y=1, own=2)])]
-    assert counted(job, records) == [0, 1]
+    assert counted(job, records) == [0, 1], "the first has nothing in the column that came later"
     assert not pin_published("y")
     assert pin_published("y", "theirs")
     assert counted(job, records) == [0]
