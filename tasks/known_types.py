@@ -4,9 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import has_no_value
 from tasks.kinds.steps import RenameStep, SelectStep
-from tasks.ray_job.casting import refuse_unfit
+from tasks.ray_job.casting import for_new, refuse_unfit
 from tasks.ray_job.stage_functions import is_kept
 from tasks.ray_job.untyped import has_text
 from tasks.spec import BatchInferenceSpec
@@ -20,7 +21,7 @@ HAS_VALUES = {b"values": b"some"}
 def refuse_unpublishable(
     spec: BatchInferenceSpec, reader: dict[str, Any] | None, published: bytes | None
 ) -> None:
-    """See that kept columns can be what is published, where the source tells types by values.
+    """See that kept columns can be what is published: by name, and by types that values tell.
 
     A column of a file that says its types may have no value at all, and then fits any; and what
     only code knows is left to the write.
@@ -33,13 +34,39 @@ def refuse_unpublishable(
     Raises:
         SchemaMismatch: a column cannot; names it, and the ways out.
     """
-    made = spec.model.output_columns
-    if published is None or reader is None or made is None:
+    if published is None or reader is None:
         return
     wanted = pa.ipc.read_schema(pa.py_buffer(published))
+    made = spec.model.output_columns
+    refuse_new(spec, reader, [*wanted.names, *(made or ())])
+    if made is None:
+        return
     left = columns_with_values(spec, reader)
     kept = [each for each in left if is_kept(spec, each) and each.name not in made]
     refuse_unfit(pa.schema(kept), wanted)
+
+
+def refuse_new(spec: BatchInferenceSpec, reader: dict[str, Any], there: list[str]) -> None:
+    """See that the source brings no column that is not published, unless the output takes it.
+
+    Args:
+        spec: says what is read, and what is kept.
+        reader: what the source has pinned.
+        there: columns that are published, or that the model makes.
+
+    Raises:
+        SchemaMismatch: it does; names them, and the ways out.
+    """
+    if spec.sink.takes_new_columns or spec.source.has_media:
+        return
+    known = spec.source.schema_of_rows(reader)
+    for step in spec.steps:
+        known = None if known is None else step.schema_after(known)
+    new = [each.name for each in known or () if is_kept(spec, each) and each.name not in there]
+    if new:
+        raise SchemaMismatch(
+            f"the inputs have columns {new} that what is published has not: {for_new(spec)}"
+        )
 
 
 def columns_with_values(spec: BatchInferenceSpec, reader: dict[str, Any]) -> list[pa.Field]:

@@ -72,7 +72,6 @@ def test_values_that_cannot_be_what_is_published_are_refused_by_the_plan(
     [
         {"source": {"types": {"gone": "float64"}}},  # as it is without a value
         {"sink": {"kind": "parquet", "path": "out", "keep_columns": ["x"]}},
-        {"steps": [{"kind": "rename", "columns": {"gone": "new"}}]},
         {"steps": [{"kind": "filter", "expression": "gone is None"}]},
         {"model": {"kind": "python", "class": "predictors:Double"}},
     ],
@@ -81,6 +80,16 @@ def test_what_may_yet_be_published_is_left_to_the_write(
     kind: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     refuse(tmp_path, kind, {"gone": "2.5"}, **changes)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("model", [TREES, {"kind": "python", "class": "predictors:Double"}])
+def test_columns_that_are_not_published_are_refused_by_the_plan(
+    kind: str, model: dict[str, Any], tmp_path: Path
+) -> None:
+    steps = [{"kind": "rename", "columns": {"gone": "new"}}]
+    with pytest.raises(SchemaMismatch, match=r"have columns \['new'\] that what is published has"):
+        refuse(tmp_path, kind, {"gone": "2.5"}, steps=steps, model=model)
 
 
 BLANK = {"jsonl": {"source": {"columns": ["x", "gone", "at"]}}}

@@ -13,6 +13,7 @@ from tasks.kinds.steps import AnyStep, RenameStep
 from tasks.ray_job.job import Job
 from tasks.ray_job.new_columns import with_all
 from tasks.ray_job.untyped import is_untyped, typed
+from tasks.spec import BatchInferenceSpec
 
 MISFIT = "a batch does not fit sink.types, the schema of the first one, or of what is published"
 WAYS_OUT = (
@@ -34,14 +35,11 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if set(rows.column_names) != set(schema.names):
         more = sorted(set(rows.column_names) - set(schema.names))
         fewer = sorted(set(schema.names) - set(rows.column_names))
-        is_table = job.spec.sink.as_table() is not None
-        evolve = "add them to the table (sink.evolve_schema: true), " if is_table else ""
         sparse = "; source.types gives a key that all rows may lack its place" if fewer else ""
         raise SchemaMismatch(
             f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
             "make every batch return the same columns; where it is what is published that has not "
-            f"these, {evolve}read them no more (source.columns), or publish all anew with "
-            f"--replace-output{sparse if hasattr(job.spec.source, 'types') else ''}"
+            f"these, {for_new(job.spec)}{sparse if hasattr(job.spec.source, 'types') else ''}"
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)
@@ -53,6 +51,14 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         raise SchemaMismatch(
             f"{MISFIT}: {differences(rows.schema, schema)}: {error}; {WAYS_OUT}"
         ) from error
+
+
+def for_new(spec: BatchInferenceSpec) -> str:
+    """What to do of columns that come after others were published."""
+    is_table = spec.sink.as_table() is not None
+    evolve = "add them to the table (sink.evolve_schema: true), " if is_table else ""
+    by = "source.columns" if hasattr(spec.source, "columns") else "a step select"
+    return f"{evolve}read them no more ({by}), or publish all anew with --replace-output"
 
 
 def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
