@@ -13,6 +13,8 @@ from tasks.kinds.images import Pixels
 
 MISSING_SECONDS = Fraction(1, 2)
 """How much earlier than its header says a video may end: trimming hides a few frames."""
+JOINED_SECONDS = 1
+"""How far time goes back at least where another recording begins; some files' frames do by less."""
 LAST_FRAMES = 5
 """Where a file ends within a frame, this is among fewer at the end: some are shown after it."""
 CLOCK = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)", re.ASCII)
@@ -61,12 +63,17 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
     stream = container.streams.video[0]
     stream.codec_context.thread_count = 1  # a reader is one worker among many
     every = None if every_seconds is None else Fraction(str(every_seconds))
-    last_stretch, number, end, damaged = -1, 0, Fraction(0), -LAST_FRAMES
+    last_stretch, number, damaged = -1, 0, -LAST_FRAMES
+    end = before = Fraction(0)
     for found in decoded(container, stream):
         if isinstance(found, DamagedVideo):
             yield DamagedVideo(f"{found} after frame {number}, {float(end):.2f} s")
             continue
-        seconds = time_of(found, number, stream)
+        seconds = before + time_of(found, number, stream)
+        if seconds < end - JOINED_SECONDS:  # else nothing of it would be taken
+            before += end - seconds
+            seconds = end
+        seconds = max(Fraction(0), seconds)
         end = max(end, seconds + length_of(found))
         stretch = number if every is None else seconds // every
         if stretch > last_stretch:
@@ -114,7 +121,7 @@ def time_of(found: Any, number: int, stream: Any) -> Fraction:
     """When a frame is shown, in seconds from the start; by its number where it does not say."""
     if found.pts is None:
         return Fraction(number) / (stream.average_rate or stream.guessed_rate or 25)
-    return max(Fraction(0), (found.pts - (stream.start_time or 0)) * Fraction(found.time_base))
+    return (found.pts - (stream.start_time or 0)) * Fraction(found.time_base)
 
 
 def length_of(found: Any) -> Fraction:

@@ -43,6 +43,16 @@ def test_the_first_frame_of_each_stretch(tmp_path: Path, form: str) -> None:
     assert {row["path"] for row in rows} == {str(file)}
 
 
+def test_recordings_that_were_joined_are_seen_to_the_last_ones_end(tmp_path: Path) -> None:
+    """Such files may be put together as they are, and each has a clock of its own."""
+    parts = [save(tmp_path / f"{frames}.m2ts", frames, rate=25) for frames in (100, 50, 75)]
+    joined = tmp_path / "joined.m2ts"
+    joined.write_bytes(b"".join(each.read_bytes() for each in parts))
+    rows = read_all(source(joined))
+    assert [row["frame"] for row in rows] == [*range(0, 225, 25)]
+    assert [row["seconds"] for row in rows] == [*range(9)]
+
+
 def test_a_frame_that_no_picture_has_room_for_is_set_aside_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
