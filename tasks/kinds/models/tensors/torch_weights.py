@@ -11,8 +11,9 @@ from tasks.kinds import user_modules
 from tasks.kinds.models.tensors.torch_file import Content, state_dict_in
 from tasks.kinds.secret_names import shown_at
 
-WRAPPERS = ("module.", "_orig_mod.")
-"""Names of a module within DataParallel and DistributedDataParallel, and within torch.compile's."""
+WRAPPERS = ("module.", "_orig_mod.", "model.")
+"""Names of a module within DataParallel and DistributedDataParallel, within torch.compile's, and
+within most people's LightningModule."""
 
 
 def read(path: Path, content: Content, key: str | None) -> Mapping[str, Any]:
@@ -79,13 +80,18 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
 
 
 def unwrapped(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file's weights by the names of the module that was trained, where a wrapper was saved.
+    """A file's weights by the names of the module, where a module around it was saved.
 
-    All names in the file begin with the wrapper's own then, and none of the module's do.
+    All names in the file begin with what it is called in there then, as with `module.` of
+    DataParallel's, or `model.` of a LightningModule's.
     """
-    if any(name.startswith(WRAPPERS) for name in module.state_dict()):
-        return weights
-    return without_wrappers(weights)
+    own, named = {*module.state_dict()}, weights
+    while named and not own & {*named}:
+        firsts = {name.partition(".")[0] for name in named}
+        if len(firsts) > 1 or firsts & {*named}:
+            break
+        named = without(f"{firsts.pop()}.", named)
+    return named if own & {*named} else weights
 
 
 def without_wrappers(weights: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -93,11 +99,17 @@ def without_wrappers(weights: Mapping[str, Any]) -> Mapping[str, Any]:
 
     That is no part of a module, and its name begins all names in a file of its weights.
     """
+    for prefix in wrappers_of([*weights]):
+        weights = without(prefix, weights)
+    return weights
+
+
+def without(prefix: str, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Weights by what is left of their names, all of which begin with the prefix."""
     from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
-    named: Any = copy(weights)
-    for prefix in wrappers_of([*weights]):
-        consume_prefix_in_state_dict_if_present(named, prefix)
+    named: Any = copy(weights)  # a new dict would lose the versions that torch notes on its own
+    consume_prefix_in_state_dict_if_present(named, prefix)
     return cast("Mapping[str, Any]", named)
 
 
@@ -109,18 +121,15 @@ def wrappers_of(names: list[str]) -> Iterator[str]:
 
 
 def within(module: Any, weights: Mapping[str, Any]) -> list[str]:
-    """The way out where a file's weights are those of a module with this one as a part of it."""
-    own = [*module.state_dict()]
-    firsts = {name.partition(".")[0] for name in weights}
-    if len(firsts) != 1 or not own:
-        return []
-    (prefix,) = (f"{each}." for each in firsts)
-    if not {f"{prefix}{name}" for name in own} & {*weights}:
-        return []
-    return [
-        f"all names in the file begin with {prefix!r}, a module around this one: name that in "
-        "model.class, or save the state_dict without"
-    ]
+    """The way out where this module's weights are there, among those of a module around it."""
+    own, names = {*module.state_dict()}, {*weights}
+    for prefix in sorted({f"{name.partition('.')[0]}." for name in names}):
+        if own and {f"{prefix}{name}" for name in own} <= names:
+            return [
+                f"all that it needs begins with {prefix!r}, in a module around this one: save that "
+                "part's own state_dict, or name the module around it in model.class"
+            ]
+    return []
 
 
 def with_shared(module: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
