@@ -38,7 +38,8 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
         refuse_twice(part, step.kind, known.names if known else [])
     if known is not None:
         model = spec.model
-        refuse_missing(f"model.{model.input_field}", model.kind, model.input_columns, known.names)
+        for field, names in model.reads.items():
+            refuse_missing(f"model.{field}", model.kind, names, known.names)
         model.refuse_types(known)
         if model.output_columns is not None:
             refuse_unpublished(spec, known.names, model.output_columns)

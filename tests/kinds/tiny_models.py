@@ -121,7 +121,9 @@ def tokenizer(with_pairs: bool) -> Any:
     tokens = {"unk_token": "[UNK]", "eos_token": "[SEP]", "model_max_length": 64}
     if with_pairs:
         letters.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
         )
         names = ["input_ids", "token_type_ids", "attention_mask"]
         tokens |= {"pad_token": "[PAD]", "cls_token": "[CLS]", "model_input_names": names}

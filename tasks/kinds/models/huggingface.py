@@ -69,6 +69,12 @@ class HuggingFaceModel(Model):
         description="Input column. Empty: image for image tasks, prompt for text-generation, "
         "audio for speech, text for the others.",
     )
+    pair_column: str | None = Field(
+        default=None,
+        description="Text classification by a model of pairs, such as a cross-encoder: the column "
+        "of the second texts, as the passages where column has the questions. Of a pair that is "
+        "too long the longer text is cut off. Empty: one text a row.",
+    )
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
     )
@@ -92,10 +98,11 @@ class HuggingFaceModel(Model):
             raise ValueError(problem)
         return options
 
-    @field_validator("answer_schema")
+    @field_validator("pair_column", "answer_schema")
     @classmethod
     def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
-        return refuse_elsewhere(given, info, {"answer_schema": GENERATION}, "text-generation")
+        belongs_to = {"answer_schema": GENERATION, "pair_column": ["text-classification"]}
+        return refuse_elsewhere(given, info, belongs_to, "text-generation")
 
     @property
     def can_use_gpu(self) -> bool:
@@ -131,8 +138,18 @@ class HuggingFaceModel(Model):
 
     @property
     def input_columns(self) -> list[str]:
-        """The column that the model reads."""
-        return [self.input_column]
+        """The columns that the model reads."""
+        return [self.input_column, *self.seconds]
+
+    @property
+    def seconds(self) -> list[str]:
+        """The column of second texts, where there is one."""
+        return [self.pair_column] if self.pair_column else []
+
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """Input columns, by the field that names them."""
+        return {"column": [self.input_column], "pair_column": self.seconds}
 
     def refuse_types(self, schema: pa.Schema) -> None:
         """Images or texts; in a chat, what holds other than texts may be messages."""
@@ -141,6 +158,8 @@ class HuggingFaceModel(Model):
             refuse_other_than_images(kind, self.input_column)
         elif self.task in TEXT and not self.options.chat:
             refuse_other_than_text(kind, self.input_column)
+        for name in self.seconds:
+            refuse_other_than_text(schema.field(name).type, name, "pair_column")
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -249,7 +268,8 @@ class HuggingFaceModel(Model):
             return speech.features_function(self.checkpoint, self.input_column, num_threads)
         from tasks.kinds.models.hf.text import tokens_function
 
-        return tokens_function(self.checkpoint, self.input_column, self.task, self.options)
+        columns = [self.input_column, *self.seconds]
+        return tokens_function(self.checkpoint, columns, self.task, self.options)
 
     def predictor(self, placement: Placement) -> Function:
         """The model, loaded."""

@@ -6,7 +6,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import is_deep, is_list, is_text
 
 
-def refuse_other_than_text(kind: pa.DataType, name: str) -> None:
+def refuse_other_than_text(kind: pa.DataType, name: str, field: str = "column") -> None:
     """See that a column is one of texts, or has no value at all.
 
     Raises:
@@ -14,7 +14,7 @@ def refuse_other_than_text(kind: pa.DataType, name: str) -> None:
     """
     if not (is_text(kind) or pa.types.is_null(kind)):
         problem = f"holds {kind}, and text is wanted; name another, or convert it in a step"
-        raise InvalidSpec.at("model.column", name, problem)
+        raise InvalidSpec.at(f"model.{field}", name, problem)
 
 
 def refuse_other_than_images(kind: pa.DataType, name: str) -> None:

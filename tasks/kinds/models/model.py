@@ -200,6 +200,11 @@ class Model(Kind):
         """The field that names them."""
         return "column"
 
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """Input columns, by the field that names them."""
+        return {self.input_field: self.input_columns}
+
     def refuse_types(self, schema: pa.Schema) -> None:
         """See that the input columns are of types that the model can do with, where that shows.
 

@@ -1,6 +1,6 @@
 """Text: tokenised once on the CPU, then sorted by length so that little padding is computed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,9 @@ MUCH_SHORTER = 0.97
 
 
 def tokens_function(
-    checkpoint: Checkpoint, column: str, task: Task, options: HuggingFaceOptions
+    checkpoint: Checkpoint, columns: Sequence[str], task: Task, options: HuggingFaceOptions
 ) -> Function:
-    """Texts to `__input_ids`, not padded; what is too long as `TooLong` has it."""
+    """Texts, or pairs of two columns, to `__input_ids`; what is too long as `TooLong` has it."""
     tokenizer = tokenizer_for(task, checkpoint)
     if options.source_language is not None:
         tokenizer.src_lang = options.source_language
@@ -52,10 +52,11 @@ def tokens_function(
 
     def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
         if options.chat:
-            conversations = conversations_of(rows, column, options.system_prompt)
+            conversations = conversations_of(rows, columns[0], options.system_prompt)
             return {"input_ids": chat_tokens(tokenizer, conversations, room)}
-        texts = [prefix + text for text in texts_of(rows, column)]
-        encoded = dict(tokenizer(texts, truncation=True, max_length=room)) if texts else {}
+        firsts, *seconds = (texts_of(rows, each) for each in columns)
+        texts = [[prefix + text for text in firsts], *seconds]
+        encoded = dict(tokenizer(*texts, truncation=True, max_length=room)) if firsts else {}
         too_long.look_at(texts, encoded.get("input_ids", []))
         return encoded
 

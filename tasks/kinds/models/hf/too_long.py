@@ -18,18 +18,22 @@ class TooLong:
         self.is_settled = options.max_length == room  # of more, the spec does not know of the rest
         """Whether there is nothing more to say: the spec has said it, or it has been said."""
 
-    def look_at(self, texts: list[str], tokens: list[list[int]]) -> None:
+    def look_at(self, texts: list[list[str]], tokens: list[list[int]]) -> None:
         """Look at texts whose tokens were cut off after so many as there is room for.
 
         Says once that some are cut off, where they are.
+
+        Args:
+            texts: of each row; and, of pairs, those of their second column.
+            tokens: of each row.
 
         Raises:
             ValueError: one is, and must not be.
         """
         if self.is_settled:
             return
-        full = [text for text, own in zip(texts, tokens, strict=True) if len(own) >= self.room]
-        longest = max(self.lengths(full), default=0)
+        full = [at for at, own in enumerate(tokens) if len(own) >= self.room]
+        longest = max(self.lengths([[each[at] for at in full] for each in texts]), default=0)
         if longest <= self.room:
             return
         if self.sets_aside:
@@ -46,7 +50,8 @@ class TooLong:
         )
         self.is_settled = True
 
-    def lengths(self, texts: list[str]) -> list[int]:
+    def lengths(self, texts: list[list[str]]) -> list[int]:
         """How many tokens texts have in all."""
         with quiet():  # it would say that they are too long
-            return [len(each) for each in self.tokenizer(texts)["input_ids"]] if texts else []
+            found = self.tokenizer(*texts)["input_ids"] if texts[0] else []
+            return [len(each) for each in found]
