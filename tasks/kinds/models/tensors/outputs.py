@@ -13,6 +13,9 @@ from tasks.kinds.models.odd_numbers import finite_rows, refuse_no_numbers
 Activation = Literal["softmax", "sigmoid", "none"]
 TELLING_ROWS = 4
 """Rows whose logits would not all add up to 1 by chance."""
+TELLING_CLASSES, TELLING_SCORES, UNLIKELY = 3, 48, 0.05
+"""Of so many classes and scores, logits would not all lie between 0 and 1 by chance where some are
+next to 0. Those of fewer classes may, of a model that can hardly tell rows apart."""
 
 
 def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
@@ -106,36 +109,43 @@ def classes(
         )
         raise InvalidSpec.at("model.labels", [*labels], problem)
     scores = scores.reshape(len(scores), -1).astype(np.float32)
-    if activation == "softmax":
-        refuse_no_logits(scores, labels)
+    if activation != "none":
+        refuse_no_logits(scores, labels, activation)
     scores = ACTIVATIONS[activation](scores)
     if scores.shape[1] == 1 and len(labels) == 2:  # one probability says both
         scores = np.concatenate([1 - scores, scores], axis=1)
     return label_columns(scores, labels, top_k)
 
 
-def refuse_no_logits(scores: np.ndarray, labels: Sequence[str]) -> None:
-    """See that softmax is not asked of what it makes no probabilities of.
+def refuse_no_logits(scores: np.ndarray, labels: Sequence[str], activation: Activation) -> None:
+    """See that an activation is not asked of what it makes no probabilities of.
 
     Args:
         scores: (rows, scores of a row).
         labels: names of the classes.
+        activation: that is asked for.
 
     Raises:
         InvalidSpec: a row has one score, which softmax makes 1 whatever it is; or the scores are
             probabilities already.
     """
     field, (rows, width) = "model.activation", scores.shape
-    if width == 1 and len(labels) <= 2:
+    if activation == "softmax" and width == 1 and len(labels) <= 2:
         problem = (
             "makes 1 of any one score, and the model gives one a row: set sigmoid, or none where "
             "its last layer is one"
         )
         raise InvalidSpec.at(field, "softmax", problem)
-    add_up = np.allclose(scores.sum(axis=1), 1, atol=1e-3) and scores.min(initial=0) >= 0
-    if rows >= TELLING_ROWS and add_up:
-        problem = "is done already, the scores of each row add up to 1: set none"
-        raise InvalidSpec.at(field, "softmax", problem)
+    least, most = scores.min(initial=1), scores.max(initial=0)
+    if width == 1 or least < 0 or most > 1.001:
+        return
+    problem = ""
+    if rows >= TELLING_ROWS and np.allclose(scores.sum(axis=1), 1, atol=1e-3):
+        problem = "the scores of each row add up to 1, as behind a softmax"
+    elif width >= TELLING_CLASSES and scores.size >= TELLING_SCORES and least < UNLIKELY:
+        problem = "all scores lie between 0 and 1, as behind a sigmoid"
+    if problem:
+        raise InvalidSpec.at(field, activation, f"is done already, {problem}: set none")
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
