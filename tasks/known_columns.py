@@ -33,13 +33,13 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
             return
         part = f"steps.{at}"
         for field, names in step.reads.items():
-            refuse_missing(f"{part}.{field}", step.kind, names, known.names)
+            refuse_missing(f"{part}.{field}", step.kind, names, known)
         known = step.schema_after(known)
         refuse_twice(part, step.kind, known.names if known else [])
     if known is not None:
         model = spec.model
         for field, names in model.reads.items():
-            refuse_missing(f"model.{field}", model.kind, names, known.names)
+            refuse_missing(f"model.{field}", model.kind, names, known)
         model.refuse_types(known)
         if model.output_columns is not None:
             refuse_unpublished(spec, known.names, model.output_columns)
@@ -61,11 +61,12 @@ def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
             raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")
 
 
-def refuse_missing(field: str, kind: str, names: list[str], known: list[str]) -> None:
+def refuse_missing(field: str, kind: str, names: list[str], known: pa.Schema) -> None:
     """Raise InvalidSpec where a part of the spec reads a column that is not there."""
     for name in names:
-        if name not in known:
-            there = f"the columns at that point: {', '.join(known)}{meant(name, known)}"
+        if name not in known.names:
+            way_out = of_a_struct(name, known) or meant(name, known.names)
+            there = f"the columns at that point: {', '.join(known.names)}{way_out}"
             raise InvalidSpec.at(field, name, f"is read by {kind} and is not among {there}")
 
 
@@ -100,6 +101,14 @@ def refuse_absent(field: str, names: list[str], published: list[str], every: lis
             way_out = "; add it to sink.keep_columns" if name in every else meant(name, published)
             there = f"the columns of the output: {', '.join(published)}{way_out}"
             raise InvalidSpec.at(field, name, f"is not among {there}")
+
+
+def of_a_struct(name: str, known: pa.Schema) -> str:
+    """The way out where a name is that of a field within a column; or nothing."""
+    column, _, field = name.partition(".")
+    if not field or column not in known.names or not pa.types.is_struct(known.field(column).type):
+        return ""
+    return f"; a field of the struct {column} is no column: have a step of kind python make it one"
 
 
 def meant(name: str, known: list[str]) -> str:

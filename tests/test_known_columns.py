@@ -253,6 +253,29 @@ def test_columns_of_types_that_are_of_use_pass(folder: Path) -> None:
         refuse_unknown_columns(spec_of(folder / "in", model=model), held)
 
 
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            {"column": "review.text"},
+            r"^model\.column: 'review.text' .*; a field of the struct",
+        ),
+        ({"column": "id.text"}, r": id, review$"),
+        (
+            {"column": "review", "pair_column": "reveiw"},
+            r"^model\.pair_column: 'reveiw' .*review\?$",
+        ),
+    ],
+)
+def test_the_way_out_of_a_column_that_is_none(
+    folder: Path, model: dict[str, Any], message: str
+) -> None:
+    schema = pa.schema([("id", "string"), ("review", pa.struct([("text", "string")]))])
+    held = {"schema": schema.serialize().to_pybytes().hex()}
+    with pytest.raises(InvalidSpec, match=message):
+        refuse_unknown_columns(spec_of(folder / "in", model={**TEXTS_MODEL, **model}), held)
+
+
 LABELED = {"labels": ["no", "yes"]}
 UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
     "to keep": (
