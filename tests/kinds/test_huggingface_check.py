@@ -220,6 +220,19 @@ def test_a_type_that_transformers_may_have_is_not_refused(
     model(copied).check()
 
 
+def test_code_that_is_not_run_is_told_of_once(
+    copied: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"AutoConfig": "x.Config", "AutoModelForSequenceClassification": "x.Both"}
+    edit_config(auto_map=own)(copied)
+    for _ in range(2):
+        model(copied).check()
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert said.startswith(f"model.name_or_path: {str(copied)!r} brings Python code of its own (x.")
+    assert "x.Both" in said
+    assert "own class for the type bert predicts" in said
+
+
 def test_timms_files_need_neither_type_nor_processor(copied: Path) -> None:
     (copied / CONFIG).write_text(json.dumps({"pretrained_cfg": {}}))
     for task in ("text-classification", "image-classification"):

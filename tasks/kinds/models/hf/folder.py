@@ -13,6 +13,7 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.adapters import refuse_adapter, transformers_applies_them
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
+from tasks.kinds.models.hf.own_code import OWN_CODE, tell_of_code
 from tasks.kinds.models.hf.processor_files import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.hf.quantized import refuse_lacking_packages
 from tasks.kinds.models.safetensors_file import check_whole
@@ -46,10 +47,6 @@ OF_ANY_SHAPE = "siglip2"
 """Beginning of the types of NaFlex models; those of one size are of the type siglip."""
 TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
 """Where transformers lists the types of models that it has."""
-OWN_CODE = (
-    "brings Python code of its own, which is never run: give a model that transformers itself has "
-    "a class for; or load this one in a class of yours, with kind: python, if you trust its code"
-)
 
 
 def local_folder(name: str) -> Path | None:
@@ -157,6 +154,7 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
         raise InvalidSpec.at(FIELD, name, problem)
+    tell_of_code(name, config, type_of(config))
 
 
 def refuse_other_half(name: str, architecture: str, task: Task) -> None:
