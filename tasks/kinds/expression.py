@@ -75,6 +75,16 @@ def computes(text: str) -> bool:
     return any(isinstance(each, operators) for each in ast.walk(tree_of(text)))
 
 
+def denies(text: str) -> bool:
+    """Whether a condition is true where some comparison in it is not, as with `!=`.
+
+    Raises:
+        ValueError: it is no expression of Python's.
+    """
+    operators = (ast.Not, ast.NotEq, ast.NotIn)
+    return any(isinstance(each, operators) for each in ast.walk(tree_of(text)))
+
+
 def build_over(node: ast.expr, schema: pa.Schema | None) -> tuple[Any, set[str]]:
     """A part of a condition, and the columns that it names.
 
@@ -226,8 +236,10 @@ def build_membership(node: ast.Compare, columns: Columns) -> Any:
     kind = columns.types.get(node.left.id) if isinstance(node.left, ast.Name) else None
     if pa.uint64() in kinds and pa.float64() not in kinds:
         left = left.cast(WHOLE if isinstance(node.left, ast.Name) else RESULT)
-    values = [as_held(literal(each), kind) for each in right.elts]
-    found = left.isin(literals(values, kinds))
+    values = literals([as_held(literal(each), kind) for each in right.elts], kinds)
+    if 0.0 in values and any(map(pa.types.is_floating, kinds)):
+        values = [*values, -0.0]  # to Arrow not in a list with 0.0, which it equals
+    found = left.isin(values)
     # Arrow finds an empty value in no list; `!=`, too, is not true of one.
     return found if isinstance(op, ast.In) else ~found & left.is_valid()
 

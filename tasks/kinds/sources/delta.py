@@ -5,8 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, Self
 
+import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
+from tasks.kinds import expression
 from tasks.kinds.sources.table import TableSource
 from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.kinds.tables.delta import open_delta
@@ -38,7 +40,15 @@ class DeltaSource(TableSource):
             found = self.as_it_was(found, self.as_of.replace(tzinfo=self.as_of.tzinfo or UTC))
         found.check()
         condition = self.condition_over(found.schema)
-        return replace(found, condition=condition, named=self.columns_of_filter)
+        named, doubtful = self.columns_of_filter, self.without_bounds(found.schema)
+        return replace(found, condition=condition, named=named, doubtful=doubtful)
+
+    def without_bounds(self, schema: pa.Schema) -> frozenset[str]:
+        """Columns that may hold NaN, where the filter is true of that: bounds leave it out."""
+        if self.filter is None or not expression.denies(self.filter):
+            return frozenset()
+        named = self.columns_of_filter & set(schema.names)
+        return frozenset(e for e in named if pa.types.is_floating(schema.field(e).type))
 
     def as_it_was(self, found: DeltaVersion, then: datetime) -> DeltaVersion:
         """The last version before a time.

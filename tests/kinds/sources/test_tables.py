@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pydantic import ValidationError
 
 from tasks.errors import InputNotFound, InvalidSpec
@@ -579,9 +579,26 @@ def test_whole_numbers_are_compared_with_fractions(tmp_path: Path) -> None:
         assert ids(chosen) == [1, 20_000_001]
 
 
-def test_columns_that_came_later(tmp_path: Path) -> None:
-    from deltalake import write_deltalake
+def test_bounds_of_a_file_that_was_written_anew_set_no_row_aside(tmp_path: Path) -> None:
+    """Its texts are of another type of Arrow's, which it does not compare with the table's."""
+    write_deltalake(tmp_path, pa.table({"id": range(4), "name": ["a", "b", None, "a"]}))
+    DeltaTable(tmp_path).delete("name = 'b'")
+    [path] = DeltaTable(tmp_path).file_uris()
+    assert pq.read_schema(path).field("name").type == pa.string_view()
+    chosen = {"name == 'a'": [0, 3], "name in ('a', 'c')": [0, 3]}
+    found = {each: ids(DeltaSource(path=str(tmp_path), filter=each)) for each in chosen}
+    assert found == chosen
 
+
+def test_bounds_tell_nothing_of_nan_nor_of_the_sign_of_zero(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [0, 1, 2], "x": [0.0, float("nan"), None]}))
+    write_deltalake(tmp_path, pa.table({"id": [3, 4], "x": [0.0, -0.0]}), mode="append")
+    chosen = {"x in (0, 1)": [0, 3, 4], "x not in (0, 1)": [1], "x != 0": [1], "not x <= 1": [1]}
+    found = {each: ids(DeltaSource(path=str(tmp_path), filter=each)) for each in chosen}
+    assert found == chosen
+
+
+def test_columns_that_came_later(tmp_path: Path) -> None:
     url = str(tmp_path / "lake")
     write_deltalake(url, pa.table({"id": pa.array([1], pa.int32())}))
     later = pa.table({"id": pa.array([2], pa.int32()), "note": ["new"]})

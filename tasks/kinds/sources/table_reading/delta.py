@@ -58,6 +58,8 @@ class DeltaVersion:
     condition: pc.Expression | None
     named: frozenset[str] = frozenset()
     """Columns that the condition names."""
+    doubtful: frozenset[str] = frozenset()
+    """Those of them whose bounds do not tell what the condition is true of."""
 
     def check(self) -> None:
         """See that nothing in the table would be read wrongly.
@@ -117,7 +119,7 @@ class DeltaVersion:
         if self.condition is None:
             return set(self.actions)
         fragments = [
-            self.fragment(path, delta_bounds.bounds(line, self.named))
+            self.fragment(path, delta_bounds.bounds(line, self.named - self.doubtful))
             for path, line in self.actions.items()
         ]
         found = ds.FileSystemDataset(fragments, self.schema, FORMAT, self.filesystem)
@@ -172,24 +174,29 @@ class DeltaVersion:
             InvalidSpec: the condition cannot be computed of some.
         """
         kept, fragment = self.kept_rows.get(path), self.fragment(path)
+        if kept is None:  # whose bits are of all the file's rows
+            fragment = self.with_groups(fragment)
         needed = [*dict.fromkeys([*names, *self.named])]
-        options = {"schema": self.schema, "batch_size": rows_at_once(self.schema, needed)}
-        if kept is None:
-            try:
-                yield from fragment.to_batches(columns=names, filter=self.condition, **options)
-            except DATA_ERRORS:
-                if self.condition is not None:
-                    self.see_that_it_is_damage(fragment.to_batches(columns=needed, **options))
-                raise
-            return
-        start = 0
-        for batch in fragment.to_batches(columns=needed, **options):
-            here = kept.slice(start, len(batch))
-            start += len(batch)
-            beyond = pa.array(np.ones(len(batch) - len(here), dtype=bool))
-            left = pa.concat_arrays([here, beyond])
-            rows = pa.Table.from_batches([batch]).filter(left)
+        size, start = rows_at_once(self.schema, needed), 0
+        for batch in fragment.to_batches(columns=needed, schema=self.schema, batch_size=size):
+            rows = pa.Table.from_batches([batch])
+            if kept is not None:
+                here = kept.slice(start, len(batch))
+                start += len(batch)
+                beyond = pa.array(np.ones(len(batch) - len(here), dtype=bool))
+                rows = rows.filter(pa.concat_arrays([here, beyond]))
             yield from self.chosen(rows).select(names).to_batches()
+
+    def with_groups(self, fragment: Any) -> Any:
+        """A file with those of its groups of rows that its own bounds do not rule out."""
+        if self.condition is None or self.doubtful:
+            return fragment
+        try:
+            return fragment.subset(self.condition, self.schema)
+        except DATA_ERRORS:
+            # Bounds are of the file's types, such as the string_view that deltalake 1.6 notes where
+            # it has written rows anew, which Arrow does not compare with the table's.
+            return fragment
 
     def chosen(self, rows: pa.Table) -> pa.Table:
         """Rows that the condition is true for.
@@ -202,16 +209,6 @@ class DeltaVersion:
         except pa.ArrowException as error:
             problem = f"cannot be computed of the table's values: {error}"
             raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
-
-    def see_that_it_is_damage(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """See that rows could not be read; Arrow says the same where it was the condition.
-
-        Raises:
-            InvalidSpec: it was.
-        """
-        with suppress(*DATA_ERRORS):
-            for batch in batches:
-                self.chosen(pa.Table.from_batches([batch]))
 
     def rewrites(self) -> "Iterator[tuple[DeltaVersion, DeltaVersion]]":
         """The commits that changed no data, such as OPTIMIZE's, as far back as the log goes."""
