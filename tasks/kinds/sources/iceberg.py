@@ -72,7 +72,15 @@ class IcebergSource(TableSource):
 
     @property
     def condition(self) -> Any:
-        """The filter as pyiceberg takes it.
+        """The filter as pyiceberg takes it, read without a look at the table.
+
+        Raises:
+            InvalidSpec: it cannot be read.
+        """
+        return self.as_pyiceberg_takes_it(None)
+
+    def as_pyiceberg_takes_it(self, schema: pa.Schema | None) -> Any:
+        """The filter over columns of these types.
 
         Raises:
             InvalidSpec: it cannot be read.
@@ -80,7 +88,7 @@ class IcebergSource(TableSource):
         if super().condition is None:
             return None
         try:
-            return iceberg_filter(self.filter or "")
+            return iceberg_filter(self.filter or "", schema)
         except ValueError as error:
             raise InvalidSpec.at("source.filter", self.filter, str(error)) from error
 
@@ -110,7 +118,8 @@ class IcebergSource(TableSource):
         table = self.load()
         found = self.snapshot_of(table)
         then = table if found is None or self.is_newest else as_then(table, found)
-        return IcebergSnapshot(then, found, self.condition)
+        condition = self.as_pyiceberg_takes_it(then.schema().as_arrow())
+        return IcebergSnapshot(then, found, condition)
 
     def load(self) -> Any:
         """The table, from its catalog or its metadata file.

@@ -598,6 +598,24 @@ def test_bounds_tell_nothing_of_nan_nor_of_the_sign_of_zero(tmp_path: Path) -> N
     assert found == chosen
 
 
+def test_fractions_are_compared_as_a_column_of_32_bits_holds_them(tmp_path: Path) -> None:
+    import lance
+
+    rows = pa.table({"id": [1, 2], "x": pa.array([0.1, 0.2], pa.float32())})
+    write_deltalake(tmp_path / "delta", rows)
+    lance.write_dataset(rows, str(tmp_path / "lance"))
+    iceberg = IcebergLake(f"file://{tmp_path}/iceberg", str(tmp_path / "catalog.db"))
+    iceberg.table.catalog.create_table("lake.short", rows.schema).append(rows)
+    chosen = {"x == 0.1": [1], "x <= 0.1": [1], "x in (0.1, 0.3)": [1], "0.1 < x": [2]}
+    for each, wanted in chosen.items():
+        sources: list[TableSource] = [
+            DeltaSource(path=str(tmp_path / "delta"), filter=each),
+            LanceSource(path=str(tmp_path / "lance"), filter=each),
+            IcebergSource(path="lake.short", catalog=iceberg.catalog, filter=each),
+        ]
+        assert [ids(source) for source in sources] == [wanted] * 3
+
+
 def test_columns_that_came_later(tmp_path: Path) -> None:
     url = str(tmp_path / "lake")
     write_deltalake(url, pa.table({"id": pa.array([1], pa.int32())}))

@@ -1,9 +1,13 @@
 """Conditions as pyiceberg takes them."""
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from tasks.kinds.condition_tree import tree_of
+from tasks.kinds.condition_types import as_held
 from tasks.kinds.expression import time_of
 
 NAMES = {
@@ -18,28 +22,35 @@ NAMES = {
 }
 
 
-def iceberg_filter(text: str) -> Any:
+Types = Mapping[str, pa.DataType]
+
+
+def iceberg_filter(text: str, schema: pa.Schema | None = None) -> Any:
     """A condition, of those that `tasks.kinds.expression` reads, as pyiceberg's expression.
+
+    Args:
+        text: as in Python.
+        schema: of the table; without it, the condition serves to be looked at only.
 
     Raises:
         ValueError: it computes something, or does not compare a column with values.
     """
-    return converted(tree_of(text))
+    return converted(tree_of(text), {each.name: each.type for each in schema or ()})
 
 
-def converted(node: ast.expr) -> Any:
+def converted(node: ast.expr, types: Types) -> Any:
     """One node."""
     from pyiceberg import expressions
 
     match node:
         case ast.BoolOp():
-            parts = [converted(each) for each in node.values]
+            parts = [converted(each, types) for each in node.values]
             joined = expressions.And if isinstance(node.op, ast.And) else expressions.Or
             return joined(*parts)
         case ast.UnaryOp(op=ast.Not()):
-            found = compared(node.operand)
+            found = compared(node.operand, types)
             return of_values(found, expressions.Not(found))
-    found = compared(node)
+    found = compared(node, types)
     return of_values(found, found)
 
 
@@ -56,7 +67,7 @@ def of_values(comparison: Any, condition: Any) -> Any:
     return And(condition, NotNull(comparison.term))
 
 
-def compared(node: ast.expr) -> Any:
+def compared(node: ast.expr, types: Types) -> Any:
     """One comparison.
 
     Raises:
@@ -70,9 +81,12 @@ def compared(node: ast.expr) -> Any:
                 return expressions.IsNull(name)
             if isinstance(op, ast.IsNot):
                 return expressions.NotNull(name)
-            return getattr(expressions, NAMES[type(op)])(name, value_of(right))
+            value, kind = value_of(right), types.get(name)
+            is_list = isinstance(value, (tuple, list))
+            held = [as_held(each, kind) for each in value] if is_list else as_held(value, kind)
+            return getattr(expressions, NAMES[type(op)])(name, held)
         case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
-            return compared(ast.Compare(right, [mirrored(op)], [left]))
+            return compared(ast.Compare(right, [mirrored(op)], [left]), types)
     problem = "Iceberg compares columns with values, and computes nothing"
     raise ValueError(f"{ast.unparse(node)!r}: {problem}")
 
