@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import pyarrow as pa
 
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import open_lance
@@ -100,13 +101,32 @@ class IndexedVectors(PublishedVectors):
         return best, num_without + sum(self.state.without.get(path, 0) for path in numbers)
 
     def add_indexed(self, query: Vector, best: Best, groups: int) -> None:
-        """Add the best of what is in the index, scored as every other vector is."""
+        """Add the best of what is in the index, scored as every other vector is.
+
+        Args:
+            query: of length 1.
+            best: what is best so far.
+            groups: to look at; more of them where these have fewer rows than are wanted.
+        """
         starts = {file.path: int(self.starts[n]) for n, file in enumerate(self.files)}
         start_of = {n: starts[path] for path, n in self.state.files.items() if path in starts}
         gone = sorted(set(self.state.files.values()) - set(start_of))
         if not start_of:
             return
-        found = self.dataset.to_table(
+        found = self.found_in(groups, query, best.count, gone)
+        while len(found) < best.count and groups < self.state.groups:
+            groups = min(2 * groups, self.state.groups)
+            found = self.found_in(groups, query, best.count, gone)
+        if len(found) == 0:
+            return
+        kind = found.schema.field("vector").type
+        vectors, _ = as_matrix(found["vector"], kind.list_size, kind)
+        begin = np.array([start_of[file] for file in found["file"].to_pylist()], np.int64)
+        score(vectors, begin + found["row"].to_numpy(), query, best)
+
+    def found_in(self, groups: int, query: Vector, count: int, gone: list[int]) -> pa.Table:
+        """What Lance finds in the groups that are nearest to a query, but of files that went."""
+        return self.dataset.to_table(
             columns=["file", "row", "vector", "_distance"],
             filter=f"file NOT IN ({', '.join(map(str, gone))})" if gone else None,
             prefilter=True,
@@ -114,17 +134,11 @@ class IndexedVectors(PublishedVectors):
                 "column": "vector",
                 "q": query.astype(np.float32),
                 # Lance makes room for as many.
-                "k": max(1, min(best.count + SPARE, self.dataset.count_rows())),
+                "k": max(1, min(count + SPARE, self.dataset.count_rows())),
                 "nprobes": groups,
                 "metric": "cosine",  # by which rows are compared that are in no group
             },
         )
-        if len(found) == 0:
-            return
-        kind = found.schema.field("vector").type
-        vectors, _ = as_matrix(found["vector"], kind.list_size, kind)
-        begin = np.array([start_of[file] for file in found["file"].to_pylist()], np.int64)
-        score(vectors, begin + found["row"].to_numpy(), query, best)
 
 
 def with_index(vectors: PublishedVectors) -> PublishedVectors:

@@ -80,6 +80,17 @@ def test_what_is_found_of_the_exact_answer(tmp_path: Path) -> None:
     assert recall(vectors, all_of_it, 30) == 1.0
 
 
+def test_as_many_rows_are_found_as_are_asked_for(tmp_path: Path) -> None:
+    """More than are in the groups that a search looks at, of those that there are."""
+    vectors = published(spec_at(tmp_path), tables(1))
+    rough = bring_up_to_date(vectors, 0.1)
+    query = queries(1)[0]
+    for count in (300, 1_000):
+        exact = vectors.nearest(query, count)
+        assert len(rough.nearest(query, count).rows) == len(exact.rows)
+    assert rough.state.looked_at < rough.state.groups
+
+
 def test_an_index_that_somebody_has_deleted_is_not_used(tmp_path: Path) -> None:
     vectors = published(spec_at(tmp_path), tables(2))
     bring_up_to_date(vectors, 0.5)
