@@ -1,5 +1,6 @@
 """Iceberg tables in a catalog elsewhere, as the spec configures it."""
 
+import json
 import uuid
 from pathlib import Path
 from shutil import rmtree
@@ -55,6 +56,26 @@ def test_a_catalog_that_outlived_its_table_is_said_to_have(tmp_path: Path) -> No
     rmtree(tmp_path / "out")
     with pytest.raises(InvalidSpec, match=r"out\.catalog\.db knows, .* remove it there too"):
         check_sink(bench.sink)
+
+
+def test_a_table_of_a_format_that_is_not_written_is_refused_in_time(tmp_path: Path) -> None:
+    """As Spark makes them by now; others may also bring a table of ours to it."""
+    bench = TableBench(IcebergSink(path=str(tmp_path / "out")))
+    bench.run("k1", {"a": "v1"})
+    table = bench.sink.as_table()
+    assert isinstance(table, IcebergOutput)
+    with table.opened() as catalog:
+        there = catalog.load_table(table.identifier)
+        newer = json.loads(Path(there.metadata_location).read_text())
+        path = tmp_path / "out" / "metadata" / f"00009-{uuid.uuid4()}.metadata.json"
+        path.write_text(json.dumps(newer | {"format-version": 3, "next-row-id": 3}))
+        catalog.drop_table(table.identifier)
+        catalog.register_table(table.identifier, str(path))
+    problem = r"sink\.path: .* version 3 of Iceberg's format, and pyiceberg writes versions up to 2"
+    with pytest.raises(InvalidSpec, match=problem):
+        check_sink(bench.sink)
+    with pytest.raises(InvalidSpec, match=problem):
+        bench.run("k2", {"b": "v1"})
 
 
 def test_a_glue_catalog(s3: S3) -> None:

@@ -86,7 +86,36 @@ class IcebergSink(ParquetTableSink):
         if re.search("[#?]", self.path):
             problem = "has # or ? in it, which Iceberg's readers cut off: rename the folder"
             raise InvalidSpec.at("sink.path", self.path, problem)
+        self.refuse_format()
         super().check()
+
+    def refuse_format(self) -> None:
+        """Refuse a table that pyiceberg reads and does not write.
+
+        It says so when it commits only: the run is decided by then, and no later one could publish.
+
+        Raises:
+            InvalidSpec: names the version, and the ways out.
+        """
+        from pyiceberg.table.metadata import SUPPORTED_TABLE_FORMAT_VERSION as WRITTEN
+
+        found = self.as_table().format_version()
+        if found > WRITTEN:
+            problem = (
+                f"is a table of version {found} of Iceberg's format, and pyiceberg writes versions "
+                f"up to {WRITTEN}: publish into one of these, at another path, and copy from it"
+            )
+            raise InvalidSpec.at("sink.path", self.path, problem)
+
+    def schema_for(self, rows: pa.Schema) -> pa.Schema:
+        """The run's output schema, of the first rows it writes.
+
+        Raises:
+            InvalidSpec: the table does not take such rows, or no files of ours any more.
+            SchemaMismatch: no table has a type for a column.
+        """
+        self.refuse_format()
+        return super().schema_for(rows)
 
 
 def dotted(column: pa.Field, above: str = "") -> Iterator[str]:

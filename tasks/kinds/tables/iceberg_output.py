@@ -93,6 +93,11 @@ class IcebergOutput:
                 [strict_field(pa.field(each.name, own_type(each.type)), each) for each in fields]
             )
 
+    def format_version(self) -> int:
+        """Of the format that the table is written in; 0 where there is no table."""
+        with self.loaded() as table:
+            return 0 if table is None else int(table.format_version)
+
     def partition_columns(self) -> list[str] | None:
         """Columns that part it, with what is done to them; None where there is no table."""
         with self.loaded() as table:
