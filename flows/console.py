@@ -82,12 +82,26 @@ def kept_for_programs() -> Iterator[None]:
     if sys.stdout is None or sys.stderr is None:  # it was closed
         yield
         return
-    KEPT.append(sys.stdout)
+    KEPT.append(out_of_reach(sys.stdout))
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
         KEPT.pop()
+
+
+def out_of_reach(stream: TextIO) -> TextIO:
+    """The same standard output, which what this process calls cannot write to any more.
+
+    Code in C knows no `sys.stdout` but file descriptor 1, and so do processes that are started
+    here. It is not given back: C may keep what it prints until the process ends.
+    """
+    with suppress(OSError):  # it is no file, as in a test
+        if stream.fileno() == 1:
+            kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
+            os.dup2(2, 1)
+            return kept
+    return stream
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -104,6 +104,24 @@ def test_what_is_wrong_has_its_exit_code_where_nobody_can_be_told(numbers: Path)
         assert status_of(numbers, "gone.yaml", stdout=out, stderr=out).returncode == 2
 
 
+PRINTS = """
+import ctypes, os
+from flows.console import kept_for_programs, print_json
+with kept_for_programs():
+    ctypes.CDLL(None).printf(b"from C")
+    os.system("echo from another process")
+    print_json({"state": "done"})
+"""
+
+
+def test_what_no_python_prints_is_no_part_of_what_programs_read() -> None:
+    """C may keep it until the process ends, by which time the report is there."""
+    command = [sys.executable, "-c", PRINTS]
+    done = subprocess.run(command, env=buffered(), capture_output=True, check=True)
+    assert done.stdout == b'{"state": "done"}\n'
+    assert done.stderr == b"from another process\nfrom C"
+
+
 @contextmanager
 def unwritable(place: str) -> Iterator[IO[bytes]]:
     """A file that takes nothing."""
@@ -118,9 +136,12 @@ def status_of(numbers: Path, file: str, **options: Any) -> "subprocess.Completed
     fields = spec_of(numbers).model_dump(mode="json", by_alias=True)
     (numbers.parent / "spec.yaml").write_text(yaml.safe_dump(fields))
     command = [str(Path(sys.executable).with_name("batch-inference")), "status", file, "--json"]
-    # Else it would have nothing left to write at its end.
-    buffered = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return subprocess.run(command, env=buffered, cwd=numbers.parent, **options)
+    return subprocess.run(command, env=buffered(), cwd=numbers.parent, **options)
+
+
+def buffered() -> dict[str, str]:
+    """An environment in which a process has something left to write at its end."""
+    return {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
 def test_lines_elsewhere(
