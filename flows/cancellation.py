@@ -16,9 +16,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.context import FlowRunContext
-from prefect.states import Cancelled
+from prefect.states import Cancelled, Cancelling
 
 from flows.meant_time import time_meant_by
 from tasks.artifacts import not_vital
@@ -132,22 +132,25 @@ def retry_no_more() -> None:
 def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -> Iterator[None]:
     """A block in which jobs are stopped where somebody cancels the flow run, and no worker would.
 
-    Prefect has nobody end what a command or a script has started: it would go on, and publish.
+    Prefect has nobody end what a command or a script has started, nor what a flow run has called in
+    its own process, nor one that is said to be `Cancelled` without more ado, as by an automation:
+    it would go on, and publish. A command that a worker's flow run has called outlives that.
 
     Args:
         spec: one with their output.
         flow_runs: ids of the flow run and of the one that has called it, where there is one.
     """
-    if STARTED_FOR in os.environ or not flow_runs:
+    if not flow_runs:
         yield
         return
-    over = Event()
+    over, workers = Event(), os.environ.get(STARTED_FOR)
+    watched = dict.fromkeys(filter(None, (*flow_runs, workers)))
 
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
                 # Again and again: its next job may not be there yet.
-                if any(map(is_being_cancelled, flow_runs)):
+                if any(is_to_end(run, run in flow_runs, run == workers) for run in watched):
                     stop_jobs(spec, flow_runs[0])
 
     # Prefect knows by the context which server it is.
@@ -158,15 +161,38 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
         over.set()
 
 
-def is_being_cancelled(flow_run: UUID | str) -> bool:
-    """Whether somebody has cancelled a flow run, and nobody has said that it has ended."""
+def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
+    """Whether somebody has cancelled a flow run, and nobody else ends what it is at.
+
+    Args:
+        flow_run: its id.
+        is_here: whether it is this process that it runs in.
+        has_worker: whether a worker has started its process, and ends that.
+    """
+    state = state_of(flow_run)
+    if state.is_cancelled() and is_here:
+        # Nobody would hear of that, and how it ended would be said over it.
+        cancel_in_earnest(flow_run)
+    is_ended = is_here and has_worker
+    return (state.is_cancelling() or state.is_cancelled()) and not is_ended
+
+
+def cancel_in_earnest(flow_run: str) -> None:
+    """Say that a flow run is to end, of which somebody has said that it has."""
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(UUID(flow_run), Cancelling(), force=True)
+
+
+def state_of(flow_run: UUID | str) -> State:
+    """What Prefect's server says of a flow run."""
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(str(flow_run))).state
-    return state is not None and state.is_cancelling()
+    assert state is not None  # it has begun
+    return state
 
 
 def say_cancelled(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's hook, the last one: it stays `Cancelling` where there is no worker to say more."""
-    if is_being_cancelled(flow_run.id):
+    if state_of(flow_run.id).is_cancelling():
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(flow_run.id, Cancelled(message="stopped, and can be resumed"))

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import weakref
+from collections.abc import Callable
 from contextvars import copy_context
 from pathlib import Path
 from threading import Thread
@@ -17,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.flow_engine import FlowRunTimeoutError
-from prefect.states import Cancelling
+from prefect.states import Cancelled, Cancelling, Running
 
 from flows import attempts, cancellation
 from flows import batch_inference as flow_runs
@@ -371,8 +373,9 @@ def test_a_run_that_is_stopped_between_two_attempts_makes_no_other(
     assert batch_inference(spec)["resumed_rows"] == 500, "another run is not stopped by that"
 
 
+@pytest.mark.parametrize("said", [Cancelling, Cancelled])
 def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[], State]
 ) -> None:
     """Prefect would have nobody end it: it would go on, publish, and be `Cancelling` for ever."""
     for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.FOLLOWED_EVERY_SECONDS"):
@@ -387,7 +390,7 @@ def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
         (lease,) = runs.glob("*/lease.json")
         cancelled.append(UUID(json.loads(lease.read_text())["flow_runs"][0]))
         with get_client(sync_client=True) as client:
-            client.set_flow_run_state(cancelled[0], Cancelling())
+            client.set_flow_run_state(cancelled[0], said())
 
     meanwhile = Thread(target=copy_context().run, args=(cancel,))
     meanwhile.start()
@@ -405,12 +408,50 @@ def test_a_run_that_is_cancelled_before_its_job_is_there_stops_once_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cancellation, "LOOK_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(cancellation, "is_being_cancelled", lambda _: True)
+    monkeypatch.setattr(cancellation, "is_to_end", lambda *_: True)
     looks: list[str] = []
     monkeypatch.setattr(cancellation, "stop_jobs", lambda _, run: looks.append(run))
     with cancellation.heeding_cancellation(spec_of(tmp_path), ("own", "caller")):
         await_that(lambda: len(looks) > 2, "it is looked for once")
     assert set(looks) == {"own"}
+
+
+@pytest.mark.parametrize(
+    ("said", "of", "workers", "stops"),
+    [
+        (Cancelling, "own", "own", False),
+        (Cancelled, "own", "own", False),
+        (Cancelling, "own", "outer", True),
+        (Cancelling, "outer", "outer", True),
+        (Cancelled, "outer", "outer", True),
+    ],
+    ids=["by its worker", "by its worker now", "a called flow", "around a command", "the same"],
+)
+def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_within(
+    said: Callable[[], State],
+    of: str,
+    workers: str,
+    stops: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(cancellation, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setenv(cancellation.STARTED_FOR, workers)
+    asked: list[str] = []
+    looks: list[str] = []
+    now_cancelling: list[str] = []
+
+    def state_of(run: str) -> State:
+        asked.append(run)
+        return said() if run == of else Running()
+
+    monkeypatch.setattr(cancellation, "state_of", state_of)
+    monkeypatch.setattr(cancellation, "cancel_in_earnest", now_cancelling.append)
+    monkeypatch.setattr(cancellation, "stop_jobs", lambda _, run: looks.append(run))
+    with cancellation.heeding_cancellation(spec_of(tmp_path), ("own",)):
+        await_that(lambda: asked.count("own") > 3, "nobody looks")
+    assert bool(looks) is stops
+    assert bool(now_cancelling) is (said is Cancelled and of == "own")
 
 
 def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
