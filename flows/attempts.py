@@ -27,7 +27,7 @@ from tasks.protocol.acceptance import Gap
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
 from tasks.rejections import with_rows
-from tasks.report import report_failure
+from tasks.report import report_failure, show_report
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
@@ -53,15 +53,23 @@ def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
         finally:
             end_cluster(planned)
     except Exception as error:
+        written = report_failure(planned, started, error)
         await_server()
-        report_failure(planned, started, error)
+        if written:
+            show_report(planned)
         raise
     except Pause:  # it is to go on, in another process
         raise
     except BaseException as error:
-        report = partial(report_failure, planned, started, told_as(error))
-        shown_beside("the report", report).join(LAST_WORDS_SECONDS)
+        last_words = partial(leave_last_words, planned, started, told_as(error))
+        shown_beside("the report", last_words).join(LAST_WORDS_SECONDS)
         raise
+
+
+def leave_last_words(planned: PlannedRun, started: float, error: BaseException) -> None:
+    """The report of a run that failed, in its folder and in Prefect."""
+    if report_failure(planned, started, error):
+        show_report(planned)
 
 
 def end_cluster(planned: PlannedRun) -> None:

@@ -25,7 +25,7 @@ from flows.server_away import await_server, kept_report
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.late_report import report_late
 from tasks.plan import PlannedRun
-from tasks.report import report_run
+from tasks.report import report_run, show_run
 from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, shares_output, time_used, timed_inputs
@@ -113,8 +113,10 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         accounted_for(planned, started),
     ):
         planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
+    report = report_run(planned, started, version, attempts)
     await_server()
-    return told(report_run(planned, started, version, attempts))
+    show_run(planned, report)
+    return told(report)
 
 
 def plan_after_unfinished(

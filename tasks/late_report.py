@@ -11,7 +11,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import read_json
-from tasks.report import as_it_stands, leave_report
+from tasks.report import as_it_stands, leave_report, show_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.run_report import figures_of
 from tasks.run_options import RunOptions
@@ -84,8 +84,9 @@ def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:
     figures = partial(
         figures_of, version=version, attempts=len(evidence.attempts), ended=entry["published_at"]
     )
-    report = leave_report(*as_it_stands(evidence, figures)).report
-    return report and (
+    report = leave_report(*as_it_stands(evidence, figures))
+    show_run(past, report)
+    return report.report and (
         f"version {version} was published by run {run.run_id}, whose process ended before its "
-        f"report was written: it is now, as {report}"
+        f"report was written: it is now, as {report.report}"
     )

@@ -34,7 +34,7 @@ T = TypeVar("T")
 def report_run(
     planned: PlannedRun, started: float, version: int | None = None, attempts: int = 0
 ) -> RunReport:
-    """The report of a run that ended well; leaves it in the run's folder and in Prefect.
+    """The report of a run that ended well; leaves it in the run's folder.
 
     Args:
         planned: the run.
@@ -100,8 +100,6 @@ def write_report(evidence: Evidence, report: RunReport) -> RunReport:
     manifest = save_manifest(evidence, report.as_json())
     report = replace(report, manifest=named_on(planned.storage, manifest))
     leave_page(planned, success_page(evidence, report.as_json(), compared))
-    if not report.replaced_by:  # else the link of that version is there
-        show_output(planned, report.version)
     return report
 
 
@@ -138,7 +136,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
 
 
 def report_failure(planned: PlannedRun, started: float, error: BaseException) -> str | None:
-    """Leave a report of a run that failed: what happened, and what the next run resumes.
+    """Leave a report of a run that failed in its folder: what happened, and what is resumed.
 
     Args:
         planned: the run.
@@ -157,6 +155,22 @@ def report_failure(planned: PlannedRun, started: float, error: BaseException) ->
         return None
 
 
+def show_run(planned: PlannedRun, report: RunReport) -> None:
+    """Show in Prefect what a published run has come to."""
+    if report.report is None:  # it failed, or there was nothing to do
+        return
+    show_report(planned)
+    if not report.replaced_by:  # else the link of that version is there
+        show_output(planned, report.version)
+
+
+def show_report(planned: PlannedRun) -> None:
+    """Show the report in Prefect that lies in the run's folder."""
+    with not_vital("the report"):
+        page = planned.storage.read(planned.run.page).decode()
+        show_page(artifact_key(planned.spec.name, "report"), page)
+
+
 def show_output(planned: PlannedRun, version: int) -> None:
     """Leave a link to the published rows in Prefect."""
     sink, name = planned.spec.sink, planned.spec.name
@@ -168,8 +182,6 @@ def show_output(planned: PlannedRun, version: int) -> None:
 
 
 def leave_page(planned: PlannedRun, page: str) -> str:
-    """Store the page in the run's folder, and show it in Prefect where a flow runs."""
+    """Store the page in the run's folder."""
     planned.storage.write(planned.run.page, page.encode())
-    with not_vital("the report"):
-        show_page(artifact_key(planned.spec.name, "report"), page)
     return planned.run.page

@@ -17,7 +17,7 @@ from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
-from tasks.report import leave_report, report_failure, report_run
+from tasks.report import leave_report, report_failure, report_run, show_run
 from tasks.reporting.evidence import look_back, record_time
 from tasks.reporting.figures import measure_seconds
 from tasks.reporting.page import time_table
@@ -465,7 +465,8 @@ def test_what_prefect_cannot_show_is_told_all_the_same(
     monkeypatch.setattr("tasks.report.show_page", refuse)
     monkeypatch.setattr("tasks.report.show_link", refuse)
     gates = [{"kind": "accuracy", "minimum": 0.9}]
-    _, report = run_spec(classify_spec(folder, gates=gates))
+    planned, report = run_spec(classify_spec(folder, gates=gates))
+    show_run(planned, report)
     assert report.accuracy == pytest.approx(0.9)
     assert [each["passed"] for each in report.gates] == [True]
     assert report.report

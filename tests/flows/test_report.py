@@ -1,5 +1,6 @@
 """The report as the flow leaves it: JSON, page, artifact."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,29 @@ def test_failed_flow_leaves_a_page_and_its_own_error(tmp_path: Path) -> None:
     assert artifact.data == page.read_text()
     assert "failed, nothing published" in artifact.data
     assert "<td>ErrorBudgetExceeded</td>" in artifact.data
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("maximum", [1, 0], ids=["published", "failed"])
+def test_a_report_is_in_its_folder_before_anybody_waits_for_prefects_server(
+    maximum: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a deployment's run that may be for ten minutes."""
+    from flows.batch_inference import batch_inference
+
+    found: list[Path] = []
+
+    def look() -> None:
+        found.extend(tmp_path.glob("out.state/runs/*/report.md"))
+
+    for module in ("batch_inference", "attempts"):
+        monkeypatch.setattr(f"flows.{module}.await_server", look)
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, {"bad": [3]}, errors={"max_rejected_fraction": maximum})
+    with nullcontext() if maximum else pytest.raises(ErrorBudgetExceeded):
+        batch_inference(spec)
+    assert len(found) == 1
 
 
 @pytest.mark.prefect
