@@ -88,7 +88,7 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     Raises:
         BatchInferenceError: as `run_attempts` and `publish_run`.
     """
-    planned, tried = run_attempts(planned, deadline)
+    planned, tried, _ = run_attempts(planned, deadline)
     if planned.nothing_to_do:
         return planned, tried, None
     try:
@@ -96,21 +96,8 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     except RowsMissing as error:
         # A writer that was thought dead has stored a record, which counts before later ones.
         get_run_logger().warning("publishing failed, another attempt follows: %s", error)
-    planned, more = run_attempts(planned, deadline)
+    planned, more, _ = run_attempts(planned, deadline)
     return planned, tried + more, publish_run(planned)
-
-
-def run_attempts(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int]:
-    """Attempt after attempt until the records cover the plan; of a run that is cut, of both jobs.
-
-    Returns:
-        The run, planned anew where an input changed meanwhile, and how many attempts it took.
-
-    Raises:
-        BatchInferenceError: trying again cannot help, or has been tried often enough.
-    """
-    planned, tried, _ = run_until_covered(planned, deadline)
-    return planned, tried
 
 
 def prepare_rows(
@@ -124,7 +111,7 @@ def prepare_rows(
         after: the attempt before; None where there was none.
 
     Returns:
-        As `run_attempts`, and the last attempt.
+        As `run_attempts`.
     """
     planned.hold()
     tried, attempt = 0, after
@@ -132,7 +119,7 @@ def prepare_rows(
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:
-            last, tried, attempt = run_until_covered(first, deadline, after)
+            last, tried, attempt = run_attempts(first, deadline, after)
         finally:
             end_cluster(first)
         assert isinstance(last, MaterializingRun)
@@ -142,17 +129,22 @@ def prepare_rows(
     return planned, tried, attempt
 
 
-def run_until_covered(
+def run_attempts(
     planned: PlannedRun, deadline: Deadline, attempt: Attempt | None = None
 ) -> tuple[PlannedRun, int, Attempt | None]:
-    """Attempt after attempt, each a job of its own, until all is recorded.
+    """Attempt after attempt until the records cover the plan; of a run that is cut, of both jobs.
 
     Args:
         planned: the run, or the first job's of one that is cut.
         deadline: when it has to be done.
         attempt: the one before.
 
-    Returns and raises as `run_attempts`; returns the last attempt too.
+    Returns:
+        The run, planned anew where an input changed meanwhile, how many attempts it took, and the
+        last of them.
+
+    Raises:
+        BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
     tried = failed = most_done = prepared = 0
     if attempt is None:

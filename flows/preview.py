@@ -74,7 +74,7 @@ def preview(
     planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others))
     try:
         with accounted_for(planned, started):
-            planned, _ = run_attempts(planned, Deadline.of(trial))
+            planned, *_ = run_attempts(planned, Deadline.of(trial))
             await_server()
             report = report_preview(planned, spec, started)
             report = {**report, "would_be_held_back": held_back(planned, spec)}

@@ -26,7 +26,7 @@ def test_jobs_that_end_well_and_record_nothing(
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     planned = make_plan(spec_of(numbers, retries={"max_attempts": 2}))
     with pytest.raises(RowsMissing) as caught:
-        attempts.run_until_covered(planned, Deadline(None))
+        attempts.run_attempts(planned, Deadline(None))
     said = str(caught.value)
     assert said.startswith("after 2 attempts, the last of which ended well, there is no record")
     assert f"counts of rows in 10 shards, the first of {numbers}/0.parquet: look into" in said
@@ -59,7 +59,7 @@ def test_what_a_wider_type_has_made_anew_is_no_failure(
     monkeypatch.setattr(attempts, "run_attempt", run_attempt)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     with nullcontext() if tried == 2 else pytest.raises(RowsMissing):
-        assert attempts.run_until_covered(planned, Deadline(None))[1] == 2
+        assert attempts.run_attempts(planned, Deadline(None))[1] == 2
     assert len(made) == tried
 
 
@@ -79,7 +79,7 @@ def test_rows_that_a_failed_attempt_was_to_try_again_still_are(
     monkeypatch.setattr(attempts, "run_attempt", lambda *_: (None, next(problems)))
     monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 0.0)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
-    attempts.run_until_covered(planned, Deadline(None))
+    attempts.run_attempts(planned, Deadline(None))
     assert asked == [0, 0, 2]
 
 
@@ -98,5 +98,5 @@ def test_inputs_that_change_in_every_attempt_are_given_up(
     monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 0.0)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     with pytest.raises(InputChanged) as caught:
-        attempts.run_until_covered(planned, Deadline(None))
+        attempts.run_attempts(planned, Deadline(None))
     assert caught.value.attempts == 3
