@@ -14,6 +14,9 @@ from typing import Any, TextIO
 from rich import markup
 from rich.console import Console
 
+FIRST_OTHER = 3
+"""The first file descriptor that is no standard stream's."""
+
 
 class Terminal(Console):
     """A console that runs do without: who reads it may have gone, or its disk be full."""
@@ -26,6 +29,16 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Go on without: Rich would end the process, and close its standard output."""
         self.quiet = True
+
+
+def take_closed_streams() -> None:
+    """See that what is opened from here on is not taken for a standard stream that was closed.
+
+    A socket would have its number, and a process that inherits it its own input in that place.
+    """
+    while (opened := os.open(os.devnull, os.O_RDWR)) < FIRST_OTHER:
+        os.set_inheritable(opened, True)
+    os.close(opened)
 
 
 def may_be_drawn_over() -> bool:

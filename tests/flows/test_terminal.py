@@ -122,6 +122,15 @@ def test_what_no_python_prints_is_no_part_of_what_programs_read() -> None:
     assert done.stderr == b"from another process\nfrom C"
 
 
+def test_what_a_command_opens_does_not_take_the_place_of_a_stream_that_is_closed() -> None:
+    """Else Prefect's own server would be handed its standard input for its socket."""
+    code = (
+        "from flows import console as c; c.take_closed_streams(); print(open('/dev/zero').fileno())"
+    )
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- 2>&-', sys.executable, code]
+    assert int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) > 2
+
+
 @contextmanager
 def unwritable(place: str) -> Iterator[IO[bytes]]:
     """A file that takes nothing."""
