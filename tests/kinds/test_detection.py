@@ -144,6 +144,16 @@ def test_images_travel_as_bytes_where_the_rest_can_be_done_later(
         assert_same(mine, whole)
 
 
+def test_one_number_may_be_the_mean_of_all_channels(tmp_path: Path) -> None:
+    save_detr(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    one = {"image_mean": 0.5, "image_std": 0.25}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **one}))
+    assert Preparation(
+        HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).checkpoint
+    ).sends_bytes
+
+
 def test_an_images_padding_is_masked(tmp_path: Path) -> None:
     save_detr(tmp_path, **PADDED)
     model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path))

@@ -12,6 +12,7 @@ from tasks.kinds.models.arrays import Index, column_of
 from tasks.kinds.models.hf import heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
+from tasks.kinds.models.hf.plain_resize import three
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.detection import (
@@ -86,7 +87,7 @@ class Preparation:
             images = images * processor.rescale_factor
         if processor.do_normalize:
             mean, std = (
-                images.new_tensor(each).view(1, 3, 1, 1)
+                images.new_tensor(three(each)).view(1, 3, 1, 1)
                 for each in (processor.image_mean, processor.image_std)
             )
             images = (images - mean) / std
