@@ -74,7 +74,7 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
             before += end - seconds
             seconds = end
         seconds = max(Fraction(0), seconds)
-        end = max(end, seconds + length_of(found))
+        end = max(end, seconds + length_of(found, stream))
         stretch = number if every is None else seconds // every
         if stretch > last_stretch:
             yield frame_of(found, number, seconds)
@@ -120,13 +120,18 @@ def frame_of(found: Any, number: int, seconds: Fraction) -> Frame | DamagedVideo
 def time_of(found: Any, number: int, stream: Any) -> Fraction:
     """When a frame is shown, in seconds from the start; by its number where it does not say."""
     if found.pts is None:
-        return Fraction(number) / (stream.average_rate or stream.guessed_rate or 25)
+        return number * usual_length(stream)
     return (found.pts - (stream.start_time or 0)) * Fraction(found.time_base)
 
 
-def length_of(found: Any) -> Fraction:
-    """How long a frame is shown, in seconds, where it says."""
-    return (found.duration or 0) * Fraction(found.time_base or 0)
+def length_of(found: Any, stream: Any) -> Fraction:
+    """How long a frame is shown, in seconds; as long as others where it does not say."""
+    return (found.duration or 0) * Fraction(found.time_base or 0) or usual_length(stream)
+
+
+def usual_length(stream: Any) -> Fraction:
+    """How long the frames of a video are shown, in seconds."""
+    return 1 / Fraction(stream.average_rate or stream.guessed_rate or 25)
 
 
 def promised_seconds(container: Any, stream: Any) -> Fraction | None:

@@ -8,7 +8,7 @@ import numpy as np
 from tasks.kinds.images import Pixels
 
 CODECS = {".mp4": "libx264", ".mkv": "libx264", ".avi": "mpeg4", ".webm": "libvpx-vp9"}
-CODECS |= {".m2ts": "libx264"}
+CODECS |= {".m2ts": "libx264", ".wmv": "wmv2"}
 CLOCKWISE = (0, 1 << 16, 0, -1 << 16, 0, 0, 0, 0, 1 << 30)
 """The matrix of a telephone held upright."""
 

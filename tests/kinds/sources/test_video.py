@@ -43,6 +43,13 @@ def test_the_first_frame_of_each_stretch(tmp_path: Path, form: str) -> None:
     assert {row["path"] for row in rows} == {str(file)}
 
 
+def test_a_video_that_does_not_say_how_long_its_last_frame_is_shown_is_whole(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path / "a.wmv", frames=4, rate=1)
+    assert [row["seconds"] for row in read_all(source(tmp_path))] == [0, 1, 2, 3]
+
+
 def test_recordings_that_were_joined_are_seen_to_the_last_ones_end(tmp_path: Path) -> None:
     """Such files may be put together as they are, and each has a clock of its own."""
     parts = [save(tmp_path / f"{frames}.m2ts", frames, rate=25) for frames in (100, 50, 75)]
