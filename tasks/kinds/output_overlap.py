@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from tasks.errors import InvalidSpec
 from tasks.kinds.places import folder_of
 from tasks.kinds.sinks.sink import Sink
-from tasks.kinds.sources.listing import glob_in, is_excluded, would_list
+from tasks.kinds.sources.input_names import glob_in, is_excluded
+from tasks.kinds.sources.listing import would_list
 from tasks.kinds.sources.source import Source
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.stats import Stats

@@ -10,11 +10,8 @@ from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreac
 from tasks.kinds.first_line import first_line
 from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
-from tasks.kinds.sources.listing import (
-    glob_in,
-    glob_meant,
-    nothing_there,
-)
+from tasks.kinds.sources.input_names import glob_in
+from tasks.kinds.sources.listing import glob_meant, nothing_there
 from tasks.kinds.sources.source import Source
 from tasks.protocol.storage import FsspecStorage, open_storage
 

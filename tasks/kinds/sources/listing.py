@@ -16,6 +16,15 @@ from fsspec.utils import glob_translate
 
 from tasks.counted import counted
 from tasks.errors import InputNotFound, InvalidSpec
+from tasks.kinds.sources.input_names import (
+    endings,
+    glob_in,
+    has_suffix,
+    is_below,
+    is_excluded,
+    is_shown,
+    is_shown_by,
+)
 from tasks.kinds.sources.linked_files import linked
 from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
@@ -26,9 +35,7 @@ from tasks.protocol.urls import is_web
 if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
-GLOB = re.compile(r"[*?\[]")
 WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
-BEGINNING = re.compile(r"^(\w+://|\./)")
 MEND = "mend the path, or set source.on_empty: succeed"
 
 
@@ -134,11 +141,6 @@ def nothing_there(source: "Source") -> str:
     return f"is not there; {MEND}" if source.holds == "file" else no_input(source, 0)
 
 
-def glob_in(path: str) -> re.Match[str] | None:
-    """Where a path begins to be a glob; the web has none, and other uses for their characters."""
-    return None if is_web(path) else GLOB.search(path)
-
-
 def refuse_web_folder(url: str) -> None:
     """Refuse a URL that would be a folder's of a web server, or a glob.
 
@@ -179,18 +181,6 @@ def matched(
     return [info for info in files if has_suffix(info["name"], endings(glob, suffixes))], folders
 
 
-def is_shown_by(glob: str, name: str, shows: Callable[..., bool]) -> bool:
-    """Whether what a glob matches is shown; what lies before the glob is named itself."""
-    special = glob_in(glob)
-    fixed = glob.rfind("/", 0, special.start() if special else None)
-    return shows(name[fixed:], glob[fixed:])
-
-
-def endings(glob: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    """What names of files must end with that a glob matches; where it spells one out, nothing."""
-    return () if glob.rsplit("/", 1)[-1].strip("*") else suffixes
-
-
 def would_list(
     storage: FsspecStorage,
     path: str,
@@ -215,12 +205,6 @@ def would_list(
     return not inputs  # else no folder is looked into
 
 
-def is_below(folder: str, name: str, suffixes: tuple[str, ...], shows: Callable[..., bool]) -> bool:
-    """Whether a file is an input that a folder leads to."""
-    below = name.removeprefix(f"{folder.rstrip('/')}/")
-    return below != name and shows(below) and has_suffix(name, suffixes)
-
-
 def list_folder(
     storage: FsspecStorage, path: str, suffixes: tuple[str, ...], is_shown: Callable[[str], bool]
 ) -> Iterator[Info]:
@@ -230,26 +214,6 @@ def list_folder(
             name = info["name"]
             if name == path or (is_shown(name[len(path) :]) and has_suffix(name, suffixes)):
                 yield info
-
-
-def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file is of the source's kind, and no object that a console shows as a folder."""
-    return not name.endswith("/") and (not suffixes or name.lower().endswith(suffixes))
-
-
-def is_shown(name: str, glob: str = "", *, hides_underscores: bool = True) -> bool:
-    """Whether no part of a path is hidden; a glob that spells the hidden part out shows it.
-
-    Args:
-        name: the path.
-        glob: that it matches.
-        hides_underscores: whether _ hides files; it hides folders anyway.
-    """
-    *folders, file = name.split("/")
-    hidden = [part for part in folders if part.startswith((".", "_"))]
-    if file.startswith("." if not hides_underscores else (".", "_")):
-        hidden.append(file)
-    return all(part[0] in [each[:1] for each in glob.split("/")] for part in hidden)
 
 
 def canonical(storage: FsspecStorage, info: Info) -> Stat:
@@ -272,23 +236,3 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
     except FileNotFoundError as error:
         problem = f"is a link to {real}, which is not there; mend it, or name it in source.exclude"
         raise InputNotFound.at("source.path", name, problem) from error
-
-
-def is_excluded(path: str, patterns: list[str]) -> bool:
-    """Whether a glob matches the file's name, its path, or the end of that from some folder on."""
-    return any(matches(path, each) for each in patterns)
-
-
-def matches(path: str, glob: str) -> bool:
-    """Whether one does; it may be written as a source's path may, as a URL or a relative path.
-
-    What names a folder, by a slash at its end or a path without a glob, matches all that is in it.
-    """
-    if "/" not in glob:
-        return any(fnmatch.fnmatch(each, glob) for each in (path, path.rsplit("/", 1)[-1]))
-    folder = glob.rstrip("/")
-    globs = [glob] if folder == glob else []
-    if folder != glob or not GLOB.search(glob):
-        globs.append(f"{folder}/*")
-    ends = (end for each in globs for end in (each, BEGINNING.sub("", each)))
-    return any(fnmatch.fnmatch(f"/{path}", f"*/{end}") for end in ends)

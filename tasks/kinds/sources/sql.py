@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources.listing import is_excluded
+from tasks.kinds.sources.input_names import is_excluded
 from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database

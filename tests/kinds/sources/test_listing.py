@@ -9,7 +9,8 @@ import pytest
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.places import check_source
 from tasks.kinds.sources import BinarySource, ImagesSource, ParquetSource
-from tasks.kinds.sources.listing import is_excluded, list_inputs
+from tasks.kinds.sources.input_names import is_excluded
+from tasks.kinds.sources.listing import list_inputs
 from tasks.protocol.infos import stat_of
 from tasks.protocol.storage import open_storage
 
