@@ -12,7 +12,7 @@ import pytest
 
 from tasks import attempt
 from tasks.attempt import POLL_SECONDS, SLOW_SECONDS, Attempt
-from tasks.clusters.ray_api import NotFoundError
+from tasks.clusters.ray_api_errors import NotFoundError
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import RunStopped, StageFailed, Unreachable
 from tasks.lease import SILENT_SECONDS

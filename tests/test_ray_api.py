@@ -11,6 +11,7 @@ import pytest
 
 from tasks.clusters import ray_api
 from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_api_errors import AlreadyThereError, NotFoundError, translated
 from tasks.clusters.ray_jobs import RayJob
 from tasks.errors import InvalidSpec, Unreachable
 
@@ -211,14 +212,14 @@ def test_of_a_job_that_failed_before_it_could_speak_the_cluster_does(
     "message", ["Job with submission_id run-1 already exists", "x already exists"]
 )
 def test_a_job_that_is_there_already_is_no_error(message: str) -> None:
-    assert isinstance(ray_api.translated("http://a", message), ray_api.AlreadyThereError)
+    assert isinstance(translated("http://a", message), AlreadyThereError)
 
 
 def test_a_job_that_is_not_there_is_told_from_a_page_that_is_not() -> None:
     gone = "Request failed with status code 404: Job run-1 does not exist."
-    assert isinstance(ray_api.translated("http://a", gone), ray_api.NotFoundError)
+    assert isinstance(translated("http://a", gone), NotFoundError)
     page = "Request failed with status code 404: no such page."
-    assert isinstance(ray_api.translated("http://a", page), Unreachable)
+    assert isinstance(translated("http://a", page), Unreachable)
 
 
 def refusing(error: Exception) -> RayApi:

@@ -1,14 +1,19 @@
 """One Ray cluster's dashboard and Jobs API over HTTP, with timeouts and errors of ours."""
 
 import logging
-import re
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tasks.clusters.ray_api_errors import (
+    AlreadyThereError,
+    NotFoundError,
+    TooLargeError,
+    answered,
+    no_dashboard,
+)
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.reporting.redaction import hide_credentials
 
@@ -56,7 +61,7 @@ class RayApi:
         if any(name.lower() == "authorization" for name in self.headers):
             ours["auth"] = as_it_is  # else a ~/.netrc would take the token's place
 
-        no_dashboard = self.no_dashboard
+        nothing_of_rays = no_dashboard(self.shown)
 
         class Client(JobSubmissionClient):
             def __init__(self, address: str, **options: Any) -> None:
@@ -65,7 +70,7 @@ class RayApi:
                 try:
                     self._check_connection_and_version()
                 except (LookupError, TypeError, InvalidVersion):  # in what is JSON, but not Ray's
-                    raise no_dashboard from None
+                    raise nothing_of_rays from None
 
             def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
                 return super()._do_request(method, endpoint, **ours, **options)
@@ -216,82 +221,15 @@ class RayApi:
 
         return self.asked(ask)
 
-    @property
-    def no_dashboard(self) -> Unreachable:
-        """What to raise where something else answers."""
-        return Unreachable(
-            f"cluster.address: {self.shown} answers what no Ray dashboard would: give the "
-            "dashboard's own URL, and the headers that a proxy before it asks for"
-        )
-
     def asked(self, ask: Callable[[], T]) -> T:
         """The answer to a request, errors as ours; none of them holds a header or a token.
 
         Raises:
             Unreachable: no answer, or not let in.
         """
-        from ray.exceptions import AuthenticationError
-        from requests import JSONDecodeError, RequestException
-
-        try:
-            return ask()
-        except AuthenticationError:
-            raise Unreachable(
-                f"cluster.address: {self.shown} does not let us in: give the token in a "
-                "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
-            ) from None
-        except JSONDecodeError:
-            raise self.no_dashboard from None
-        except (RequestException, ConnectionError) as error:
-            if (distrust := certificate_problem(error)) is not None:
-                raise Unreachable(
-                    f"cluster.address: {self.shown} and we do not trust each other ({distrust}): "
-                    "give ca_file, or the client_certificate_file that it asks for, in a "
-                    "RayCluster block"
-                ) from None
-            raise Unreachable(
-                f"cluster.address: {self.shown} does not answer ({type(error).__name__}): see "
-                "that the cluster runs, that its dashboard listens there, and the network between"
-            ) from None
-        except RuntimeError as error:
-            raise translated(self.shown, str(hide_credentials(str(error)))) from None
+        return answered(ask, self.shown)
 
 
 def as_it_is(request: T) -> T:
     """A request that has with it what lets us in."""
     return request
-
-
-class NotFoundError(Exception):
-    """The cluster does not know a job."""
-
-
-class AlreadyThereError(Exception):
-    """A job of that id was submitted before."""
-
-
-class TooLargeError(Exception):
-    """What was sent is more than the cluster takes, or a proxy before it."""
-
-
-def certificate_problem(error: BaseException) -> str | None:
-    """What TLS has to say against a certificate, theirs or ours; None where it is not that."""
-    chain: BaseException | None = error
-    while chain is not None:
-        if isinstance(chain, ssl.SSLError):
-            return getattr(chain, "verify_message", None) or chain.reason or str(chain)
-        chain = chain.__context__
-    return None
-
-
-def translated(address: str, message: str) -> Exception:
-    """What Ray's client says in words, as an exception."""
-    if "already exists" in message:
-        return AlreadyThereError()
-    if re.search(r"status code 404: Job \S+ does not exist", message):
-        return NotFoundError()
-    if "status code 413" in message:
-        return TooLargeError()
-    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    said = f"{lines[0]} ... {lines[-1]}" if len(lines) > 1 else " ".join(lines)
-    return Unreachable(f"cluster.address: {address} answers with an error: {said[:500]}")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.clusters.driver import QUIET_RAY
-from tasks.clusters.ray_api import NotFoundError, RayApi
+from tasks.clusters.ray_api import RayApi
+from tasks.clusters.ray_api_errors import NotFoundError
 from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
 from tasks.ray_job.cluster_capacity import gpus_of_replica
