@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 REQUESTS_PER_CALL = 4
 """For each that is in flight: fewer leave the server idle at a call's end, more cost in a crash."""
 
-AT_LIMIT = 0.8
-"""Of a limit, and it is reached: at a call's end the last answers are waited for."""
-
 
 class HttpModel(Model):
     """Chats, completions and embeddings of an OpenAI-compatible server.
@@ -119,14 +116,8 @@ class HttpModel(Model):
     own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {
-            "api_key_env",
-            "headers_env",
-            "concurrency",
-            "texts_per_request",
-            "requests_per_minute",
-            "tokens_per_minute",
-            "timeout_seconds",
-            "max_retries",
+            *("api_key_env", "headers_env", "concurrency", "texts_per_request"),
+            *("requests_per_minute", "tokens_per_minute", "timeout_seconds", "max_retries"),
         }
     )
 
@@ -136,30 +127,12 @@ class HttpModel(Model):
         return False
 
     def bound(self, rows_per_minute: float) -> str | None:
-        """Its own limit where that is reached, else the server.
+        """Its own limit where that is reached, else the server."""
+        from tasks.kinds.models.llm.rate_limit import bound_of
 
-        Each replica more asks the server for as much again, whatever limit that has set.
-        """
-        asked = rows_per_minute / self.rows_per_request
-        if self.requests_per_minute is not None and asked >= AT_LIMIT * self.requests_per_minute:
-            return keeping("requests_per_minute", self.requests_per_minute)
-        waits = self.waiting_for(asked)
-        if self.tokens_per_minute is None:
-            return waits
-        # How many tokens a request has, nobody has counted.
-        keeps = keeping("tokens_per_minute", self.tokens_per_minute)
-        tokens = f" than {rounded(self.tokens_per_minute / asked)}" if asked else ""
-        return f"{keeps}; or, where its requests have fewer tokens{tokens}, {waits}"
-
-    def waiting_for(self, requests_per_minute: float) -> str:
-        """What to say of a server that bounds it."""
-        answered = ""
-        if requests_per_minute:
-            seconds = 60 * self.concurrency / requests_per_minute
-            rate = f"{rounded(requests_per_minute)} requests a minute of a replica"
-            answered = f", which answers {rate}, each in {rounded(seconds)} s at most on average"
-        more = f"raise model.concurrency {self.concurrency} where it can answer more at a time"
-        return f"it waits for its server{answered}: {more}"
+        requests_per_minute = rows_per_minute / self.rows_per_request
+        limits = self.requests_per_minute, self.tokens_per_minute
+        return bound_of(requests_per_minute, self.concurrency, *limits)
 
     @field_validator("system_prompt", "answer_schema")
     @classmethod
@@ -311,14 +284,3 @@ class HttpModel(Model):
             return answers.embedding_column(found, "the server gave no numbers for this row")
         served = answers.served_columns(found)
         return {**answers.generated_columns(found), **served, **self.answer.columns(found)}
-
-
-def keeping(name: str, limit: float) -> str:
-    """What to say of a limit of its own that bounds it."""
-    told = f"model.{name} {limit:.15g}"
-    return f"each replica keeps {told} by itself: raise that where the server allows more"
-
-
-def rounded(number: float) -> str:
-    """A number of which three digits count."""
-    return f"{float(f'{number:.3g}'):,.12g}"

@@ -1,7 +1,10 @@
-"""How fast a replica may ask."""
+"""How fast a replica may ask, and what to say where that, or the server, bounds a run."""
 
 import asyncio
 import time
+
+AT_LIMIT = 0.8
+"""Of a limit, and it is reached: at a call's end the last answers are waited for."""
 
 
 class Pace:
@@ -26,3 +29,52 @@ class Pace:
     def pause(self, seconds: float) -> None:
         """Let nobody begin for so long."""
         self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+
+
+def bound_of(
+    asked: float,
+    concurrency: int,
+    requests_per_minute: float | None,
+    tokens_per_minute: float | None,
+) -> str:
+    """What bounds replicas that ask all the time: a limit of theirs that is reached, or the server.
+
+    Each replica more asks the server for as much again, whatever limit that has set.
+
+    Args:
+        asked: requests a minute of one replica.
+        concurrency: of these in flight.
+        requests_per_minute: its limit.
+        tokens_per_minute: its limit.
+    """
+    if requests_per_minute is not None and asked >= AT_LIMIT * requests_per_minute:
+        return keeping("requests_per_minute", requests_per_minute)
+    waits = waiting(asked, concurrency)
+    if tokens_per_minute is None:
+        return waits
+    # How many tokens a request has, nobody has counted.
+    keeps = keeping("tokens_per_minute", tokens_per_minute)
+    tokens = f" than {rounded(tokens_per_minute / asked)}" if asked else ""
+    return f"{keeps}; or, where its requests have fewer tokens{tokens}, {waits}"
+
+
+def waiting(asked: float, concurrency: int) -> str:
+    """What to say of a server that bounds it."""
+    answered = ""
+    if asked:
+        rate = f"{rounded(asked)} requests a minute of a replica"
+        seconds = rounded(60 * concurrency / asked)
+        answered = f", which answers {rate}, each in {seconds} s at most on average"
+    more = f"raise model.concurrency {concurrency} where it can answer more at a time"
+    return f"it waits for its server{answered}: {more}"
+
+
+def keeping(name: str, limit: float) -> str:
+    """What to say of a limit of its own that bounds it."""
+    told = f"model.{name} {limit:.15g}"
+    return f"each replica keeps {told} by itself: raise that where the server allows more"
+
+
+def rounded(number: float) -> str:
+    """A number of which three digits count."""
+    return f"{float(f'{number:.3g}'):,.12g}"
