@@ -60,12 +60,7 @@ class Call(AtOutput):
     @property
     def replaces(self) -> bool:
         """Whether it makes a complete new version, and its flow run has not made it already."""
-        return self.options.makes_new_version(self.spec) and not self.has_published
-
-    @property
-    def has_published(self) -> bool:
-        """Whether the flow run was started again after it had published."""
-        return bool(self.own_versions)
+        return self.options.makes_new_version(self.spec) and not self.own_versions
 
     @property
     def is_outdone(self) -> bool:
@@ -96,17 +91,12 @@ class Call(AtOutput):
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.options.redrive):
             refuse_other_rows(self.seen, self.spec.source)
-            limit = self.options.limit
-            refuse_other_config(self.seen, self.configs, limit, self.differing_parts)
+            refuse_other_config(self.seen, self.configs, self.options.limit, self.differs)
 
     def differs(self, run_id: str) -> tuple[list[str], list[str]]:
         """In what it differs from the call that planned a run: source and options, and config."""
         run, now = self.output.run(run_id), self.fingerprints
         return differing_parts(self.storage, run, self.spec, now, self.options.call)
-
-    def differing_parts(self, run_id: str) -> list[str]:
-        """What of it decides predictions and is other than in a run."""
-        return self.differs(run_id)[1]
 
     def refuse_no_baseline(self) -> None:
         """Refuse gates of which it is known that they will have nothing to compare with."""

@@ -59,7 +59,7 @@ def refuse_other_config(
     seen: Snapshot,
     configs: tuple[str, str],
     limit: int | None,
-    what_differs: Callable[[str], list[str]],
+    what_differs: Callable[[str], tuple[list[str], list[str]]],
 ) -> None:
     """Never mix the predictions of two models or configs in one output.
 
@@ -67,7 +67,8 @@ def refuse_other_config(
         seen: what is published.
         configs: digests of what is asked for.
         limit: how many rows it stops after, if it does.
-        what_differs: from the config of a published run, by its id, as far as that is known.
+        what_differs: of source and options, and of what decides a prediction, from a published
+            run's, by its id, as far as that is known.
 
     Raises:
         InvalidSpec: says what differs, since when, and the way out.
@@ -76,7 +77,7 @@ def refuse_other_config(
     if version is None:
         return
     run = seen.entries[version]["run_id"]
-    differs = "; ".join(what_differs(run))
+    differs = "; ".join(what_differs(run)[1])
     if not differs:
         differs = "model, steps, sink or code, or how the source is cut into inputs"
         differs = f"--limit, {differs}" if limit is not None else differs

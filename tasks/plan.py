@@ -1,4 +1,4 @@
-"""What is left to do: list the inputs, subtract what is published and recorded, pin the rest."""
+"""The plan of a run: list the inputs, subtract what is published and recorded, pin the rest."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
