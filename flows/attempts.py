@@ -100,7 +100,7 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     return planned, tried + more, publish_run(planned)
 
 
-def prepare_rows(
+def materialize_rows(
     planned: PlannedRun, deadline: Deadline, after: Attempt | None
 ) -> tuple[PlannedRun, int, Attempt | None]:
     """The first job of a run that is cut, where not all of its rows are kept already.
@@ -146,7 +146,7 @@ def run_attempts(
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
-    tried = failed = most_done = prepared = 0
+    tried = failed = most_done = before = 0
     if attempt is None:
         patiently(planned, deadline, lambda: forget_old_word(planned))
     gap = gap_left(planned, deadline, tried)
@@ -155,8 +155,8 @@ def run_attempts(
             raise deadline.missed()
         if planned.is_cut:
             # Before each attempt: what was recorded may count no more, of rows that nobody keeps.
-            planned, more, attempt = prepare_rows(planned, deadline, attempt)
-            prepared += more
+            planned, more, attempt = materialize_rows(planned, deadline, attempt)
+            before += more
             if more and not (gap := gap_left(planned, deadline, tried)):
                 break
         tried, most_done, schemas = tried + 1, max(most_done, gap.done), gap.schemas
@@ -176,7 +176,7 @@ def run_attempts(
         if isinstance(problem, InputChanged):
             planned = planned_anew(planned)
             gap = gap_left(planned, deadline, tried)
-    return planned, prepared + tried, attempt
+    return planned, before + tried, attempt
 
 
 def run_attempt(
