@@ -19,9 +19,9 @@ from tasks.kinds.models import AnyModel, HuggingFaceModel, VllmModel
 from tasks.kinds.models.hf import folder as hf_folder
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.embedding import wanted
-from tasks.kinds.models.hf.folder import listed_types, types_here
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.processor_files import missing_on_hub
+from tasks.kinds.models.hf.transformers_types import listed_types, types_here
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_vit, saved
 from tests.kinds.tiny_writers import save_t5

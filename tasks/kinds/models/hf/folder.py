@@ -1,11 +1,8 @@
 """What can be found wrong with a checkpoint from its files alone, and what identifies it."""
 
-import ast
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.own_code import OWN_CODE, tell_of_code
 from tasks.kinds.models.hf.processor_files import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.hf.quantized import refuse_lacking_packages
+from tasks.kinds.models.hf.transformers_types import types_here
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -45,8 +43,6 @@ TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTu
 """Beginnings of names of detectors that look for what a text says."""
 OF_ANY_SHAPE = "siglip2"
 """Beginning of the types of NaFlex models; those of one size are of the type siglip."""
-TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
-"""Where transformers lists the types of models that it has."""
 
 
 def local_folder(name: str) -> Path | None:
@@ -186,51 +182,6 @@ def unknown_type(name: str, config: dict[str, Any]) -> InvalidSpec:
     if config.get("auto_map"):
         return InvalidSpec.at(FIELD, name, f"{said}, and {OWN_CODE}")
     return InvalidSpec.at(FIELD, name, f"{said}; {way_out}")
-
-
-@cache
-def types_here() -> frozenset[str]:
-    """Types of models that the installed transformers has; empty where that cannot be told.
-
-    It is not imported for that, which would take seconds.
-    """
-    package = importlib.util.find_spec("transformers")
-    if package is None or package.origin is None:
-        return frozenset()
-    models = Path(package.origin).with_name("models")
-    listed = listed_types(models / "auto")
-    # A type with a folder is there, wherever a newer transformers may list it: who is refused by
-    # mistake has no way out.
-    return frozenset(listed | {each.name for each in models.iterdir()}) if listed else frozenset()
-
-
-def listed_types(folder: Path) -> set[str]:
-    """Types of models that transformers lists; empty where the lists are not as we know them."""
-    try:
-        trees = [ast.parse((folder / each).read_text("utf-8")) for each in TYPES_FILES]
-    except (OSError, SyntaxError, ValueError):
-        return set()
-    found = {each for tree in trees for each in keys_of_types(tree)}
-    return found if "bert" in found else set()
-
-
-def keys_of_types(tree: ast.Module) -> Iterator[str]:
-    """Keys of what a file of transformers puts into its types."""
-    for statement in tree.body:
-        nodes = list(ast.walk(statement))
-        if any(isinstance(each, ast.Name) and each.id == TYPES for each in nodes):
-            keys = (key for node in nodes for key in keys_in(node))
-            yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
-
-
-def keys_in(node: ast.AST) -> list[ast.expr | None]:
-    """Keys that a part of Python code gives: of a dict, or of a pair that will be one's."""
-    match node:
-        case ast.Dict(keys=keys):
-            return keys
-        case ast.Tuple(elts=[key, _]):
-            return [key]
-    return []
 
 
 def needs_timm(config: dict[str, Any]) -> bool:
