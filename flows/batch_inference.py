@@ -31,7 +31,7 @@ from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, shares_output, time_used, timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import Deadline
-from tasks.unfinished import LEFT_TO_A_BACKFILL
+from tasks.unfinished_errors import LEFT_TO_A_BACKFILL
 from tasks.without_ray import advice_without_ray
 
 OURS: dict[str, Any] = {

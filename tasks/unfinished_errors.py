@@ -1,0 +1,55 @@
+"""What to say of an unfinished run that is in the way, and the ways out."""
+
+from tasks.counted import counted
+from tasks.errors import UnfinishedRun
+from tasks.protocol.layout import OutputFolder, RunFolder
+
+UNTOLD = "nothing that can be told, as where its plan is gone or another release has begun it"
+LEFT_TO_A_BACKFILL = "is given up, and its inputs are left to a backfill --from that time"
+
+
+def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> UnfinishedRun:
+    """The error for an unfinished run of the same spec, of another scheduled time."""
+    error = UnfinishedRun(
+        f"{output.path} has the unfinished run {run.run_id} of the scheduled time {time}, whose "
+        f"inputs are others: finish it first, with --scheduled-time {time}. With --restart it "
+        f"{LEFT_TO_A_BACKFILL}"
+    )
+    error.scheduled_time = time
+    return error
+
+
+def of_another_spec(
+    output: OutputFolder,
+    run: RunFolder,
+    differs: list[str],
+    rows: int,
+    time: str | None,
+    *,
+    of_several: bool,
+) -> UnfinishedRun:
+    """The error for an unfinished run of another spec.
+
+    Args:
+        output: that it is on.
+        run: its folder.
+        differs: what does; empty where nobody can tell.
+        rows: that it has settled.
+        time: that it is of, where that is another one.
+        of_several: whether it is of no single time, and who asks is.
+    """
+    at = f" of the scheduled time {time}" if time else ""
+    done = f", with {counted(rows, 'row')} done" if rows else ""
+    ways = (
+        f"Finish it with --scheduled-time {time}, as it was or, where it has done no row, as it is "
+        f"now; with --restart it {LEFT_TO_A_BACKFILL}"
+        if time
+        else "Go back to what it was to finish it, or use --restart to give it up (nothing "
+        "published is lost)"
+    )
+    if of_several:
+        ways = f"If a backfill of several times has begun it, call that again. {ways}"
+    return UnfinishedRun(
+        f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
+        f"differs: {'; '.join(differs) or UNTOLD}. {ways}"
+    )
