@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from tasks.clusters.choose import release
 from tasks.clusters.running import Cluster, RunningJob, renew
 from tasks.errors import RunStopped, Unreachable
 from tasks.job_log import JobLog
+from tasks.job_look import Look, as_stopped, lost
 from tasks.kinds.clusters import KubeRayCluster
-from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.follower_heartbeat import STOPPED, leave_sign
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
@@ -30,30 +29,8 @@ AWAY_SECONDS = 10.0
 """For so long the output's storage may not answer without a word."""
 SLOW_SECONDS = 30.0
 """For so long a job may not have started without a word: a cluster may have to be made for it."""
-LAST_WORDS = 5
-"""Lines of its log that the error shows for a job that is gone."""
 FOLLOWED: "list[Attempt]" = []
 """Attempts that this process follows or has followed last, for whoever shows progress."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a job had left at one moment."""
-
-    progress: dict[str, Any] | None = None
-    """What it last said of itself; None before it has said anything."""
-    result: dict[str, Any] | None = None
-    """How it ended; None while it runs."""
-
-    @property
-    def queued_for(self) -> str | None:
-        """What a job waits for that has not had its turn yet; None for all others."""
-        is_queued = self.progress is not None and self.progress["state"] == "queued"
-        return self.progress["waits_for"] if self.progress and is_queued else None
-
-    def stage(self, stage: str) -> dict[str, Any]:
-        """One stage's counts; empty before there are any."""
-        return self.progress["stages"][stage] if self.progress else {}
 
 
 @dataclass
@@ -201,10 +178,10 @@ class Attempt:
         self.log.forward(running, self.tell)
         try:
             with storage_of_output():
-                look = self.read()
+                look = Look.of(self.job)
                 if look.result is None and self.is_lost(running, look):
                     time.sleep(POLL_SECONDS[-1])
-                    look = self.read()
+                    look = Look.of(self.job)
                     if look.result is None:
                         look = Look(look.progress, lost(self.job, running))
                 if look.result is not None:
@@ -221,11 +198,6 @@ class Attempt:
         self.answered_at, self.is_away = time.monotonic(), False
         return look
 
-    def read(self) -> Look:
-        """What lies in the attempt's folder; the result first, since progress may be later."""
-        result = read_json(self.job.storage, self.job.result_file)
-        return Look(read_json(self.job.storage, self.job.progress_file), result)
-
     def is_lost(self, running: RunningJob, look: Look) -> bool:
         """Whether the job is gone without a result.
 
@@ -233,7 +205,7 @@ class Attempt:
         """
         alive = running.is_alive()
         if alive is None:  # to learn nothing may have taken a minute, in which the job went on
-            look = self.read()
+            look = Look.of(self.job)
         if alive or look.progress != self.last.progress:
             self.heard_at = time.monotonic()
         return alive is False or time.monotonic() - self.heard_at > SILENT_SECONDS
@@ -270,19 +242,3 @@ class Attempt:
         self.hold = lambda: None  # else the plan stays in memory as long as this process
         if self.running is not None:
             self.running.stop()
-
-
-def lost(job: Job, running: RunningJob) -> dict[str, Any]:
-    """The result of a job that left none."""
-    message = f"attempt {job.attempt} is gone and left no result; see {running.where}"
-    last = running.log().strip().splitlines()[-LAST_WORDS:]
-    said = "".join(f"\n  {line[:300]}" for line in last)
-    message += f". Its last words:{said}" if said else ""
-    return {"state": "failed", "error": {"class": "JobLost", "message": message}}
-
-
-def as_stopped(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """How a job ended; that of one which somebody stopped is no error of its own, to be retried."""
-    if result["error"] is None or job.storage.stat(job.stopped_file) is None:
-        return result
-    return {"state": "failed", "error": {"class": "RunStopped", "message": STOPPED}}

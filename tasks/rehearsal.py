@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tasks.attempt import Attempt, Look
+from tasks.attempt import Attempt
 from tasks.clusters.choose import cluster_of
 from tasks.errors import NoProgress
+from tasks.job_look import Look
 from tasks.plan import PlannedRun
 from tasks.ray_job.job import Job
 from tasks.ray_job.result import failure

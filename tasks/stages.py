@@ -12,8 +12,9 @@ from prefect.futures import wait
 from prefect.states import Cancelled, Completed
 
 from tasks.artifacts import artifact_key, show_link, shown_beside
-from tasks.attempt import Attempt, Look
+from tasks.attempt import Attempt
 from tasks.counted import counted
+from tasks.job_look import Look
 from tasks.ray_job.counts import nearest
 from tasks.ray_job.result import failure
 from tasks.reporting.numbers import write_number

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tasks import stages
-from tasks.attempt import Attempt, Look
+from tasks.attempt import Attempt
 from tasks.errors import NoProgress, Unreachable
+from tasks.job_look import Look
 from tasks.ray_job.counts import STAGES
 from tasks.stages import follow_stage
 from tests.flows.conftest import spec_of

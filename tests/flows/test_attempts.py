@@ -27,7 +27,7 @@ from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
 from tasks import publish as publishing
-from tasks.attempt import Attempt, Look
+from tasks.attempt import Attempt
 from tasks.clusters.inline import Inline
 from tasks.errors import (
     InputChanged,
@@ -38,6 +38,7 @@ from tasks.errors import (
     StageFailed,
     Unreachable,
 )
+from tasks.job_look import Look
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap

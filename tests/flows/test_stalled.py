@@ -13,8 +13,9 @@ import pytest
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.batch_inference import batch_inference
-from tasks.attempt import FOLLOWED, Attempt, Look
+from tasks.attempt import FOLLOWED, Attempt
 from tasks.errors import InvalidSpec, NoProgress
+from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt

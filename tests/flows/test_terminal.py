@@ -22,8 +22,8 @@ from flows.console import console as ours
 from flows.printed_report import print_check, print_periods
 from flows.printing import preview_lines, print_matches
 from flows.said_at_terminal import said_at_terminal
-from tasks.attempt import Look
 from tasks.errors import Unreachable
+from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tasks.attempt import Look
 from tasks.errors import InvalidSpec, StageFailed
+from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job import excluded_nodes, nodes
 from tasks.ray_job.job import stored_job

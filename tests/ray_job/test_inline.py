@@ -14,6 +14,7 @@ from PIL import Image
 from tasks.attempt import FOLLOWED
 from tasks.clusters.inline import InlineJob
 from tasks.errors import JobLost, StageFailed
+from tasks.job_look import Look
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
@@ -129,7 +130,7 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     until = time.monotonic() + LONG
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
-    assert attempt.read().result["error"]["class"] == "RunStopped"  # type: ignore[index]
+    assert Look.of(attempt.job).result["error"]["class"] == "RunStopped"  # type: ignore[index]
 
 
 def test_a_job_that_can_leave_no_result_says_why(
