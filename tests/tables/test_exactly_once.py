@@ -452,6 +452,16 @@ def test_lance_versions_may_be_cleaned_away(bench: TableBench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lance"])
+def test_a_compaction_that_moves_an_index_along_keeps_no_run(bench: TableBench) -> None:
+    bench.run("k1", {"a": "v1"})
+    bench.run("k2", {"b": "v1"})
+    lance(bench).create_scalar_index("path", "BTREE")
+    COMPACT["lance"](bench)
+    bench.run("k3", {"c": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})
+
+
+@pytest.mark.parametrize("kind", ["lance"])
 def test_an_index_of_lance_finds_no_rows_of_what_is_gone(bench: TableBench) -> None:
     bench.run("k1", {"a": "v1"})
     bench.run("k2", {"b": "v1"})

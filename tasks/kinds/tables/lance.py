@@ -34,3 +34,20 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | str | N
 def lance_options(storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as Lance takes them: the same Rust crate as Delta's, in lower case."""
     return {name.lower(): value for name, value in delta_options(storage_options).items()}
+
+
+def transaction_of(dataset: Any, version: int) -> Any:
+    """What made a version of a dataset; None where nothing tells.
+
+    Lance 14 makes no object of a compaction that has moved an index along: it gives fewer
+    arguments than its own class asks for.
+
+    Raises:
+        OSError, ValueError: the version was cleaned away.
+    """
+    from lance import LanceOperation
+
+    making = LanceOperation.RewrittenIndex.__init__
+    if making.__defaults__ is None:
+        making.__defaults__ = ("", b"", 0)
+    return dataset.read_transaction(version)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tasks.kinds.tables.lance import transaction_of
 from tasks.protocol.table import TableChange
 
 APPLIED = "prefect-ray-data.applied."
@@ -47,7 +48,7 @@ def last_applied(dataset: Any, key: str) -> tuple[int, bool]:
         return 0, False
     for version in range(dataset.version, 0, -1):
         try:
-            transaction = dataset.read_transaction(version)
+            transaction = transaction_of(dataset, version)
         except (OSError, ValueError):
             return noted, True  # of a version that was cleaned away
         properties = (transaction and transaction.transaction_properties) or {}

@@ -502,6 +502,16 @@ def test_of_a_restored_version_of_lance_other_rows_are_deleted(tmp_path: Path) -
     assert [before[path] == now for path, now in identities(lake.source()).items()] == [False, True]
 
 
+def test_a_compaction_of_lance_that_moves_an_index_along_is_one(tmp_path: Path) -> None:
+    lake = LanceLake(str(tmp_path / "lake"))
+    lake.append(1, 2)
+    lake.append(3)
+    lake.table.create_scalar_index("id", "BTREE")
+    lake.compact()
+    [(before, after)] = lake.source().open().rewrites()
+    assert (len(before.files()), len(after.files())) == (2, 1)
+
+
 def test_a_damaged_file_gives_bad_rows_and_no_other(tmp_path: Path) -> None:
     lake = DeltaLake(str(tmp_path / "lake"))
     lake.append(0, 2, 4)

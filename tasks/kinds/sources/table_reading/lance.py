@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tasks.kinds.sources.source import BYTES_PER_READ
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile
-from tasks.kinds.tables.lance import open_lance
+from tasks.kinds.tables.lance import open_lance, transaction_of
 
 BLOBS = "lance.blob.v2"
 """What the type is called of blobs since Lance's files of version 2.2."""
@@ -90,7 +90,7 @@ class LanceVersion:
         for version in sorted(each for each in kept if each - 1 in kept):
             if version > self.dataset.version:
                 return
-            transaction = self.dataset.read_transaction(version)
+            transaction = transaction_of(self.dataset, version)
             if isinstance(transaction and transaction.operation, LanceOperation.Rewrite):
                 yield self.at(version - 1), self.at(version)
 
