@@ -260,6 +260,8 @@ def test_what_iceberg_cannot_filter_by_is_said_before_a_run(column: str, tmp_pat
         )
     with pytest.raises(InvalidSpec, match=rf"source\.filter: .*names \['{column}'\].*step filter"):
         list_inputs(lake.source(filter=f"{column} is None"))
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .*DoubleLiteral.*in a step filter"):
+        list_inputs(lake.source(filter="id > 0.5"))
 
 
 def test_missing_lists_and_maps_of_objects_stay_missing(tmp_path: Path) -> None:

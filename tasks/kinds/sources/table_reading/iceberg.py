@@ -59,8 +59,9 @@ class IcebergSnapshot:
             found = planned(scan, "source.path", self.table.name())
             return {task.file.file_path: task for task in found}
         except TypeError as error:
-            problem = f"cannot be compared with the table's columns: {error}"
-            raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
+            problem = f"cannot be compared with the table's columns ({error}): compare columns "
+            way_out = "with values of their own type, or choose rows in a step filter"
+            raise InvalidSpec.at("source.filter", str(self.condition), problem + way_out) from error
 
     def file_of(self, path: str) -> TableFile:
         """What is known of a file."""
