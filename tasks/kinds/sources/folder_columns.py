@@ -1,11 +1,13 @@
 """Columns that are folders, as in `class=cat/`: all rows of a file have one value of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec, shown
 from tasks.kinds.hive import folder_names, value_of
 from tasks.kinds.sources.given_types import ARROW, CsvType
+from tasks.protocol.infos import Stat
 
 
 def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scalar]:
@@ -18,6 +20,21 @@ def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scal
     if missing := [name for name in types if name not in named]:
         raise ValueError(f"the file lies in no folder {missing[0]}=...")
     return {name: folder_column(name, named[name], kind) for name, kind in types.items()}
+
+
+def refuse_no_folder(inputs: Sequence[Stat], names: Iterable[str]) -> None:
+    """See that some input lies in a folder of each column, where there are inputs.
+
+    Raises:
+        InvalidSpec: of one column none does, and all rows would be set aside.
+    """
+    for name in names if inputs else ():
+        if not any(name in folder_names(each.path.rpartition("/")[0]) for each in inputs):
+            first = inputs[0].path
+            found = [each for each in folder_names(first.rpartition("/")[0]) if each]
+            there = ", ".join(found) or "there is none"
+            problem = f"is a folder of no input; of {shown(first)}: {there}"
+            raise InvalidSpec.at("source.partition_columns", name, problem)
 
 
 def folder_column(name: str, written: str, kind: CsvType) -> pa.Scalar:

@@ -13,7 +13,12 @@ from pydantic import ConfigDict, Field, model_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import completed, has_null, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
-from tasks.kinds.sources.folder_columns import beside, folder_columns, without
+from tasks.kinds.sources.folder_columns import (
+    beside,
+    folder_columns,
+    refuse_no_folder,
+    without,
+)
 from tasks.kinds.sources.given_types import CsvType, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
@@ -70,8 +75,9 @@ class ParquetSource(Source):
 
         Raises:
             InvalidSpec: one of `columns` is not in the first file, or a folder's column is; or one
-                that is read is there twice.
+                that is read is there twice; or no file lies in a folder of a folder's column.
         """
+        refuse_no_folder(inputs, self.folder_types)
         types: dict[str, pa.DataType] = {}
         twice: set[str] = set()
         for schema in islice(schemas(storage, inputs), FILES_TO_INFER):

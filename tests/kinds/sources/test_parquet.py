@@ -321,6 +321,18 @@ def test_a_file_in_no_such_folder_is_set_aside(tmp_path: Path, folder: str, prob
     assert [problem in str(each.error) for each in bad] == [True, True]
 
 
+def test_a_folder_of_no_input_is_refused_by_the_plan(tmp_path: Path) -> None:
+    message = r"source\.partition_columns: 'lvl' is a folder of no input; of '.*a.parquet': level$"
+    misspelt = source(tmp_path, partition_columns={"lvl": "int64"})
+    for name in ("aside", "level=1"):  # the first file alone tells nothing
+        in_folders(tmp_path, name, [1])
+    with pytest.raises(InvalidSpec, match=message.replace("level$", "there is none$")):
+        read_all(misspelt)
+    (tmp_path / "aside/a.parquet").unlink()
+    with pytest.raises(InvalidSpec, match=message):
+        read_all(misspelt)
+
+
 def test_a_column_is_in_the_files_or_a_folder(tmp_path: Path) -> None:
     in_folders(tmp_path, "x=1", [1])
     with pytest.raises(InvalidSpec, match=r"source\.partition_columns: \['x'\] is a column of the"):
