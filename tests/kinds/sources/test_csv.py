@@ -101,6 +101,11 @@ def test_good_and_bad_are_all_rows_in_order(
         (b"1", "the row has 1 value for 2 columns"),
         (b"1,x,y", "the row has 3 values for 2 columns"),
         (b"x,y", "column 'a': conversion error to int64: invalid value 'x'"),
+        (
+            b"-1.5,x",
+            "column 'a': conversion error to int64: invalid value '-1.5'; source.types: "
+            "{a: float64} takes it",
+        ),
         (b"1,\xff", "the row is not UTF-8: byte 0xff at 2"),
         (b"1,x\x00", "the row has a NUL byte"),
         (b'1,"x', "a quote is opened in this line and not closed"),

@@ -23,6 +23,8 @@ from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import BOM, MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
+FRACTION = re.compile(r"error to int64: invalid value '[-+]?\d*\.\d+'$")
+"""Of a column that the first rows have whole numbers in."""
 SEPARATOR = re.compile(rb'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 """A first line that tells Excel, and is none of the table's, what stands between values."""
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
@@ -145,7 +147,11 @@ class Parser:
         conversion = CONVERSION.search(str(error))
         if conversion:
             said = conversion[2][:RAW_CHARACTERS]  # it holds the value
-            return f"column {self.header[int(conversion[1])]!r}: {said}"
+            name = self.header[int(conversion[1])]
+            way_out = (
+                f"; source.types: {{{name}: float64}} takes it" if FRACTION.search(said) else ""
+            )
+            return f"column {name!r}: {said}{way_out}"
         try:
             values = self.dialect.values(record)
         except (ValueError, StopIteration):
