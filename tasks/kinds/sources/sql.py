@@ -173,8 +173,11 @@ class SqlSource(Source):
         except ArgumentError as error:
             raise ValueError(f"{error}; no dialect of that name is installed") from error
         except ImportError as error:
-            problem = f"{error}: pip install the driver here, and name it in environment.pip"
-            raise ImportError(problem) from error
+            way_out = "pip install the driver here, and name it in environment.pip"
+            if error.name == "psycopg2":  # what SQLAlchemy takes a bare postgresql:// for
+                way_out = "write postgresql+psycopg://, for the driver of the extra postgres; or "
+                way_out += "pip install psycopg2 here, and name it in environment.pip"
+            raise ImportError(f"{error}: {way_out}") from error
         return FsspecStorage(database), self.root
 
     def chosen(self, storage: FsspecStorage, inputs: Stats) -> Stats:

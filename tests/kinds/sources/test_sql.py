@@ -444,6 +444,9 @@ def test_no_row_and_no_database(tmp_path: Path, sqlite: Shop) -> None:
     driver = SqlSource(path="postgresql+nosuch://host/name", table="orders", key="id")
     with pytest.raises(InvalidSpec, match="no dialect of that name is installed"):
         check_source(driver)
+    bare = SqlSource(path="postgresql://host/name", table="orders", key="id")
+    with pytest.raises(InvalidSpec, match=r"psycopg2.*: write postgresql\+psycopg://, for the"):
+        check_source(bare)
     unknown = SqlSource(path="nosuch://host/name", table="orders", key="id")
     with pytest.raises(InvalidSpec, match=r"cannot be opened: .*nosuch"):
         check_source(unknown)
