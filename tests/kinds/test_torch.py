@@ -327,6 +327,15 @@ def test_a_module_that_takes_whole_numbers_is_to_be_told_of_them(tmp_path: Path,
     assert len(predicted(told, rows)) == 2
 
 
+@pytest.mark.parametrize("file", ["weights.pt", "script.pt"])
+def test_too_few_columns_are_no_rows_fault(folder: Path, file: str) -> None:
+    fields = WEIGHTS if file == "weights.pt" else {}
+    rows = rows_of(a=[1.0, 2.0], b=[0.5, 0.25])
+    message = r"model\.columns: \['a', 'b'\] give the module another .* \(2x2 and 64x10\)$"
+    with pytest.raises(InvalidSpec, match=message):
+        call_with_blame(model_of(folder / file, ("a", "b"), **fields).predictor(Placement()), rows)
+
+
 def test_a_row_of_which_a_module_makes_no_places_is_rejected_alone(tmp_path: Path) -> None:
     """Once it has taken others: then fractions are not what it cannot do with."""
     import torch

@@ -161,11 +161,11 @@ class TorchModel(TensorModel):
             for name, each in inputs.items()
         }
         call = torch_running.by_position_or_name(module)
-        call = self.naming_integers(self.on_runtime(module, call, placement, inputs))
+        call = self.naming_fields(self.on_runtime(module, call, placement, inputs))
         return Loaded(torch_running.running(call, placement, dtypes, self.outputs), inputs)
 
-    def naming_integers(self, call: Call) -> Call:
-        """A module's call, whose errors name the field by which whole numbers stay such."""
+    def naming_fields(self, call: Call) -> Call:
+        """A module's call, whose first error names the field that it is about."""
         fractions = [name for name in self.input_columns if name not in self.integers]
         has_worked = False
 
@@ -174,8 +174,11 @@ class TorchModel(TensorModel):
             try:
                 returned = call(batch)
             except (RuntimeError, IndexError) as error:
+                if has_worked:  # then it is the rows' fault
+                    raise
+                self.refuse_other_width(error)
                 said = torch_running.wants_integers(error)
-                if said is None or not fractions or has_worked:  # then it is the rows' fault
+                if said is None or not fractions:
                     raise
                 problem = (
                     "leaves out what the module takes as whole numbers, such as categories or "
@@ -186,6 +189,20 @@ class TorchModel(TensorModel):
             return returned
 
         return named
+
+    def refuse_other_width(self, error: Exception) -> None:
+        """See that a module's error is not one over how many columns it is given.
+
+        Rows of columns side by side are all as wide: none of them is to blame.
+
+        Raises:
+            InvalidSpec: it is.
+        """
+        said = torch_running.of_another_width(error)
+        if said and all(len(as_list(side)) > 1 for side in self.bindings.values()):
+            field = f"model.{self.input_field}"
+            problem = f"give the module another number of values a row than it takes: {said}"
+            raise InvalidSpec.at(field, self.input_columns, problem) from error
 
     def on_runtime(
         self, module: Any, call: Call, placement: Placement, inputs: Mapping[str, Input]

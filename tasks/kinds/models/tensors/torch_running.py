@@ -14,6 +14,7 @@ from tasks.kinds.models.torch_batches import in_turn, on_device
 
 Call = Callable[[Mapping[str, Any]], Any]
 """A model as a function of tensors by the names of its inputs."""
+OTHER_WIDTH = re.compile(r"mat1 and mat2 shapes cannot be multiplied.*")
 FOR_INDEX = re.compile(
     r".*(?:scalar types: Long|of type LongTensor|indices must be long"
     r"|xpected (?:a long tensor|dtype int\S*(?: or int64)?) for index).*"
@@ -86,6 +87,12 @@ def as_numpy(parts: Sequence[Any]) -> np.ndarray:
     whole = torch.cat([*parts])
     known = not whole.dtype.is_floating_point or whole.dtype in (torch.float64, torch.float16)
     return np.asarray((whole if known else whole.float()).cpu().numpy())
+
+
+def of_another_width(error: BaseException) -> str | None:
+    """What torch says of a matrix that has too many or too few columns; None of anything else."""
+    found = OTHER_WIDTH.search(str(error))
+    return found[0] if found else None
 
 
 def wants_integers(error: BaseException) -> str | None:
