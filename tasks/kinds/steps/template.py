@@ -155,7 +155,8 @@ class Part:
         """
         if conversion:
             raise ValueError(f"!{conversion} is not for columns: {WAY_OUT}")
-        if column == "" or "{" in (spec or ""):
+        is_json = column is not None and column.lstrip()[:1] in ("", '"', "'")
+        if is_json or "{" in (spec or ""):
             raise ValueError(f"has braces without a column's name: {WAY_OUT}")
         return cls(text, column, spec or "")
 

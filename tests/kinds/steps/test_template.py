@@ -142,6 +142,11 @@ def test_a_column_whose_type_nobody_knows_yet_may_have_any_format(kind: pa.DataT
         ('{"a": {review}', "does not parse"),
         ("{review} }", "does not parse, Single '}'"),
         ("{}", "has braces without a column's name"),
+        (
+            'Answer {"a": 1}. {review}',
+            "has braces without a column's name: write columns in braces",
+        ),
+        ('Answer {\n  "a": 1\n}. {review}', "as in {review}, and a literal brace twice"),
         ("{review:{stars}}", "has braces without a column's name"),
         ("{review!r}", "!r is not for columns"),
     ],
