@@ -136,8 +136,8 @@ def test_weights_come_from_any_file_of_them(
         save_file(weights, path)
     elif form == "old":
         torch.save(weights, path, _use_new_zipfile_serialization=False)
-    elif form == "wrapped":  # as DataParallel's state_dict is, in a compiled model
-        torch.save({f"_orig_mod.module.{name}": each for name, each in weights.items()}, path)
+    elif form == "wrapped":  # by DataParallel, compiled, in a LightningModule
+        torch.save({f"model._orig_mod.module.{name}": each for name, each in weights.items()}, path)
     else:
         torch.save({"model": weights, "epoch": 3}, path)
     key = {"state_dict_key": "model"} if form == "checkpoint" else {}
