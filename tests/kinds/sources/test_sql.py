@@ -23,6 +23,7 @@ from tasks.kinds.sources.sql_reading.inferring import VALUES_TO_INFER
 from tasks.kinds.sources.sql_reading.secrets import without_secrets
 from tasks.protocol.infos import Stat
 from tasks.protocol.plan_file import Shard
+from tasks.protocol.storage import FsspecStorage
 from tasks.spec_file import parse_spec
 from tests.kinds.sources.shop import Shop, postgres_shop, sqlite_shop
 from tests.postgres import PASSWORD, READER_VARIABLE
@@ -49,9 +50,9 @@ def ranges(found: SqlSource) -> dict[str, str]:
     return {stat.path.rsplit("/", 1)[-1]: stat.identity for stat in list_inputs(found)[1]}
 
 
-def shard_of(found: SqlSource, stat: Stat) -> Shard:
+def shard_of(found: SqlSource, storage: FsspecStorage, stat: Stat) -> Shard:
     """An input as the one shard that it is."""
-    (shard,) = found.split(list_inputs(found)[0], stat)
+    (shard,) = found.split(storage, stat)
     return shard
 
 
@@ -59,7 +60,7 @@ def rows(found: SqlSource) -> list[dict[str, Any]]:
     """All rows, in the order of shards; bad ones as their message."""
     storage, inputs = list_inputs(found)
     pins = found.pin(storage, inputs)
-    shards = [shard_of(found, stat) for stat in inputs]
+    shards = [shard_of(found, storage, stat) for stat in inputs]
     read: list[Any] = []
     for shard in shards:
         tables = list(found.read(storage, shard, pins))
@@ -172,7 +173,7 @@ def test_no_more_of_a_large_range_is_fetched_than_a_limited_run_wants(
     many(sqlite)
     found = sqlite.source(columns=["id"], range_size=10**6)
     storage, (stat,) = list_inputs(found)
-    shard, pins = replace(shard_of(found, stat), rows=wanted), found.pin(storage, [stat])
+    shard, pins = replace(shard_of(found, storage, stat), rows=wanted), found.pin(storage, [stat])
     sizes = [len(each) for each in found.read(storage, shard, pins) if isinstance(each, pa.Table)]
     assert sizes == [ROWS_PER_READ]
 
@@ -183,7 +184,7 @@ def test_nobody_waits_to_write_to_sqlite_until_a_model_is_done(sqlite: Shop) -> 
     sqlite.execute("UPDATE orders SET note = CAST(x'ff' AS TEXT) WHERE id = 7")
     found = sqlite.source(columns=["id", "note"], range_size=10**6)
     storage, (stat,) = list_inputs(found)
-    reads = found.read(storage, shard_of(found, stat), found.pin(storage, [stat]))
+    reads = found.read(storage, shard_of(found, storage, stat), found.pin(storage, [stat]))
     handed_on = [next(reads)]
     with closing(sqlite3.connect(sqlite.path.removeprefix("sqlite:///"), timeout=0)) as application:
         application.execute("DELETE FROM orders")
@@ -222,7 +223,7 @@ def test_what_comes_behind_the_rows_of_a_range_and_updates_are_the_next_runs(
     asked = {"table": None, "query": "SELECT * FROM log"} if is_query else {"table": "log"}
     found = shop.source(**asked, key="k", range_column="region", version_column="changed")
     storage, (planned,) = list_inputs(found)
-    shard = shard_of(found, planned)
+    shard = shard_of(found, storage, planned)
     shop.execute("UPDATE log SET changed = '2026-01-02 07:00:00'")
     assert found.is_unchanged(storage, shard)
     put(30, 31)
@@ -247,7 +248,7 @@ def test_a_key_that_was_longer_is_no_key_with_another_version(sqlite: Shop) -> N
     found = sqlite.source(table="log", key="k", range_column="day", version_column="changed")
     storage, (planned,) = list_inputs(found)
     sqlite.execute("UPDATE log SET k = 'b' WHERE k = 'b:1'")
-    assert not found.is_unchanged(storage, shard_of(found, planned))
+    assert not found.is_unchanged(storage, shard_of(found, storage, planned))
 
 
 def test_a_range_that_has_become_empty_is_gone(shop: Shop) -> None:
@@ -264,9 +265,8 @@ def test_types_hold_what_comes_later(sqlite: Shop) -> None:
     typed = sqlite.source(columns=["note", "total"], range_size=2)
     storage, inputs = list_inputs(typed)
     pins = typed.pin(storage, inputs)
-    reads = [
-        each for stat in inputs[:2] for each in typed.read(storage, shard_of(typed, stat), pins)
-    ]
+    shards = [shard_of(typed, storage, stat) for stat in inputs[:2]]
+    reads = [each for shard in shards for each in typed.read(storage, shard, pins)]
     assert [row for each in reads for row in each.to_pylist()] == [  # type: ignore[union-attr]
         {"note": None, "total": Decimal("1.25")},
         {"note": "late", "total": Decimal("12345678.50")},
@@ -287,10 +287,11 @@ def test_columns_without_a_value_in_the_first_rows_have_the_type_of_later_ones(
     shop.insert(*range(1000, 1000 + VALUES_TO_INFER), note="'dear'")
     shop.insert(2001, total="1.25", placed_at="'2026-01-31 12:00:00'")
     found = shop.source(**asked)
-    *empty, number = rows(found)[: len(first) + 1]
+    read = rows(found)
+    *empty, number = read[: len(first) + 1]
     assert [row["id"] for row in empty] == first
-    assert (number["region"], rows(found)[-2]["note"]) == (7, "dear")
-    last = rows(found)[-1]
+    assert (number["region"], read[-2]["note"]) == (7, "dear")
+    last = read[-1]
     assert (last["id"], float(last["total"])) == (2001, 1.25)
     assert str(last["placed_at"]).startswith("2026-01-31 12:00:00")
     assert schema_of(found).field("changed").type == (
