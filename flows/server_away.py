@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 from prefect import Flow, get_run_logger
 from prefect.client.orchestration import get_client
+from prefect.context import SettingsContext, get_settings_context
 from prefect.runtime import flow_run
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
+from prefect.settings import get_current_settings
 
 from flows.console import console, escape
 from flows.named_server import cause_of, server_shown, trouble_with_server
@@ -63,8 +64,7 @@ def ask_server() -> None:
         Unreachable: it is not.
     """
     try:
-        once = temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
-        with once, get_client(sync_client=True) as client:
+        with without_retries(), get_client(sync_client=True) as client:
             client.hello()
     except httpx.HTTPError as error:
         # One that lets us in no more is there, and no waiting has it do so.
@@ -72,6 +72,20 @@ def ask_server() -> None:
             return
         kind = type(error).__name__
         raise Unreachable(f"Prefect's server at {server_shown()} is away ({kind})") from error
+
+
+@contextmanager
+def without_retries() -> Iterator[None]:
+    """A block in which Prefect's client asks once.
+
+    `temporary_settings` would read each setting anew from wherever it may be, in a third of the
+    time that a small run takes.
+    """
+    now = get_settings_context()
+    client = now.settings.client.model_copy(update={"max_retries": 0})
+    settings = now.settings.model_copy(update={"client": client})
+    with SettingsContext(profile=now.profile, settings=settings):
+        yield
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -34,6 +35,7 @@ def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
     return path
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of what the run was made with; none of it is imported for this."""
     found = {"python": platform.python_version()}
