@@ -1,5 +1,6 @@
 """Brings outputs to what a spec would make of them today, one scheduled time after the other."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -162,7 +163,8 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     if outcome.inputs_dropped:
         said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
         get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
-    flow = batch_inference.with_options(flow_run_name=portion.flow_run_name)
+    flow = copy(batch_inference)  # with_options would make the schema of its parameters anew
+    flow.flow_run_name = portion.flow_run_name
     was = WRITTEN.set(backfill.spec)
     try:
         report = flow(
