@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +59,15 @@ def embedded(folder: Path, lines: list[str] = LINES, **options: Any) -> np.ndarr
     return np.stack(found["embedding"].to_pylist())
 
 
-def hidden(folder: Path, line: str) -> np.ndarray:
-    """A vector for each token, as transformers gives them for a text alone."""
+def hidden(folder: Path, lines: Iterable[str]) -> list[np.ndarray]:
+    """A vector for each token of each text, as transformers gives them for a text alone."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    inputs = AutoTokenizer.from_pretrained(folder)(line, return_tensors="pt")
+    tokenizer, model = (each.from_pretrained(folder) for each in (AutoTokenizer, AutoModel))
     with torch.inference_mode():
-        found = AutoModel.from_pretrained(folder)(**inputs).last_hidden_state[0].numpy()
-    return np.asarray(found)
+        found = [model(**tokenizer(line, return_tensors="pt")) for line in lines]
+    return [each.last_hidden_state[0].numpy() for each in found]
 
 
 PROMPTS: dict[str, Any] = {"prompts": {"near": "k l ", "far": "m "}, "default_prompt_name": "near"}
@@ -78,7 +78,7 @@ def test_the_default_prompt_stands_before_each_text(sentences: Path) -> None:
     before = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences)).fingerprint()
     write(sentences, "config_sentence_transformers.json", **PROMPTS)
     own = embedded(sentences)
-    wanted = [hidden(sentences, f"k l {line}").mean(0) for line in LINES]
+    wanted = [each.mean(0) for each in hidden(sentences, (f"k l {line}" for line in LINES))]
     np.testing.assert_allclose(own, wanted, atol=TOLERANCE)
     np.testing.assert_array_equal(embedded(sentences, prefix=""), plain)
     np.testing.assert_array_equal(
@@ -128,15 +128,15 @@ def test_a_prompt_is_left_out_of_the_vector_where_the_files_say_so(
     np.testing.assert_array_equal(plain, embedded(sentences, pooling=mode))
     first = 1 + len("kl")  # after the token that begins a text
     found = embedded(sentences, prefix="k l ")
-    for line, vector in zip(LINES, found, strict=True):
-        after = hidden(sentences, f"k l {line}")[first:]
-        wanted = after.mean(0) if mode == "mean" else after[0]
+    tokens = hidden(sentences, (f"k l {line}" for line in LINES))
+    for each, vector in zip(tokens, found, strict=True):
+        wanted = each[first:].mean(0) if mode == "mean" else each[first]
         np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
     write(sentences, "config_sentence_transformers.json", **PROMPTS)
     np.testing.assert_array_equal(embedded(sentences), found)
-    of_all = [hidden(sentences, f"k l {line}").mean(0) for line in LINES]
+    of_all = [each.mean(0) for each in hidden(sentences, (f"k l {line}" for line in LINES))]
     np.testing.assert_allclose(embedded(sentences, pooling="mean"), of_all, atol=TOLERANCE)
-    of_the_end = hidden(sentences, "k l")[-1:]  # where the prompt leaves no room for a text
+    of_the_end = hidden(sentences, ["k l"])[0][-1:]  # where the prompt leaves no room for a text
     np.testing.assert_allclose(
         embedded(sentences, max_length=4), of_the_end.repeat(3, 0), atol=TOLERANCE
     )
@@ -264,10 +264,10 @@ def test_the_last_tokens_vector_is_a_texts_own(tmp_path: Path, kind: str, side: 
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "padding_side": side}))
     lines = texts(24, longest=30)
-    last = np.stack([hidden(tmp_path, f"k l {line}")[-1] for line in lines])
+    last = np.stack([each[-1] for each in hidden(tmp_path, (f"k l {line}" for line in lines))])
     wanted = last / np.linalg.norm(last, axis=1, keepdims=True)
     np.testing.assert_allclose(embedded(tmp_path, lines), wanted, atol=1e-5)
-    alone = [embedded(tmp_path, [line])[0] for line in lines]
+    alone = embedded(tmp_path, lines, batch_size=1)
     np.testing.assert_allclose(embedded(tmp_path, lines), alone, atol=1e-5)
     (tmp_path / "modules.json").unlink()
     found = embedded(tmp_path, lines, pooling="lasttoken", prefix="k l ")

@@ -42,8 +42,9 @@ def expected(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_order(tmp_path: Path, name: str) -> None:
-    save(tmp_path, name, digits(3_000))
-    assert read_all(source(tmp_path)) == expected(3_000)
+    count = 3_000 if name == "a.tar" else 300
+    save(tmp_path, name, digits(count))
+    assert read_all(source(tmp_path)) == expected(count)
 
 
 @pytest.mark.parametrize("name", NAMES)
