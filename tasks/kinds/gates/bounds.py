@@ -82,17 +82,18 @@ class BoundsMeter:
     total: int = 0
     smallest: float = math.inf
     largest: float = -math.inf
-    has_text: bool = False
-    """Whether rows had texts that are no numbers: where the first had nothing, any may come."""
+    has_others: bool = False
+    """Whether rows had values that are no numbers: texts, where the first had nothing and any may
+    come, and times or complex numbers in arrays, whose type does not tell."""
 
     def add(self, rows: pa.Table) -> None:
         """Count some rows."""
         for chunk in rows[self.gate.column].chunks:
-            values = flat(chunk)
             try:
+                values = flat(chunk)
                 found = numbers(values)
-            except pa.ArrowInvalid:
-                self.has_text = True
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                self.has_others = True
                 continue
             found = found[found == found]  # NaN does not equal itself
             if not len(found):
@@ -105,8 +106,9 @@ class BoundsMeter:
 
     def judge(self) -> Judgement:
         """The share outside."""
-        if self.has_text:
-            return self.gate.judgement(None, False, note=f"{self.gate.column} holds text")
+        if self.has_others:
+            note = f"{self.gate.column} holds values that are no numbers"
+            return self.gate.judgement(None, False, note=note)
         if not self.total:
             return self.gate.judgement(None, False, note=f"{self.gate.column} has no values")
         value = self.outside / self.total

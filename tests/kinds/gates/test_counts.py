@@ -96,6 +96,14 @@ def test_bounds_take_numbers_of_every_kind(values: Any) -> None:
     assert judge(gate_of(kind="bounds", column="x", minimum=1, maximum=5), rows).passed
 
 
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "complex64"])
+def test_arrays_of_what_has_no_bounds_fail_the_gate(dtype: str) -> None:
+    rows = pa.table({"x": tensor_array([np.ones((1, 2)), np.zeros((1, 2), dtype)])})
+    check_columns([gate := gate_of(kind="bounds", column="x", maximum=4)], rows.schema)
+    found = judge(gate, rows, cut=1)
+    assert (found.passed, found.note) == (False, "x holds values that are no numbers")
+
+
 @pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null())], ids=str)
 def test_bounds_take_a_column_of_which_the_first_rows_have_no_value(kind: pa.DataType) -> None:
     """Later ones tell what it holds; where none does, or they tell of text, the gate fails."""
@@ -108,7 +116,10 @@ def test_bounds_take_a_column_of_which_the_first_rows_have_no_value(kind: pa.Dat
     meter.add(pa.table([pa.nulls(2, schema.field(0).type)], schema))
     assert meter.judge().note == "score has no values"
     meter.add(pa.table([pa.array(["a"]).cast(pa.string())], ["score"]))
-    assert (meter.judge().passed, meter.judge().note) == (False, "score holds text")
+    assert (meter.judge().passed, meter.judge().note) == (
+        False,
+        "score holds values that are no numbers",
+    )
 
 
 def test_what_just_fails_is_seen_to_fail() -> None:
