@@ -28,6 +28,15 @@ STARTS = 3
 QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "timezone=Asia/Tokyo")
 """Nothing here has to outlive a power cut; and a server's own zone is not always UTC."""
 
+EMPTY = """
+DO $$ DECLARE each name; BEGIN
+    FOR each IN SELECT nspname FROM pg_namespace
+        WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
+    LOOP EXECUTE format('DROP SCHEMA %I CASCADE', each); END LOOP;
+END $$
+"""
+LIKE_NEW = ("CREATE SCHEMA public", "GRANT USAGE ON SCHEMA public TO PUBLIC")
+
 
 class NoPostgresError(RuntimeError):
     """It is not installed."""
@@ -44,18 +53,34 @@ class Postgres:
         return f"{dialect}://{ACCOUNT}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/{database}"
 
     def for_reader(self, database: str) -> str:
-        """The URL of a new database, for a role that may only read; its password is a variable."""
+        """The URL of an empty database, for a role that may only read; its password is a variable.
+
+        It is made once, and emptied from then on: to make one takes twelve times as long.
+        """
+        self.execute(database if self.holds(database) else self.made(database), EMPTY, *LIKE_NEW)
+        place = f"127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://{READER}:${{{READER_VARIABLE}}}@{place}"
+
+    def holds(self, database: str) -> bool:
+        """Whether a database is there; who was left connected to it is no more."""
+        import psycopg
+
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        there = "SELECT FROM pg_database WHERE datname = %s"
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(others, (database,))
+            return connection.execute(there, (database,)).fetchone() is not None
+
+    def made(self, database: str) -> str:
+        """The name of a new database, whose tables a role may only read."""
         self.execute(
             "postgres",
-            f"DROP DATABASE IF EXISTS {database} WITH (FORCE)",
             f"CREATE DATABASE {database}",
-            f"DROP ROLE IF EXISTS {READER}",
             f"CREATE ROLE {READER} LOGIN PASSWORD '{PASSWORD}'",
             f"ALTER ROLE {READER} SET default_transaction_read_only = on",
         )
         self.execute(database, f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}")
-        place = f"127.0.0.1:{self.port}/{database}"
-        return f"postgresql+psycopg://{READER}:${{{READER_VARIABLE}}}@{place}"
+        return database
 
     def execute(self, database: str, *statements: str) -> None:
         """Run statements, each at once and for good."""
