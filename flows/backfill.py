@@ -18,8 +18,8 @@ from flows.cancellation import (
     staying_stopped,
     stop_backfill_jobs,
 )
-from flows.left_runs import end_its_runs, end_runs_of
 from flows.meant_time import time_to_start
+from flows.orphaned_runs import end_its_runs, end_runs_of
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from flows.server_away import kept_report

@@ -55,8 +55,8 @@ def run(
 ) -> None:
     """Run a spec, or resume it; on a finished output with no new input do nothing."""
     with quick_imports():
-        from flows.called_spec import spec_for_run
-        from flows.calls import call_flow
+        from flows.command_spec import spec_for_run
+        from flows.flow_commands import call_flow
 
     spec, time = spec_for_run(spec_file, set_, limit, output, address, scheduled_time)
     options = {"restart": restart, "replace_output": replace_output, "limit": limit}
@@ -79,7 +79,7 @@ def preview(
 
     Exit code 3 where a run of such rows would be held back by the error budget or a gate.
     """
-    from flows.calls import call_preview
+    from flows.flow_commands import call_preview
 
     call_preview(spec_file, rows, cluster, set_, scheduled_time, as_json)
 
@@ -93,7 +93,7 @@ def redrive(
     as_json: AsJson = False,
 ) -> None:
     """Run the rows again that were set aside; what works now moves into the output."""
-    from flows.calls import call_redrive
+    from flows.flow_commands import call_redrive
 
     call_redrive(spec_file, set_, restart, scheduled_time, as_json)
 
@@ -112,7 +112,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Bring the output to what the spec would make of it today; of a range, oldest first."""
-    from flows.calls import call_backfill
+    from flows.flow_commands import call_backfill
     from tasks.spec_file import load_spec
 
     spec = load_spec(spec_file, set_)
@@ -122,7 +122,7 @@ def backfill(
 @app.command()
 def check(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Find what is wrong with a spec, and say what a run would do; publish nothing."""
-    from flows.plain_calls import check_spec_file
+    from flows.plain_commands import check_spec_file
 
     check_spec_file(spec_file, set_, scheduled_time)
 
@@ -135,7 +135,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """What is published at the spec's output, and which run is at work there."""
-    from flows.plain_calls import print_status
+    from flows.plain_commands import print_status
 
     print_status(spec_file, set_, scheduled_time, as_json)
 
@@ -149,7 +149,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """List what lies at the output for a day or longer and nobody needs; delete it on request."""
-    from flows.plain_calls import clean_output
+    from flows.plain_commands import clean_output
 
     clean_output(spec_file, delete, set_, scheduled_time, as_json)
 
@@ -157,7 +157,7 @@ def clean(
 @app.command()
 def cancel(spec_file: SpecFile, set_: Set = None, scheduled_time: ScheduledTime = None) -> None:
     """Stop the job at work on the spec's output; the run can be resumed."""
-    from flows.plain_calls import cancel_jobs
+    from flows.plain_commands import cancel_jobs
 
     cancel_jobs(spec_file, set_, scheduled_time)
 
@@ -192,7 +192,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the published rows whose embeddings are nearest to a text, an image or a vector."""
-    from flows.calls import call_search
+    from flows.flow_commands import call_search
 
     options = {"k": k, "query_as": query_as, "column": column, "any_model": any_model}
     use = {"index": index, "recall": recall}

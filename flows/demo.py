@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flows.calls import run_flow
 from flows.console import console, escape, print_json
 from flows.demo_data import DemoData, prepare_digits
+from flows.flow_commands import run_flow
 from flows.printed_report import print_report
 from tasks.errors import InvalidSpec
 from tasks.ledgers import ledger_of

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.protocol.s3_pages import is_restored
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.counted import counted
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.texts import large
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from tasks.moved_inputs import (
 )
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
 from tasks.ray_job.job import output_of

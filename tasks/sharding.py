@@ -23,7 +23,7 @@ from tasks.protocol.plan_file import (
     supersede,
     total_rows,
 )
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import plain_calls
+from flows import plain_commands
 from tasks.access import access_told, field_of
 from tasks.errors import Unreachable
 from tasks.plan import make_plan
@@ -149,9 +149,9 @@ def test_a_ledger_that_may_not_be_read(
     file.write_text(spec.model_dump_json(by_alias=True))
     (found,) = folder.glob(path)
     calls: dict[str, Callable[[], None]] = {
-        "check": lambda: plain_calls.check_spec_file(file, None, None),
-        "status": lambda: plain_calls.print_status(file, None, None, as_json=False),
-        "clean": lambda: plain_calls.clean_output(file, False, None, None, as_json=False),
+        "check": lambda: plain_commands.check_spec_file(file, None, None),
+        "status": lambda: plain_commands.print_status(file, None, None, as_json=False),
+        "clean": lambda: plain_commands.clean_output(file, False, None, None, as_json=False),
     }
     with closed(found), pytest.raises(Unreachable, match=rf"^sink\.path: '{folder}/{LEDGER}") as no:
         calls[verb]()

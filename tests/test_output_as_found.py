@@ -15,8 +15,8 @@ from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import DeltaLedger
-from tasks.protocol.infos import Stat
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.published import published_rows

@@ -17,7 +17,7 @@ from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
 from tasks.materializing_run import plan_materializing_run
 from tasks.new_inputs import NewInputs
 from tasks.plan import PlannedRun, make_plan
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, new_job, next_attempt

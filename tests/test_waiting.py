@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.calls import run_flow
+from flows.flow_commands import run_flow
 from tasks.clusters.driver import driver_environment, launch
 from tasks.clusters.waiting import WAITING, driver_in_waiting, taken
 from tasks.plan import make_plan

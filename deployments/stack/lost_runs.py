@@ -25,7 +25,7 @@ def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:
     """
     from prefect.states import Cancelled, Crashed
 
-    from flows.left_runs import end_runs_of
+    from flows.orphaned_runs import end_runs_of
 
     with prefect_client(state) as client:
         for run, name, is_cancelled in runs_under_way(client):

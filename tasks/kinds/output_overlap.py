@@ -13,7 +13,7 @@ from tasks.kinds.sources.input_names import glob_in, is_excluded
 from tasks.kinds.sources.listing import would_list
 from tasks.kinds.sources.source import Source
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 

@@ -14,8 +14,8 @@ from pydantic import AfterValidator
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
-from tasks.kinds.alike import alike
 from tasks.kinds.secret_names import shown_at
+from tasks.kinds.unchanged_values import alike
 from tasks.kinds.user_signatures import (
     Definition,
     definition_in,

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tasks.protocol.infos import Lying
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.local_files import is_half_written
+from tasks.protocol.object_stat import Lying
 from tasks.protocol.records import load_records
 from tasks.protocol.storage import FsspecStorage
 

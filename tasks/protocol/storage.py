@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import fsspec
 
 from tasks.protocol.client_errors import as_oserror, refusal_of
-from tasks.protocol.infos import (
+from tasks.protocol.local_files import is_half_written, new_file, rename
+from tasks.protocol.object_stat import (
     Info,
     Lying,
     Stat,
@@ -26,7 +27,6 @@ from tasks.protocol.infos import (
     stat_local,
     used_up,
 )
-from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 from tasks.protocol.urls import is_web, refuse_misread

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.kinds.models.runtimes.told import RuntimeLog, RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import RuntimeLog, RuntimeUsed
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job

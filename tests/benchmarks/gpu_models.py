@@ -25,7 +25,7 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.model import Function, Model, Placement
 from tasks.kinds.models.runtimes.running import seconds_of
-from tasks.kinds.models.runtimes.told import Runtime, RuntimeLog
+from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeLog
 from tasks.kinds.models.torch_threads import torch_threads
 from tasks.kinds.models.vision.pixels import images_per_batch
 from tests.benchmarks import random_models

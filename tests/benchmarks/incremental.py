@@ -16,9 +16,9 @@ from tasks.ledgers import ledger_of
 from tasks.preflight import check_spec
 from tasks.protocol.delta_ledger import merge_span
 from tasks.protocol.ids import IdRuns, as_ids
-from tasks.protocol.infos import Stat
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
+from tasks.protocol.object_stat import Stat
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec

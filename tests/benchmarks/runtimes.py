@@ -14,7 +14,7 @@ import pyarrow as pa
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.runtimes.runtime_used import Runtime
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.benchmarks import random_models
 from tests.benchmarks.random_models import Sizes

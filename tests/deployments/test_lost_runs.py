@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.states import Crashed
 
 from deployments.stack.lost_runs import PAGE, runs_under_way
-from flows.left_runs import end_runs_of
+from flows.orphaned_runs import end_runs_of
 
 
 class Server:

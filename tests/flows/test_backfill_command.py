@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.called_spec import spec_for_run
+from flows.command_spec import spec_for_run
 from tests.flows.conftest import CODE
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 from tests.flows.test_cli import call

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from flows import cli
-from flows.called_spec import load_at, sink_at
-from flows.calls import run_flow
+from flows.command_spec import load_at, sink_at
 from flows.console import print_json
+from flows.flow_commands import run_flow
 from flows.printed_report import seconds_told
 from tasks.clusters import stopping
 from tasks.errors import InvalidSpec, Unreachable
@@ -562,7 +562,7 @@ def test_whatever_ends_a_command_is_one_object(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("flows.calls.call_flow", lambda *_, **__: ends(None))
+    monkeypatch.setattr("flows.flow_commands.call_flow", lambda *_, **__: ends(None))
     command = ["run", str(write_spec(numbers.parent)), "--json", *options.split()]
     monkeypatch.setattr(sys, "argv", ["batch-inference", *command])
     with pytest.raises(RuntimeError if ends is no_server else SystemExit) as ended:
@@ -584,7 +584,7 @@ def test_what_own_code_prints_is_no_part_of_what_programs_read(
         print("...", end="")
         print_json({"state": "done"})
 
-    monkeypatch.setattr("flows.calls.call_flow", run)
+    monkeypatch.setattr("flows.flow_commands.call_flow", run)
     file = str(write_spec(numbers.parent))
     assert call(monkeypatch, "run", file, "--json") == 0
     assert capsys.readouterr() == ('{"state": "done"}\n', "...")

@@ -18,8 +18,8 @@ from flows.backfill import backfill
 from flows.backfill import bring_up as really_bring_up
 from flows.batch_inference import batch_inference
 from flows.cancellation import stop_backfill_jobs, stop_its_jobs
-from flows.left_runs import end_its_runs
 from flows.meant_time import time_meant_by
+from flows.orphaned_runs import end_its_runs
 from tasks.errors import Unreachable
 from tasks.spec_file import parse_spec
 from tests.flows.daily import DAY, daily_spec, ids_in, put

@@ -19,9 +19,9 @@ from rich.console import Console
 from flows import terminal
 from flows.batch_inference import batch_inference
 from flows.console import console as ours
+from flows.log_at_terminal import log_at_terminal
 from flows.printed_report import print_check, print_periods
 from flows.printing import preview_lines, print_matches
-from flows.said_at_terminal import said_at_terminal
 from tasks.errors import Unreachable
 from tasks.job_look import Look
 from tasks.plan import make_plan
@@ -60,7 +60,7 @@ def test_what_a_flow_says_is_seen_and_the_rest_is_prefects(numbers: Path) -> Non
     """Why an attempt failed, but not where the next one runs; and nothing after the block."""
     screen = io.StringIO()
     spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 2})
-    with said_at_terminal(Console(file=screen, width=120)):
+    with log_at_terminal(Console(file=screen, width=120)):
         batch_inference(spec)
     said = screen.getvalue().splitlines()
     batch_inference(spec)

@@ -19,7 +19,7 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes import choice, odd_inputs, running
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, largest_difference
 from tasks.kinds.models.runtimes.compilers import COMPILERS, Batch, Tensors, version_of
-from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds import tiny_models, torch_code
 from tests.kinds.digits import digits_module, rows_of, unseen, values

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.protocol.infos import Stat
 from tasks.protocol.local_files import temporary_path
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tests.s3_server import S3
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
-from tasks.protocol.stats import SCHEMA, Stats
+from tasks.protocol.stat_columns import SCHEMA, Stats
 
 SPAN = 1_200_000_000
 

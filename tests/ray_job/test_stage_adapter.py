@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import StageFailed, UserCodeBroke
 from tasks.kinds.column_types import AUDIO, MEDIA
-from tasks.kinds.models.runtimes.told import RuntimeLog
+from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.adaptive_batching import Pace

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import StageFailed
-from tasks.kinds.models.runtimes.told import RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import RuntimeUsed
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.deterministic_replay import recorded_ids

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tasks.errors import StaleLedger
-from tasks.protocol.infos import Stat
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
+from tasks.protocol.object_stat import Stat
 
 Lost = Callable[[], Exception]
 

@@ -17,7 +17,7 @@ from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.first_line import first_line
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.safetensors_file import refuse_pointer
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 Found = TypeVar("Found")

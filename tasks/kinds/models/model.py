@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.kind import Kind
-from tasks.kinds.models.runtimes.told import RuntimeLog
+from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 
 Function = Callable[[pa.Table], pa.Table]
 Media = Literal["text", "image"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.hive import folder_names, value_of
 from tasks.kinds.sources.given_types import ARROW, CsvType
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 
 
 def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scalar]:

@@ -13,9 +13,9 @@ from tasks.kinds.sources.fitting import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
 from tasks.kinds.sources.hf_dataset.folder import data_files, is_empty, splits
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"

@@ -7,7 +7,7 @@ from itertools import takewhile
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.compressed import DamagedFile
 from tasks.kinds.sources.text import blocks
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 
 OTHERS = {

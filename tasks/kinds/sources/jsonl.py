@@ -37,7 +37,7 @@ from tasks.kinds.sources.text import (
     universal,
     whole_lines,
 )
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 

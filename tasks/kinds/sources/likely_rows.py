@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.sources.source import BadRow, Source
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard, shards_of
 from tasks.protocol.storage import FsspecStorage
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.protocol.infos import Info
+from tasks.protocol.object_stat import Info
 from tasks.protocol.storage import FsspecStorage
 
 

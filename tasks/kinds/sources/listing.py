@@ -26,9 +26,9 @@ from tasks.kinds.sources.input_names import (
     is_shown_by,
 )
 from tasks.kinds.sources.linked_files import linked
-from tasks.protocol.infos import Info, Stat, is_no_file, stat_of
+from tasks.protocol.object_stat import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.urls import is_web
 

@@ -24,7 +24,7 @@ from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
 from tasks.kinds.sources.table_reading.batches import rows_per_read
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 

@@ -12,9 +12,9 @@ from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
 from tasks.kinds.sources.listing import list_path, refuse_web_folder
-from tasks.protocol.infos import Info, Stat
+from tasks.protocol.object_stat import Info, Stat
 from tasks.protocol.plan_file import Shard, shard_table, whole_files
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 ROWS_PER_READ, NUMBERS_PER_READ = 2_048, 131_072

@@ -17,13 +17,13 @@ from tasks.kinds.sources.input_names import is_excluded
 from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
 from tasks.kinds.sources.sql_reading import arrow, secrets
 from tasks.kinds.sources.sql_reading.database import Database
-from tasks.kinds.sources.sql_reading.held import fetched_first
+from tasks.kinds.sources.sql_reading.fetched_rows import fetched_first
 from tasks.kinds.sources.sql_reading.inferring import inferred
 from tasks.kinds.sources.sql_reading.ranges import is_range, order_of, range_of
 from tasks.kinds.sources.table_reading.carried import GONE
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
 from tasks.kinds.sql_habits import with_python_instead
-from tasks.protocol.infos import Info, Stat
+from tasks.protocol.object_stat import Info, Stat
 from tasks.protocol.plan_file import Shard
-from tasks.protocol.stats import Stats
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 

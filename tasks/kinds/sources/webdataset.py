@@ -22,7 +22,7 @@ from tasks.kinds.sources.tar_reading.samples import (
     row_of,
     samples,
 )
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 

@@ -18,7 +18,7 @@ from tasks.kinds.sinks import ParquetSink
 from tasks.kinds.sources import BinarySource, CsvSource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
-from tasks.protocol.infos import stat_of
+from tasks.protocol.object_stat import stat_of
 from tasks.protocol.storage import open_storage
 from tasks.publish import publish_planned
 from tasks.resources import PreprocessOptions

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tasks.kinds.sources.sql_reading.held import fetched_first
+from tasks.kinds.sources.sql_reading.fetched_rows import fetched_first
 
 READS = [pa.table({"id": [n]}) for n in range(4)]
 

@@ -11,7 +11,7 @@ from tasks.kinds.places import check_source
 from tasks.kinds.sources import BinarySource, ImagesSource, ParquetSource
 from tasks.kinds.sources.input_names import is_excluded
 from tasks.kinds.sources.listing import list_inputs
-from tasks.protocol.infos import stat_of
+from tasks.protocol.object_stat import stat_of
 from tasks.protocol.storage import open_storage
 
 

@@ -21,7 +21,7 @@ from tasks.kinds.sources.sql import RANGES_TO_INFER
 from tasks.kinds.sources.sql_reading.database import Database
 from tasks.kinds.sources.sql_reading.inferring import VALUES_TO_INFER
 from tasks.kinds.sources.sql_reading.secrets import without_secrets
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec_file import parse_spec

@@ -19,7 +19,7 @@ from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
-from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_batches import side_by_side
 from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 from tasks.kinds.models.vision.running import image_run

@@ -10,7 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.comparing import TOLERANCE, TOLERANCES
-from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.runtimes.runtime_used import Runtime
 
 FIELD = "model.runtime"
 PACKAGES: dict[Runtime, tuple[tuple[str, str], ...]] = {

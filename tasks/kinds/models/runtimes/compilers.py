@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.runtimes.runtime_used import Runtime
 from tasks.kinds.models.tensors import onnx_session
 
 Batch = Mapping[str, Any]

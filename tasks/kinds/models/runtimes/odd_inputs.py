@@ -7,7 +7,7 @@ to an output, becomes another number.
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.runtimes.runtime_used import Runtime
 
 RECKON_OTHERWISE: tuple[Runtime, ...] = ("openvino",)
 LEFT_OUT = "only for batches that hold NaN or an infinity, of which it makes numbers"

@@ -32,7 +32,7 @@ from tasks.kinds.models.runtimes.odd_inputs import (
     are_finite,
     largest_whole,
 )
-from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeUsed
 from tasks.kinds.models.tensors.torch_running import precision_of
 
 MOST_SHAPES = 4

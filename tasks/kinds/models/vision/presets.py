@@ -11,7 +11,7 @@ from tasks.kinds.models.arrays import Columns, Index, column_of, label_columns
 from tasks.kinds.models.hf.checkpoint import torch_dtype
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.runtimes.told import Runtime, RuntimeUsed
+from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeUsed
 from tasks.kinds.models.torch_batches import Call, on_device
 from tasks.kinds.models.torch_threads import shared_out
 from tasks.kinds.models.vision.detection import (

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.runtimes.running import run_on
-from tasks.kinds.models.runtimes.told import Runtime
+from tasks.kinds.models.runtimes.runtime_used import Runtime
 from tasks.kinds.models.torch_batches import CallOf, Run, in_turn, side_by_side
 from tasks.kinds.models.vision import convolutions
 

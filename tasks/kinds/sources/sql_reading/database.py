@@ -12,7 +12,7 @@ from tasks.kinds.sources.source import ROWS_PER_READ
 from tasks.kinds.sources.sql_reading.connection import Connection
 from tasks.kinds.sources.sql_reading.dialects import highest_is_last, refuse_others, with_ends
 from tasks.kinds.sources.sql_reading.ranges import Numbers, Range, grid, of_group, range_of
-from tasks.protocol.infos import Info
+from tasks.protocol.object_stat import Info
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import Content
 from tasks.kinds.sources.table_reading.version import TableVersion
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 
 GONE = "gone"
 """Identity of an input that has left the table, and its rows the output."""

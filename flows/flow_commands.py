@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.called_spec import load_at, sink_at, time_meant, warn_of_no_use
+from flows.command_spec import load_at, sink_at, time_meant, warn_of_no_use
 from flows.console import console, escape, print_json
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.errors import HeldBack
@@ -31,12 +31,12 @@ def at_terminal(
         imports: modules that it is going to need here.
         stopped: what to say then.
     """
-    from flows.said_at_terminal import said_at_terminal
+    from flows.log_at_terminal import log_at_terminal
     from flows.terminal import live_progress
 
     with server_at_hand(imports):
         try:
-            with said_at_terminal(console), live_progress(console):
+            with log_at_terminal(console), live_progress(console):
                 yield
         except BaseException as error:
             if is_stopped(error):

@@ -14,7 +14,7 @@ LOGGERS = ("prefect.flow_runs", "prefect.task_runs", "flows", "tasks")
 
 
 @contextmanager
-def said_at_terminal(console: Console) -> Iterator[None]:
+def log_at_terminal(console: Console) -> Iterator[None]:
     """Until the block ends, show what is logged here for people, and nothing of Prefect's own."""
     handler = AtTerminal(console)
     for name in LOGGERS:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.protocol.columns import objects_of, table_of
-from tasks.protocol.infos import Stat
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.texts import large
 
 SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("identity", pa.string())])

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from flows.called_spec import load_at
+from flows.command_spec import load_at
 from flows.console import console, escape, print_json
 from flows.printed_report import print_check, print_orphans
 from tasks.access import access_told

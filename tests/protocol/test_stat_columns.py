@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.protocol import columns
-from tasks.protocol.infos import Stat
-from tasks.protocol.stats import Stats
+from tasks.protocol.object_stat import Stat
+from tasks.protocol.stat_columns import Stats
 
 paths = st.text("ab/é", min_size=1, max_size=3)
 stats = st.builds(Stat, paths, st.integers(0, 9), st.sampled_from("xyz"))
