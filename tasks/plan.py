@@ -119,7 +119,9 @@ class PlannedRun(AtOutput):
 
     def accepted(self) -> Accepted:
         """What the records cover now."""
-        return accepted_in(self.storage, self.run, self.plan, self.is_published)
+        grows = self.spec.sink.takes_new_columns
+        where = self.storage, self.run, self.plan, self.is_published
+        return accepted_in(*where, takes_new_columns=grows)
 
     def gap(self, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         """What they do not cover."""
@@ -166,7 +168,8 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
             plan = call.settle(plan, run, run_key, save=save)
         elif save:
             call.end_without_inputs(run, old)
-        rows_before, notes = rows_settled(call.storage, run, plan), call.notes
+        grows, notes = spec.sink.takes_new_columns, call.notes
+        rows_before = rows_settled(call.storage, run, plan, takes_new_columns=grows)
     return PlannedRun(
         spec=spec,
         run_key=run_key,

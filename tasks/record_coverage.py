@@ -10,9 +10,13 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.output_schema import of_pinned_schema
 
 
-def rows_settled(storage: FsspecStorage, run: RunFolder, plan: Plan) -> int:
+def rows_settled(
+    storage: FsspecStorage, run: RunFolder, plan: Plan, *, takes_new_columns: bool = True
+) -> int:
     """Rows that a run has predicted or left out, and need not be done again."""
-    return len(accepted_in(storage, run, plan).settled) if len(plan.shards) else 0
+    if not len(plan.shards):
+        return 0
+    return len(accepted_in(storage, run, plan, takes_new_columns=takes_new_columns).settled)
 
 
 def accepted_in(
@@ -20,6 +24,8 @@ def accepted_in(
     run: RunFolder,
     plan: Plan,
     is_published: Callable[[], bool] = lambda: False,
+    *,
+    takes_new_columns: bool = True,
 ) -> Accepted:
     """What a run's records cover, less those whose files are gone: their rows are done again.
 
@@ -31,8 +37,11 @@ def accepted_in(
         run: the run's folder.
         plan: the plan in force.
         is_published: whether files have left the staging folder for the output.
+        takes_new_columns: whether rows may lack columns that came later; so it is where nobody
+            has said what the output takes, and nothing is published of it.
     """
-    records = of_pinned_schema(storage, run, load_records(storage, run))
+    records = load_records(storage, run)
+    records = of_pinned_schema(storage, run, records, takes_new_columns=takes_new_columns)
     # In this order: what others publish meanwhile is not taken for gone.
     staged = with_files(storage, run, records)
     if len(staged) < len(records) and is_published():

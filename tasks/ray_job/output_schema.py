@@ -185,14 +185,17 @@ def read_pinned(job: Job) -> Pinned | None:
     return known
 
 
-def of_pinned_schema(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:
+def of_pinned_schema(
+    storage: Storage, run: RunFolder, records: list[Record], *, takes_new_columns: bool
+) -> list[Record]:
     """Records less those written under another schema than the one pinned.
 
     The first record will not do as the measure: where it lost the race to pin, every later one
-    would be skipped, and the run would never end. One that lacks columns which came later counts:
-    its rows have nothing in them.
+    would be skipped, and the run would never end. Where the output takes new columns, one that
+    lacks those which came later counts: its rows have nothing in them.
     """
-    schemas = [read_schema(storage, each.path) for each in storage.list(run.schemas)]
+    there = storage.list(run.schemas)
+    schemas = [read_schema(storage, e.path) for e in (there if takes_new_columns else there[:1])]
     fit = {digest(each) for each in schemas if extends(schemas[0], each)} or {""}
     return [record for record in records if not record.files or record.schema in fit]
 

@@ -53,8 +53,7 @@ def test_a_record_of_a_schema_that_lost_does_not_hold_up_all_later_ones(job: Job
     mended = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
     records = load_records(job.storage, job.run)
     assert len(records) == 4
-    counted = of_pinned_schema(job.storage, job.run, records)
-    assert [record.name for record in counted] == [record.name for record in mended]
+    assert [record.name for record in kept(job, records)] == [record.name for record in mended]
 
 
 def test_batches_of_one_write_fit_the_pinned_schema_each_by_itself(job: Job) -> None:
@@ -62,7 +61,7 @@ def test_batches_of_one_write_fit_the_pinned_schema_each_by_itself(job: Job) -> 
     # Alone each of them is made text; together they have no type.
     record = write_batches(job, [batch(1, 2), batch(2, None), batch(3, "b")])
     assert record.ok.ids().tolist() == [1, 2, 3]
-    assert of_pinned_schema(job.storage, job.run, [record]) == [record]
+    assert kept(job, [record]) == [record]
 
 
 def test_the_first_write_pins_a_type_that_takes_all_its_batches(job: Job) -> None:
@@ -176,8 +175,13 @@ def test_times_are_made_utc_where_a_source_did_not_guess_them(job: Job) -> None:
 
 def counted(job: Job, records: list[Record]) -> list[int]:
     """Rows whose records count."""
-    kept = of_pinned_schema(job.storage, job.run, records)
-    return [int(row) for record in kept for row in record.ok.ids()]
+    return [int(row) for record in kept(job, records) for row in record.ok.ids()]
+
+
+def kept(job: Job, records: list[Record]) -> list[Record]:
+    """Records that count."""
+    grows = job.spec.sink.takes_new_columns
+    return of_pinned_schema(job.storage, job.run, records, takes_new_columns=grows)
 
 
 MAP = pa.map_(pa.string(), pa.float64())
@@ -448,6 +452,14 @@ def test_columns_that_others_have_published_meanwhile_are_the_runs_too(
     assert not pin_published("y", "theirs")
 
 
+def test_rows_that_lack_what_others_have_published_meanwhile_are_made_anew(job: Job) -> None:
+    """Files have the same columns, where the output takes no new ones."""
+    records = [write_batches(job, [batch(0, 1)])]
+    published = pa.schema([("y", pa.int64()), ("theirs", pa.int64())]).serialize().to_pybytes()
+    assert pin_schema(job.storage, job.run, published, takes_new_columns=False)
+    assert counted(job, records) == []
+
+
 @pytest.mark.parametrize("values", [(None, 0.5), ([], [0.5]), ({"a": []}, {"a": [0.5]})])
 def test_the_first_write_may_know_a_type_in_a_later_batch(
     job: Job, values: tuple[object, ...]
@@ -593,4 +605,4 @@ def test_jobs_side_by_side_in_a_process_do_not_trip_each_other(
 ) -> None:
     monkeypatch.setattr(output_schema, "KNOWN", Forgetful())
     records = [write_batches(job, [batch(row, 0.5)]) for row in (0, 1)]
-    assert of_pinned_schema(job.storage, job.run, records) == records
+    assert kept(job, records) == records
