@@ -22,21 +22,22 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         SystemExit: 0 done, 1 failed, 2 the spec or the call is wrong, 3 held back, 4 another run
             holds the output, 130 stopped.
     """
-    try:
-        with kept_for_programs() if is_for_a_program() else nullcontext():
+    # Around the errors too: what was standard output is out of reach from then on.
+    with kept_for_programs() if is_for_a_program() else nullcontext():
+        try:
             command()
-    except BatchInferenceError as error:
-        leave_object(error, str(error), error.exit_code)
-        say(f"{type(error).__name__}: {error}")
-        sys.exit(error.exit_code)
-    except SystemExit as ended:
-        if ended.code:
-            reason = reason_of(ended)
-            leave_object(reason, words_of(reason), ended.code)
-        raise
-    except BaseException as error:  # nobody foresaw it: Python shows where it happened
-        leave_object(error, str(error), 1)
-        raise
+        except BatchInferenceError as error:
+            leave_object(error, str(error), error.exit_code)
+            say(f"{type(error).__name__}: {error}")
+            sys.exit(error.exit_code)
+        except SystemExit as ended:
+            if ended.code:
+                reason = reason_of(ended)
+                leave_object(reason, words_of(reason), ended.code)
+            raise
+        except BaseException as error:  # nobody foresaw it: Python shows where it happened
+            leave_object(error, str(error), 1)
+            raise
 
 
 def leave_object(error: BaseException, words: str, exit_code: object) -> None:

@@ -99,6 +99,12 @@ def test_what_was_done_is_done_where_no_program_can_be_told(numbers: Path, place
     assert line.startswith("what --json asks for is lost: standard output: ")
 
 
+def test_what_is_wrong_is_told_a_program_on_standard_output(numbers: Path) -> None:
+    done = status_of(numbers, "gone.yaml", capture_output=True, text=True)
+    assert json.loads(done.stdout)["error_class"] == "InvalidSpec"
+    assert done.stderr.startswith("InvalidSpec: SPEC: 'gone.yaml' cannot be read")
+
+
 def test_what_is_wrong_has_its_exit_code_where_nobody_can_be_told(numbers: Path) -> None:
     with unwritable("a full disk") as out:
         assert status_of(numbers, "gone.yaml", stdout=out, stderr=out).returncode == 2
