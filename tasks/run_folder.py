@@ -113,5 +113,5 @@ def check_schema(
     if schema is None and published:
         schema = pa.ipc.read_schema(pa.py_buffer(published))
     if schema is not None:
-        check_columns(spec.gates, schema)
+        check_columns(spec.gates, schema, may_come=spec.sink.takes_new_columns)
         spec.sink.schema_for(schema)

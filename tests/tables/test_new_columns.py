@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import SchemaMismatch
+from tasks.errors import GateFailed, SchemaMismatch
+from tasks.kinds.gates.nulls import NullsGate
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.published import published_rows
@@ -93,6 +94,18 @@ def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> N
     grown = job(tmp_path, kind)
     run(grown)
     assert rows_of(grown, "id", "label") == [(1, None), (2, "cat")]
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_gates_look_at_a_new_column(tmp_path: Path, kind: str) -> None:
+    """The first batch brings another one, and this a later batch."""
+    spec = job(tmp_path, kind)
+    put(spec, "1", id=[1])
+    run(spec)
+    put(spec, "2", id=[2, 3], more=[1, 2], label=pa.array([None, "cat"]))
+    gated = spec.model_copy(update={"gates": [NullsGate(column="label", max_fraction=0.4)]})
+    with pytest.raises(GateFailed, match=r"without label: 0\.5, at most 0\.4"):
+        run(gated)
 
 
 @pytest.mark.parametrize("kind", ["delta"])

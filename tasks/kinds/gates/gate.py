@@ -112,10 +112,15 @@ def written(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
 
 
-def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:
+def check_columns(gates: Sequence[Gate], schema: pa.Schema, *, may_come: bool = False) -> None:
     """See that the columns the gates look at are there, and of types that fit.
 
     What nobody knows the type of yet, since no row has had a value, is text for now.
+
+    Args:
+        gates: to look at.
+        schema: of the output.
+        may_come: whether rows may yet bring columns that it lacks.
 
     Raises:
         InvalidSpec: names the field, the column, and the columns there are.
@@ -124,6 +129,8 @@ def check_columns(gates: Sequence[Gate], schema: pa.Schema) -> None:
         for name, column in gate.columns.items():
             place = f"gates.{at}.{name}"
             if column not in schema.names:
+                if may_come:
+                    continue
                 raise InvalidSpec.at(
                     place, column, f"is no column of the output, which has {schema.names}"
                 )
