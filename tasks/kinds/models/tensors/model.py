@@ -23,7 +23,7 @@ from tasks.kinds.models.tensors.inputs import (
     bound,
     row_limits,
 )
-from tasks.kinds.models.tensors.outputs import Activation, classes, prediction_columns
+from tasks.kinds.models.tensors.outputs import Activation, Seen, classes, prediction_columns
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class TensorModel(FileModel):
         """Cuts rows into batches, and makes columns of what the model returns."""
         loaded = self.loaded(placement)
         columns = bound(self.bindings, loaded.inputs, self.path)
-        limits = row_limits(loaded.inputs)
+        limits, seen = row_limits(loaded.inputs), Seen()
 
         def predict(rows: pa.Table) -> pa.Table:
             arrays = {
@@ -140,19 +140,24 @@ class TensorModel(FileModel):
             }
             outputs = loaded.run(batches(arrays, placement, limits))
             without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
-            return with_columns(rows, self.columns_of(without_filling, arrays))
+            return with_columns(rows, self.columns_of(without_filling, arrays, seen))
 
         return predict
 
-    def columns_of(self, outputs: Mapping[str, np.ndarray], inputs: Arrays) -> Columns:
+    def columns_of(self, outputs: Mapping[str, np.ndarray], inputs: Arrays, seen: Seen) -> Columns:
         """Output columns of the model's arrays, which it made of the inputs.
+
+        Args:
+            outputs: by name.
+            inputs: by name.
+            seen: what earlier scores have told.
 
         Raises:
             ValueError: a row's are no numbers.
         """
         if not self.labels:
             return prediction_columns(outputs, inputs)
-        return classes(outputs, self.names_of_classes, self.activation, self.top_k)
+        return classes(outputs, self.names_of_classes, self.activation, self.top_k, seen)
 
 
 def as_list(columns: str | list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """From what a model of tensors returns to output columns."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,17 @@ Activation = Literal["softmax", "sigmoid", "none"]
 TELLING_ROWS = 4
 """Rows whose logits would not all add up to 1 by chance."""
 TELLING_CLASSES, TELLING_SCORES, UNLIKELY = 3, 48, 0.05
-"""Of so many classes and scores, logits would not all lie between 0 and 1 by chance where some are
-next to 0. Those of fewer classes may, of a model that can hardly tell rows apart."""
+"""Of so many classes and different scores, logits would not all lie between 0 and 1 by chance where
+some are next to 0. Those of fewer classes may, of a model that can hardly tell rows apart."""
+
+
+@dataclass
+class Seen:
+    """What a model's scores have told so far."""
+
+    are_logits: bool = False
+    """Whether some were no probabilities: then others that could be some, as those of one scene's
+    frames, which are all alike, are none."""
 
 
 def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
@@ -90,9 +100,20 @@ def widened(values: np.ndarray) -> np.ndarray:
 
 
 def classes(
-    outputs: Mapping[str, np.ndarray], labels: Sequence[str], activation: Activation, top_k: int
+    outputs: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    activation: Activation,
+    top_k: int,
+    seen: Seen,
 ) -> Columns:
     """The one output's best labels.
+
+    Args:
+        outputs: the model's, by name.
+        labels: names of the classes.
+        activation: makes probabilities of scores.
+        top_k: so many labels of a row.
+        seen: what earlier scores of the model have told; learns from these.
 
     Raises:
         InvalidSpec: there are several outputs, or texts, not one score for each label, or scores
@@ -110,20 +131,23 @@ def classes(
         raise InvalidSpec.at("model.labels", [*labels], problem)
     scores = scores.reshape(len(scores), -1).astype(np.float32)
     if activation != "none":
-        refuse_no_logits(scores, labels, activation)
+        refuse_no_logits(scores, labels, activation, seen)
     scores = ACTIVATIONS[activation](scores)
     if scores.shape[1] == 1 and len(labels) == 2:  # one probability says both
         scores = np.concatenate([1 - scores, scores], axis=1)
     return label_columns(scores, labels, top_k)
 
 
-def refuse_no_logits(scores: np.ndarray, labels: Sequence[str], activation: Activation) -> None:
+def refuse_no_logits(
+    scores: np.ndarray, labels: Sequence[str], activation: Activation, seen: Seen
+) -> None:
     """See that an activation is not asked of what it makes no probabilities of.
 
     Args:
         scores: (rows, scores of a row).
         labels: names of the classes.
         activation: that is asked for.
+        seen: what earlier scores have told; learns from these.
 
     Raises:
         InvalidSpec: a row has one score, which softmax makes 1 whatever it is; or the scores are
@@ -137,12 +161,13 @@ def refuse_no_logits(scores: np.ndarray, labels: Sequence[str], activation: Acti
         )
         raise InvalidSpec.at(field, "softmax", problem)
     least, most = scores.min(initial=1), scores.max(initial=0)
-    if width == 1 or least < 0 or most > 1.001:
+    seen.are_logits = seen.are_logits or bool(least < 0 or most > 1.001)
+    if width == 1 or seen.are_logits:
         return
     problem = ""
     if rows >= TELLING_ROWS and np.allclose(scores.sum(axis=1), 1, atol=1e-3):
         problem = "the scores of each row add up to 1, as behind a softmax"
-    elif width >= TELLING_CLASSES and scores.size >= TELLING_SCORES and least < UNLIKELY:
+    elif width >= TELLING_CLASSES and least < UNLIKELY and np.unique(scores).size >= TELLING_SCORES:
         problem = "all scores lie between 0 and 1, as behind a sigmoid"
     if problem:
         raise InvalidSpec.at(field, activation, f"is done already, {problem}: set none")
