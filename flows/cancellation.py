@@ -144,13 +144,15 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
         yield
         return
     over, workers = Event(), os.environ.get(STARTED_FOR)
-    watched = dict.fromkeys(filter(None, (*flow_runs, workers)))
+    # Who has called a worker's own run is in another process, and Prefect cancels that run with it.
+    here = flow_runs[:1] if workers == flow_runs[0] else flow_runs
+    watched = dict.fromkeys(filter(None, (*here, workers)))
 
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
                 # Again and again: its next job may not be there yet.
-                if any(is_to_end(run, run in flow_runs, run == workers) for run in watched):
+                if any(is_to_end(run, run in here, run == workers) for run in watched):
                     stop_jobs(spec, flow_runs[0])
 
     # Prefect knows by the context which server it is.

@@ -425,8 +425,12 @@ def test_a_run_that_is_cancelled_before_its_job_is_there_stops_once_it_is(
         (Cancelling, "own", "outer", True),
         (Cancelling, "outer", "outer", True),
         (Cancelled, "outer", "outer", True),
+        (Cancelled, "caller", "own", False),
     ],
-    ids=["by its worker", "by its worker now", "a called flow", "around a command", "the same"],
+    ids=[
+        *("by its worker", "by its worker now", "a called flow", "around a command", "the same"),
+        "who called it elsewhere",
+    ],
 )
 def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_within(
     said: Callable[[], State],
@@ -449,7 +453,7 @@ def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_w
     monkeypatch.setattr(cancellation, "state_of", state_of)
     monkeypatch.setattr(cancellation, "cancel_in_earnest", now_cancelling.append)
     monkeypatch.setattr(cancellation, "stop_jobs", lambda _, run: looks.append(run))
-    with cancellation.heeding_cancellation(spec_of(tmp_path), ("own",)):
+    with cancellation.heeding_cancellation(spec_of(tmp_path), ("own", "caller")):
         await_that(lambda: asked.count("own") > 3, "nobody looks")
     assert bool(looks) is stops
     assert bool(now_cancelling) is (said is Cancelled and of == "own")
