@@ -64,16 +64,18 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
     stream.codec_context.thread_count = 1  # a reader is one worker among many
     every = None if every_seconds is None else Fraction(str(every_seconds))
     last_stretch, number, damaged = -1, 0, -LAST_FRAMES
-    end = before = Fraction(0)
+    start = stream.start_time or 0  # of slow videos FFmpeg says another as it reads on
+    latest = end = before = Fraction(0)
     for found in decoded(container, stream):
         if isinstance(found, DamagedVideo):
             yield DamagedVideo(f"{found} after frame {number}, {float(end):.2f} s")
             continue
-        seconds = before + time_of(found, number, stream)
-        if seconds < end - JOINED_SECONDS:  # else nothing of it would be taken
+        seconds = before + time_of(found, number, stream, start)
+        if seconds < latest - JOINED_SECONDS:  # else nothing of it would be taken
             before += end - seconds
             seconds = end
         seconds = max(Fraction(0), seconds)
+        latest = max(latest, seconds)
         end = max(end, seconds + length_of(found, stream))
         stretch = number if every is None else seconds // every
         if stretch > last_stretch:
@@ -117,11 +119,11 @@ def frame_of(found: Any, number: int, seconds: Fraction) -> Frame | DamagedVideo
     return Frame(number, seconds, np.ascontiguousarray(turned))
 
 
-def time_of(found: Any, number: int, stream: Any) -> Fraction:
+def time_of(found: Any, number: int, stream: Any, start: int) -> Fraction:
     """When a frame is shown, in seconds from the start; by its number where it does not say."""
     if found.pts is None:
         return number * usual_length(stream)
-    return (found.pts - (stream.start_time or 0)) * Fraction(found.time_base)
+    return (found.pts - start) * Fraction(found.time_base)
 
 
 def length_of(found: Any, stream: Any) -> Fraction:

@@ -1,6 +1,7 @@
 """Videos: the frames asked for, at their times, and damage in its place."""
 
 import importlib.util
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,24 @@ def test_a_video_that_does_not_say_how_long_its_last_frame_is_shown_is_whole(
 ) -> None:
     save(tmp_path / "a.wmv", frames=4, rate=1)
     assert [row["seconds"] for row in read_all(source(tmp_path))] == [0, 1, 2, 3]
+
+
+def test_a_slow_video_that_is_quicker_here_and_there_is_no_joined_one(tmp_path: Path) -> None:
+    """As of a camera that takes a picture a minute, and more where something moves."""
+    import av
+
+    times = [0, 60, 120, 120.1, 120.2, 180, 180.1, 240]
+    with av.open(str(tmp_path / "a.mkv"), "w") as container:
+        stream = container.add_stream("libx264", rate=Fraction(1, 60))
+        stream.width, stream.height = 64, 48
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, seconds in enumerate(times):
+            frame = av.VideoFrame.from_ndarray(picture(number), "rgb24")
+            frame.pts, frame.time_base = round(1000 * seconds), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    rows = read_all(source(tmp_path, every_seconds=0.1))
+    assert [row["seconds"] for row in rows] == pytest.approx(times)
 
 
 def test_recordings_that_were_joined_are_seen_to_the_last_ones_end(tmp_path: Path) -> None:
