@@ -3,7 +3,7 @@
 import posixpath
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from textwrap import shorten
 
@@ -194,12 +194,17 @@ def of_pinned_schema(
 
     The first record will not do as the measure: where it lost the race to pin, every later one
     would be skipped, and the run would never end. Where the output takes new columns, one that
-    lacks those which came later counts: its rows have nothing in them.
+    lacks those which came later counts, as of the schema with them: its rows have nothing there.
     """
     there = storage.list(run.schemas)
     schemas = [read_schema(storage, e.path) for e in (there if takes_new_columns else there[:1])]
-    fit = {digest(each) for each in schemas if extends(schemas[0], each)} or {""}
-    return [record for record in records if not record.files or record.schema in fit]
+    own = digest(schemas[0]) if schemas else ""
+    fit = {digest(each) for each in schemas if extends(schemas[0], each)} or {own}
+    return [
+        record if record.schema == own or not record.files else replace(record, schema=own)
+        for record in records
+        if not record.files or record.schema in fit
+    ]
 
 
 def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:

@@ -11,6 +11,7 @@ import pytest
 
 from tasks.errors import GateFailed, SchemaMismatch
 from tasks.kinds.gates.nulls import NullsGate
+from tasks.kinds.models.python import PythonModel
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.published import published_rows
@@ -94,6 +95,26 @@ def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> N
     grown = job(tmp_path, kind)
     run(grown)
     assert rows_of(grown, "id", "label") == [(1, None), (2, "cat")]
+
+
+class OddOnes:
+    """A model that says more of some rows."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """One of a few."""
+        more = {"odd": batch["id"]} if batch["id"][0] % 2 else {}
+        return {"doubled": batch["x"] * 2, **more}
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_column_that_comes_in_the_middle_of_a_run(tmp_path: Path, kind: str) -> None:
+    model = PythonModel.model_validate({"class": f"{__name__}:OddOnes"})
+    spec = job(tmp_path, kind).model_copy(update={"model": model})
+    put(spec, "1", id=[0])
+    run(spec)
+    put(spec, "2", id=[2, 3, 4])
+    assert run(spec) == 3
+    assert rows_of(spec, "id", "odd") == [(0, None), (2, None), (3, 3), (4, None)]
 
 
 @pytest.mark.parametrize("kind", ["delta"])
