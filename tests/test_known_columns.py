@@ -262,8 +262,8 @@ def test_columns_of_types_that_are_of_use_pass(folder: Path) -> None:
         ),
         ({"column": "id.text"}, r": id, review$"),
         (
-            {"column": "review", "pair_column": "reveiw"},
-            r"^model\.pair_column: 'reveiw' .*review\?$",
+            {"column": "review", "pair_column": "reviiew"},
+            r"^model\.pair_column: 'reviiew' .*review\?$",
         ),
     ],
 )
