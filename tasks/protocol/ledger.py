@@ -103,10 +103,14 @@ class Snapshot:
 
     @property
     def schema(self) -> bytes | None:
-        """Of the published rows, serialised; None where no run has written one yet."""
-        since = (each for version, each in self.entries.items() if version >= self.base)
-        known = [each["schema"] for each in since if each.get("schema")]
-        return bytes.fromhex(known[-1]) if known else None
+        """Of the published rows, serialised; None where no run has written one yet.
+
+        That with most columns, of equals the last: a run that began before another one brought a
+        column may be published after it.
+        """
+        since = [each for version, each in self.entries.items() if version >= self.base]
+        told = dict.fromkeys(each["schema"] for each in reversed(since) if each.get("schema"))
+        return max(map(bytes.fromhex, told), key=num_columns, default=None)
 
     @cached_property
     def inputs(self) -> pa.Table:
@@ -187,6 +191,11 @@ class Snapshot:
     def version_of(self, run_key: str) -> int | None:
         """The version that published a run, or None."""
         return next((v for v, e in self.entries.items() if e["run_key"] == run_key), None)
+
+
+def num_columns(schema: bytes) -> int:
+    """How many columns a serialised schema has."""
+    return len(pa.ipc.read_schema(pa.py_buffer(schema)))
 
 
 def run_of(row: dict[str, Any]) -> dict[str, Any]:

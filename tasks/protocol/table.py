@@ -194,12 +194,13 @@ def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:
     """What is published now and was not at a version, and the other way round."""
     before, after = ledger.at(last).files, ledger.files
     there = before.keys() | found.files  # a table never gets a file twice, whatever its log says
-    schemas = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
+    told = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
+    schema = ledger.schema or (bytes.fromhex(told[-1]) if told else None)
     return TableChange(
         ledger_id=ledger.id,
         version=ledger.version,
         run_id=ledger.entries[ledger.version]["run_id"],
-        schema=pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schemas[-1]))) if schemas else None,
+        schema=pa.ipc.read_schema(pa.py_buffer(schema)) if schema else None,
         added=tuple(file for path, file in after.items() if path not in there),
         removed=tuple(file for path, file in before.items() if path not in after),
     )

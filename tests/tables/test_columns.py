@@ -150,6 +150,17 @@ def test_lists_whose_items_must_be_there_get_no_list_without_one(
     assert rows_in(bench) == rows_of({"a": "v1"})
 
 
+def test_a_run_that_began_before_a_column_came_takes_none_away(open_bench: OpenBench) -> None:
+    bench = open_bench(evolve_schema=True)
+    early = bench.prepare("k1", {"a": "v1"})
+    bench.run("k2", {"b": "v1"}, extra={"label": "x"})
+    bench.put(early)
+    stored = bench.ledger.look().schema
+    assert stored
+    assert "label" in pa.ipc.read_schema(pa.py_buffer(stored)).names
+    assert frame_of(bench)["label"].null_count() == 3
+
+
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_column_that_differs_by_case_from_the_tables_is_refused_before_it_is_decided(
     open_bench: OpenBench,
