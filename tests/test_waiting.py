@@ -52,7 +52,10 @@ def seen_to_run_the_job(spec: BatchInferenceSpec) -> Iterator[psutil.Process]:
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("short_ray_folder")
-def test_nothing_is_left_of_a_driver_that_no_job_came_for(numbers: Path) -> None:
+def test_nothing_is_left_of_a_driver_that_no_job_came_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.clusters.waiting.LEAVE_SECONDS", PATIENCE)  # a slow machine's
     with driver_in_waiting(spec_of(numbers, cluster=OWN)):
         (waiting,) = WAITING
         process, until = psutil.Process(waiting.process.pid), time.monotonic() + PATIENCE
