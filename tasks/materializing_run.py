@@ -94,7 +94,7 @@ def plan_materializing_run(main: PlannedRun) -> MaterializingRun | None:
             timed_inputs=main.options.timed_inputs,
         ),
         replaces=False,
-        rows_before=rows_settled(storage, run, plan),
+        rows_before=rows_settled(storage, run, plan, takes_new_columns=False),
         notes=[],
         main=main,
     )
@@ -161,7 +161,8 @@ def materialized_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[
         run = output.run(run_id)
         plan = load_plan(storage, run) if storage.stat(run.header) else None
         if plan and not contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
-            found.append(MaterializedRun(run, plan, accepted_in(storage, run, plan)))
+            accepted = accepted_in(storage, run, plan, takes_new_columns=False)
+            found.append(MaterializedRun(run, plan, accepted))
     return found
 
 

@@ -11,7 +11,7 @@ from tasks.ray_job.output_schema import of_pinned_schema
 
 
 def rows_settled(
-    storage: FsspecStorage, run: RunFolder, plan: Plan, *, takes_new_columns: bool = True
+    storage: FsspecStorage, run: RunFolder, plan: Plan, *, takes_new_columns: bool
 ) -> int:
     """Rows that a run has predicted or left out, and need not be done again."""
     if not len(plan.shards):
@@ -25,7 +25,7 @@ def accepted_in(
     plan: Plan,
     is_published: Callable[[], bool] = lambda: False,
     *,
-    takes_new_columns: bool = True,
+    takes_new_columns: bool,
 ) -> Accepted:
     """What a run's records cover, less those whose files are gone: their rows are done again.
 
@@ -37,8 +37,7 @@ def accepted_in(
         run: the run's folder.
         plan: the plan in force.
         is_published: whether files have left the staging folder for the output.
-        takes_new_columns: whether rows may lack columns that came later; so it is where nobody
-            has said what the output takes, and nothing is published of it.
+        takes_new_columns: whether rows may lack columns that came later.
     """
     records = load_records(storage, run)
     records = of_pinned_schema(storage, run, records, takes_new_columns=takes_new_columns)

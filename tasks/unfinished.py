@@ -101,9 +101,9 @@ class UnfinishedRuns(AtOutput):
         ]
 
     def settled_by(self, run: RunFolder) -> int:
-        """Rows that a run has settled."""
+        """Rows that a run has settled, at most: its own spec says whether all of them count."""
         plan = load_plan(self.storage, run)
-        return rows_settled(self.storage, run, plan) if plan else 0
+        return rows_settled(self.storage, run, plan, takes_new_columns=True) if plan else 0
 
     def begun(self) -> dict[str, str | None]:
         """Runs that are not given up either, and where the page of each lies, if any.

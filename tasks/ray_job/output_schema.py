@@ -53,16 +53,19 @@ class Pinned:
         return self.place > PUBLISHED_PLACE
 
     @property
+    def first_change(self) -> int:
+        """Place of the first change to it."""
+        return LAST_CHANGE if self.may_change else PUBLISHED_PLACE - 1
+
+    @property
     def next_place(self) -> int:
-        """Of a change to it."""
-        first = LAST_CHANGE if self.may_change else PUBLISHED_PLACE - 1
-        return min(self.place - 1, first)
+        """Of one more change."""
+        return min(self.place - 1, self.first_change)
 
     @property
     def was_changed_too_often(self) -> bool:
         """Whether no more changes are made."""
-        first = LAST_CHANGE if self.may_change else PUBLISHED_PLACE - 1
-        return self.next_place <= first - MOST_CHANGES
+        return self.next_place <= self.first_change - MOST_CHANGES
 
     @property
     def is_new(self) -> bool:
