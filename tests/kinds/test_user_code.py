@@ -1,10 +1,12 @@
 """Classes, functions and functions that load a model: what is made of each, and when."""
 
+import ast
 import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -343,6 +345,28 @@ def test_modules_beside_that_are_imported_belong_to_the_code(changed: str, tmp_p
     assert user_modules.digest("model.class", "predictor:f") == before
     (tmp_path / changed).write_text(files[changed] + "changed = True\n")
     assert user_modules.digest("model.class", "predictor:f") != before
+
+
+def test_of_a_package_only_what_may_import_something_beside_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository has thousands of modules, and a run asks several times."""
+    files = {
+        "ours/__init__.py": "",
+        "ours/model.py": "from ours.shapes import Square as Model\n",
+        "ours/shapes.py": "from . import model\nclass Square: pass\n",
+        "ours/helped.py": "import os, apart\n",
+        "apart.py": "import ours.model\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    parse = Mock(wraps=ast.parse)
+    monkeypatch.setattr(ast, "parse", parse)
+    _, own, imported = user_modules.own_files("model.class", "ours.model:Model")
+    assert {path.relative_to(tmp_path).as_posix() for path in [*own, *imported]} == set(files)
+    parsed = [call.args[0].decode() for call in parse.call_args_list]
+    assert parsed == [files["ours/helped.py"], files["apart.py"]]
 
 
 def test_of_installed_packages_only_its_own_belongs_to_the_code(
