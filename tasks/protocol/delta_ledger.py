@@ -23,6 +23,10 @@ APP = "prefect-ray-data"
 MERGED = 64
 READERS = 8
 """Files of the ledger that are fetched at once."""
+KEPT_BYTES = 64 << 20
+KEPT: dict[tuple[str, str, int], Snapshot] = {}
+"""The ledger that this process has read last, unless it is large: a run looks ten times, and finds
+another version once. What was committed under a version of an id never changes."""
 UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 
 
@@ -57,7 +61,14 @@ class DeltaLedger:
             if isinstance(error, TableNotFoundError):
                 return Snapshot(0, LINE_SCHEMA.empty_table())
             raise
-        return Snapshot(table.version(), lines_of(table), str(table.metadata().id))
+        version, ledger_id = table.version(), str(table.metadata().id)
+        seen = KEPT.get((self.url, ledger_id, version))
+        if seen is None:
+            seen = Snapshot(version, lines_of(table), ledger_id)
+            KEPT.clear()
+            if seen.lines.nbytes <= KEPT_BYTES:
+                KEPT[self.url, ledger_id, version] = seen
+        return seen
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         """Commit on top of what was seen."""

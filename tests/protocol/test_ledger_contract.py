@@ -4,11 +4,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
 from tasks.errors import InvalidSpec, StaleLedger
+from tasks.protocol import delta_ledger
 from tasks.protocol.delta_ledger import DeltaLedger, merge_span
 from tasks.protocol.delta_options import delta_options
 from tasks.protocol.ids import IdRuns, as_ids
@@ -239,6 +241,21 @@ def test_a_long_ledger_keeps_every_line(open_ledger: Open) -> None:
     assert [e["run_key"] for e in seen.entries.values()] == [f"k{n}" for n in range(1, 70)]
     assert sorted(seen.inputs["path"].to_pylist()) == sorted(f"in-{n}" for n in range(1, 70))
     assert list(seen.files) == [f"part-{n}" for n in range(1, 70)]
+
+
+@pytest.mark.parametrize("most", [delta_ledger.KEPT_BYTES, 0])
+def test_a_ledger_is_read_once_for_each_version_unless_it_is_large(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Mock(wraps=delta_ledger.lines_of)
+    monkeypatch.setattr(delta_ledger, "lines_of", read)
+    monkeypatch.setattr(delta_ledger, "KEPT_BYTES", most)
+    for key in ("k1", "k2"):
+        ledger = DeltaLedger(str(tmp_path / "ledger"))
+        ledger.commit(entry(key, (key, "v1", 0)), ledger.look())
+        seen = [DeltaLedger(str(tmp_path / "ledger")).look() for _ in range(3)]
+        assert all(key in each.inputs["path"].to_pylist() for each in seen)
+    assert read.call_count == (2 if most else 7)
 
 
 @pytest.mark.parametrize("character", list("[]^|\\\n\x1b\x7f"))
