@@ -94,6 +94,21 @@ def started(settings: dict[str, str]) -> str:
     Args:
         settings: Prefect's, as environment variables.
     """
+    process, address = launch(settings)
+    atexit.register(end, process)
+    threading.Thread(target=give_up_after, args=(process.wait,), daemon=True).start()
+    return address
+
+
+def launch(settings: dict[str, str]) -> "tuple[subprocess.Popen[bytes], str]":
+    """Start a server.
+
+    Args:
+        settings: Prefect's, as environment variables.
+
+    Returns:
+        The process, and the address at which it is going to answer.
+    """
     url = with_plugin(PREFECT_API_DATABASE_CONNECTION_URL.value())
     database = {PREFECT_SERVER_DATABASE_CONNECTION_URL.name: url}
     with socket.create_server((HOST, 0)) as listening:
@@ -104,10 +119,7 @@ def started(settings: dict[str, str]) -> str:
             pass_fds=[descriptor],
             env=NO_LIMITS | os.environ | settings | database | AT_API,
         )
-        address = f"http://{HOST}:{listening.getsockname()[1]}"
-    atexit.register(end, process)
-    threading.Thread(target=give_up_after, args=(process.wait,), daemon=True).start()
-    return address
+        return process, f"http://{HOST}:{listening.getsockname()[1]}"
 
 
 def await_answer(address: str) -> None:

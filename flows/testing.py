@@ -176,18 +176,25 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    """An ephemeral Prefect server with a database of its own; one, since clients hold on to it.
+def prefect_database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A database for Prefect servers to begin with, of which they take a copy.
 
-    Runs give no signs of life to it: each would otherwise end on a full second only.
+    It stays in pytest's cache, where there is one.
     """
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
+    from flows.server_for_tests import database_in
 
-    with (
-        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
-        prefect_test_harness(server_startup_timeout=300),
-    ):
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    return database_in(cache.mkdir("prefect") if cache else tmp_path_factory.mktemp("prefect"))
+
+
+@pytest.fixture(scope="session")
+def prefect_server(prefect_database: Path) -> Iterator[None]:
+    """A Prefect server with a database of its own; one, since clients hold on to it."""
+    from flows.server_for_tests import server_for_tests
+
+    with server_for_tests(prefect_database):
         yield
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfile
 
 from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -15,8 +16,16 @@ from tasks.lease import Holder
 
 
 @contextmanager
-def stack_server(folder: Path) -> Iterator[tuple[State, Path]]:
-    """It, for this process too; gives its log as well."""
+def stack_server(folder: Path, database: Path | None = None) -> Iterator[tuple[State, Path]]:
+    """It, for this process too; gives its log as well.
+
+    Args:
+        folder: the stack's.
+        database: a file that it begins with; None: Prefect sets one up, or the environment names
+            another.
+    """
+    if database:
+        copyfile(database, folder / "prefect.db")
     state = State(prefect_port=any_free_port(), ray_port=any_free_port())
     service, log = prefect_server(folder, state), folder / "logs/server.log"
     process = start(service, log)

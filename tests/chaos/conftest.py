@@ -11,9 +11,9 @@ from tests.chaos.session import Session, session
 
 
 @pytest.fixture(scope="session")
-def chaos_session() -> Iterator[Session]:
+def chaos_session(prefect_database: Path) -> Iterator[Session]:
     # pytest's own folders are too deep for Ray's sockets.
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    with session(folder) as shared:
+    with session(folder, prefect_database) as shared:
         yield shared
     shutil.rmtree(folder)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import psutil
@@ -116,9 +117,17 @@ class Session:
 
 
 @contextmanager
-def session(folder: Path) -> Iterator[Session]:
-    """One Prefect server for all runs: starting one for each would take most of the time."""
+def session(folder: Path, database: Path | None = None) -> Iterator[Session]:
+    """One Prefect server for all runs: starting one for each would take most of the time.
+
+    Args:
+        folder: what is used lies in it.
+        database: a file that the server begins with; None: it sets one up.
+    """
     port = free_port()
+    if database:
+        (folder / "prefect").mkdir()
+        copyfile(database, folder / "prefect/prefect.db")
     environment = {
         **os.environ,
         # Ray notes in its folder which cluster to join; others must not find ours there.

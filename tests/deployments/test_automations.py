@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -59,9 +60,11 @@ PATIENCE_SECONDS = 150.0
 
 
 @pytest.fixture(scope="module")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def prefect_server(
+    tmp_path_factory: pytest.TempPathFactory, prefect_database: Path
+) -> Iterator[None]:
     """The stack's, beneath which no event is lost."""
-    with stack_server(tmp_path_factory.mktemp("stack")):
+    with stack_server(tmp_path_factory.mktemp("stack"), prefect_database):
         yield
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -224,9 +225,11 @@ def test_a_server_that_does_not_start_is_no_traceback(
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prefect's folder; the first server that uses it makes its tables, for seconds."""
-    return tmp_path_factory.mktemp("prefect")
+def home(tmp_path_factory: pytest.TempPathFactory, prefect_database: Path) -> Path:
+    """Prefect's folder, with a database in which there is no run yet."""
+    folder = tmp_path_factory.mktemp("prefect")
+    copyfile(prefect_database, folder / "prefect.db")
+    return folder
 
 
 @pytest.fixture

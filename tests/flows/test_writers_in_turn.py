@@ -176,8 +176,10 @@ def run_some(client: SyncPrefectClient, name: str) -> float:
 
 
 @pytest.mark.prefect
-def test_a_server_that_many_speak_to_answers_all_of_them_soon(tmp_path: Path) -> None:
-    with stack_server(tmp_path) as (state, log):
+def test_a_server_that_many_speak_to_answers_all_of_them_soon(
+    tmp_path: Path, prefect_database: Path
+) -> None:
+    with stack_server(tmp_path, prefect_database) as (state, log):
         deploy_automations([end_silent_runs(), retry_crashed_runs()])
 
         def speak(name: str) -> float:

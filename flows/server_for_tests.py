@@ -1,0 +1,90 @@
+"""A Prefect server for the tests of a session, and the database that it begins with."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+
+import prefect
+from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
+    PREFECT_API_URL,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_SERVER_ANALYTICS_ENABLED,
+    PREFECT_SERVER_DATABASE_CONNECTION_URL,
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
+    get_current_settings,
+    temporary_settings,
+)
+
+from flows.own_server import await_answer, end, launch
+
+PATIENCE_SECONDS = 300
+
+
+def database_in(folder: Path) -> Path:
+    """A database without a run, of this Prefect's; one that is there is taken.
+
+    Prefect takes ten seconds to set one up, table by table and change by change; to copy it, none.
+    """
+    made = folder / f"prefect-{prefect.__version__}.db"
+    if not made.exists():
+        with TemporaryDirectory(dir=folder) as aside:
+            file = Path(aside, made.name)
+            command = ["-P", "-m", "prefect", "server", "database", "upgrade", "--yes"]
+            subprocess.run(
+                [sys.executable, *command],
+                env=os.environ | {PREFECT_SERVER_DATABASE_CONNECTION_URL.name: url_of(file)},
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            file.replace(made)  # whole, whoever else makes it at the same time
+    return made
+
+
+def url_of(file: Path) -> str:
+    """What Prefect is told of a database."""
+    return f"sqlite+aiosqlite:///{file}"
+
+
+@contextmanager
+def server_for_tests(database: Path) -> Iterator[None]:
+    """A server for all flows of this process, which ends it.
+
+    Runs give no signs of life to it: each would otherwise end on a full second only.
+
+    Args:
+        database: what it begins with; is left as it is.
+
+    Raises:
+        Unreachable: it does not start.
+    """
+    # Imported late: they start threads.
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    with TemporaryDirectory(prefix="prefect-") as folder:
+        url = url_of(Path(copyfile(database, Path(folder, "prefect.db"))))
+        settings = {
+            PREFECT_API_DATABASE_CONNECTION_URL: url,
+            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+            PREFECT_SERVER_ANALYTICS_ENABLED: False,
+            PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: PATIENCE_SECONDS,
+        }
+        with temporary_settings(settings):
+            process, address = launch(
+                get_current_settings().to_environment_variables(exclude_unset=True)
+            )
+            try:
+                await_answer(address)
+                with temporary_settings({PREFECT_API_URL: f"{address}/api"}):
+                    yield
+                    # They would go on telling a server that is gone.
+                    APILogWorker.drain_all()
+                    EventsWorker.drain_all()
+            finally:
+                end(process)
