@@ -9,8 +9,8 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
+from flows.server_for_tests import database_in, server_for_tests
 from tasks.spec_file import parse_spec
 
 ROWS, BATCH, SECONDS_PER_BATCH = 12_000, 100, 1.0
@@ -21,7 +21,7 @@ def measure(folder: Path) -> list[str]:
     from flows.batch_inference import batch_inference
 
     asked: list[tuple[float, str]] = []
-    with pytest.MonkeyPatch.context() as patch, prefect_test_harness(server_startup_timeout=120):
+    with pytest.MonkeyPatch.context() as patch, server_for_tests(database_in(folder)):
         count_requests(patch, asked)
         report = batch_inference(parse_spec(spec(folder)))
     assert report["rows"]["written"] == ROWS

@@ -22,8 +22,8 @@ import numpy as np
 import yaml
 from PIL import Image
 from prefect.settings import PREFECT_API_URL
-from prefect.testing.utilities import prefect_test_harness
 
+from flows.server_for_tests import database_in, server_for_tests
 from flows.small_ray import FOR_CLIENTS, small_ray
 from tests.benchmarks.random_models import Sizes, save_vit
 
@@ -64,7 +64,7 @@ def measure(folder: Path) -> list[str]:
         f"{IMAGES} images, a ViT of few weights, median of {ROUNDS}; wall seconds from the command "
         "to the model's first row, then each part: wall seconds (CPU seconds of its process).",
     ]
-    with prefect_test_harness(server_startup_timeout=120):
+    with server_for_tests(database_in(folder)):
         api = str(PREFECT_API_URL.value())
         for name, target in TARGETS.items():
             with small_ray() if name == "warm cluster" else nullcontext(None) as address:

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
+from flows.server_for_tests import database_in, server_for_tests
 from flows.small_ray import FOR_CLIENTS, small_ray
 from tasks.reporting.verdict import sentence
 from tasks.spec_file import complete_spec
@@ -27,7 +27,7 @@ HOOKS = ROOT / "tests" / "chaos" / "matrix" / "hooks"
 def measure(folder: Path) -> list[str]:
     """Each job's verdict, what it promises, and what came of it."""
     lines = []
-    with pytest.MonkeyPatch.context() as patch, prefect_test_harness(server_startup_timeout=120):
+    with pytest.MonkeyPatch.context() as patch, server_for_tests(database_in(folder)):
         patch.setenv("PYTHONPATH", f"{ROOT}:{HOOKS}")
         for name, value in FOR_CLIENTS.items():
             patch.setenv(name, value)
