@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from prefect import flow, get_run_logger
-from prefect.runtime import deployment, flow_run
+from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
@@ -18,6 +18,7 @@ from flows.cancellation import (
     staying_stopped,
     stop_its_jobs,
 )
+from flows.deployment_run import is_deployment_run
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
@@ -139,7 +140,7 @@ def plan_after_unfinished(
         return plan_run(spec, options)
     except UnfinishedRun as error:
         asks_for_more = options.replace_output or options.redrive
-        if not (deployment.id and error.scheduled_time) or asks_for_more:
+        if not (is_deployment_run() and error.scheduled_time) or asks_for_more:
             raise
         time = error.scheduled_time
         if at_time(written, datetime.fromisoformat(time)).source == spec.source:

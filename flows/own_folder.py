@@ -2,8 +2,7 @@
 
 import os
 
-from prefect.runtime import deployment
-
+from flows.deployment_run import is_deployment_run
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_paths import places, places_read
@@ -20,7 +19,7 @@ def check_whole_paths(spec: BatchInferenceSpec) -> None:
         InvalidSpec: a path is relative: what lay there would be lost, and nobody would know; or it
             is not there.
     """
-    if not deployment.id:
+    if not is_deployment_run():
         return
     read = ((field, path) for field, path in places_read(spec) if not os.path.exists(path))
     for field, path in (*places(spec), *read):

@@ -3,8 +3,8 @@
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
-from prefect.runtime import deployment
 
+from flows.deployment_run import is_deployment_run
 from tasks.errors import BatchInferenceError
 from tasks.plan import PlannedRun, make_plan
 from tasks.run_options import RunOptions
@@ -36,7 +36,7 @@ def patient(once: Task[P, T]) -> Task[P, T]:
     At night nobody is there to start it again after an outage; a person at the command line is,
     and is told at once.
     """
-    if not deployment.id:
+    if not is_deployment_run():
         return once
     return once.with_options(
         retries=len(WAITS_SECONDS),

@@ -5,7 +5,6 @@ import time
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def unattended(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a deployment's run."""
-    monkeypatch.setattr(flow_runs, "deployment", SimpleNamespace(id="nightly"))
+    monkeypatch.setattr(flow_runs, "is_deployment_run", lambda: True)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A deployment's run has a folder that goes with it: a spec's paths are whole ones."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def test_each_path_is_refused_that_a_worker_would_look_for_in_its_own_folder(
 ) -> None:
     spec = spec_of(tmp_path, **changes)
     own_folder.check_whole_paths(spec)  # of the command line: it knows where it is
-    monkeypatch.setattr(own_folder, "deployment", SimpleNamespace(id="nightly"))
+    monkeypatch.setattr(own_folder, "is_deployment_run", lambda: True)
     own_folder.check_whole_paths(spec_of(tmp_path))
     with pytest.raises(InvalidSpec, match=f"^{field}: .* is relative to a folder that goes with"):
         own_folder.check_whole_paths(spec)
@@ -48,7 +47,7 @@ def test_what_is_read_may_lie_where_a_deployment_has_pulled_it(
         (tmp_path / name).mkdir()
     (tmp_path / "ours.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(own_folder, "deployment", SimpleNamespace(id="nightly"))
+    monkeypatch.setattr(own_folder, "is_deployment_run", lambda: True)
     changes = {
         "environment": {"working_dir": "code"},
         "cluster": {"kind": "kuberay", "manifest": "ours.yaml"},

@@ -28,7 +28,7 @@ from tests.flows.conftest import published, spec_of
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When it was tried to plan a run of a deployment, which waits for moments only."""
-    monkeypatch.setattr(planning, "deployment", SimpleNamespace(id="nightly"))
+    monkeypatch.setattr(planning, "is_deployment_run", lambda: True)
     monkeypatch.setattr(planning, "WAITS_SECONDS", (0.01, 0.01))
     return []
 
